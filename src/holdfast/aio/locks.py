@@ -1,0 +1,275 @@
+"""Holds and locks for asyncio."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from ..core.election import OBSERVE_S, ElectionBase, Leader
+from ..core.hold import HoldBase
+from ..core.lock import LockBase
+from ..core.model import Loss
+from ..core.multi import MultiHoldBase, MultiLockBase
+from ..core.rwlock import RWSideBase
+from ..core.semaphore import SemaphoreBase
+from ..core.template import filler
+from ..errors import ConfigError
+from ..runtime.aio import Pending
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AsyncHold(HoldBase):
+    """A hold on a name: what ``acquire`` returns and ``with`` gives.
+
+    It isn't bound to a thread. ``release()`` it, or use ``with``; forgotten, it warns when it is
+    collected and expires after its ttl.
+
+    >>> async with AsyncClient("memory://").lock("x") as hold:
+    ...     hold.check()
+    """
+
+    __slots__ = ()
+
+    async def release(self) -> bool:
+        """Give it back. True if it was held until now, False if it had been lost before.
+
+        Calling it again answers the same. ``StoreUnavailable``: not known; call it again, or let
+        it expire (it is renewed no more, and withdrawn as soon as the store answers).
+        """
+        return await self._release()
+
+    async def extend(self, ttl: float | None = None) -> float:
+        """Renew it now, from here on for ``ttl`` seconds; the seconds that it may be believed.
+
+        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``.
+        """
+        return await self._extend(ttl)
+
+    async def downgrade(self) -> None:
+        """Turn a write hold into a read hold; no writer gets in between, readers behind do."""
+        return await self._downgrade()
+
+    async def detach(self) -> str:
+        """Untie it from this process: a token with which ``client.adopt`` goes on elsewhere.
+
+        Until then it lives by its ttl alone. The token is a secret and works once.
+        """
+        return await self._detach()
+
+    async def wait_lost(self, timeout: float | None = None) -> Loss | None:
+        """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""
+        return await self._wait_lost(timeout)
+
+    async def __aenter__(self) -> AsyncHold:
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self._release()
+
+
+class AsyncMultiHold(MultiHoldBase):
+    """Holds on several names; all of them are held, and released together."""
+
+    __slots__ = ()
+
+    @property
+    def holds(self) -> tuple[AsyncHold, ...]:
+        """The single holds, in the order in which they were acquired."""
+        return tuple(self._holds)
+
+    async def release(self) -> bool:
+        """Give all of them back, the last one first. True if none had been lost before."""
+        return await self._release()
+
+
+class AsyncLock(LockBase):
+    """A lock on a name: one holder at a time, first come, first served.
+
+    Use it as ``asyncio.Lock``, in ``with``, or as a decorator.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def acquire(self) -> Pending[AsyncHold]: ...
+    @overload
+    def acquire(
+        self, blocking: Literal[True] = ..., timeout: Literal[-1] | None = ...
+    ) -> Pending[AsyncHold]: ...
+    @overload
+    def acquire(
+        self, blocking: bool = ..., timeout: float | None = ...
+    ) -> Pending[AsyncHold | None]: ...
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
+        """A hold, or None if the name is busy until the time is over; busy is no exception.
+
+        ``blocking=False`` is one try, ``timeout`` is in seconds, -1 waits for ever. Without
+        arguments it waits as the lock was made to (``timeout=`` of ``client.lock``) and then
+        raises ``NotAcquired``; a lock made without one waits for ever. ``StoreUnavailable``: the
+        store didn't answer, so it isn't known whether the name is free.
+        """
+        return Pending(self._acquire(blocking, timeout), "acquire()")
+
+    async def release(self) -> bool:
+        """Release the hold that this lock object gave out last, from any thread.
+
+        ``NotHeld`` (a ``RuntimeError``) if there is none. Prefer ``hold.release()``.
+        """
+        return await self._release_one()
+
+    def locked(self) -> Pending[bool]:
+        """Does anybody hold it, in whatever process? True may be out of date at once."""
+        return Pending(self._locked(), "locked()")
+
+    async def __aenter__(self) -> AsyncHold:
+        mark = object()
+        try:
+            return await self._enter(mark)  # type: ignore[return-value]
+        except BaseException:
+            await self._unenter(mark)
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._exit(failure)
+
+    def __call__(
+        self, function: Callable[P, Awaitable[R]]
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
+        from the call's arguments."""
+        if getattr(function, "__code__", None) and not function.__code__.co_flags & 0x180:
+            raise ConfigError(
+                f"{function.__qualname__} is no coroutine function; decorate it with a lock of "
+                "a Client"
+            )
+        fill = filler(self.name, function)
+
+        @functools.wraps(function)
+        async def locked(*args: P.args, **kwargs: P.kwargs) -> R:
+            async with self._renamed(fill(*args, **kwargs)):
+                return await function(*args, **kwargs)
+
+        return locked
+
+
+class AsyncSemaphore(SemaphoreBase, AsyncLock):
+    """At most ``permits`` holders at a time; a claim may take several permits (``weight``)."""
+
+    __slots__ = ()
+
+    async def resize(self, permits: int) -> int | None:
+        """Change the number of permits while it is in use; the former one, None if unused.
+
+        Nobody who holds loses a permit; more are granted as soon as they fit. Claims that still
+        come with the former number are taken in, so a roll-out can pass through.
+        """
+        return await self._resize(permits)
+
+    async def available(self) -> int:
+        """Permits that are free now; it may be out of date at once."""
+        return await self._available()
+
+
+class AsyncRWSide(RWSideBase, AsyncLock):
+    """The read side or the write side of a read-write lock: a lock in its own right."""
+
+    __slots__ = ()
+
+
+class AsyncRWLock:
+    """Many readers or one writer, in one line, so that neither starves.
+
+    Nested reads of one thread or task are counted; a write inside a read is refused.
+    """
+
+    __slots__ = ("_read", "_write")
+
+    def __init__(self, read: AsyncRWSide, write: AsyncRWSide) -> None:
+        self._read = read
+        self._write = write
+
+    @property
+    def read(self) -> AsyncRWSide:
+        """The shared side."""
+        return self._read
+
+    @property
+    def write(self) -> AsyncRWSide:
+        """The exclusive side; its hold can ``downgrade()``."""
+        return self._write
+
+    @property
+    def name(self) -> str:
+        """The name that both sides share."""
+        return self._read.name
+
+
+class AsyncMultiLock(MultiLockBase):
+    """Several names as one lock: all held or none, without dead-lock."""
+
+    __slots__ = ()
+    _hold_class = AsyncMultiHold
+
+    def acquire(
+        self, blocking: bool = True, timeout: float | None = None
+    ) -> Pending[AsyncMultiHold | None]:
+        """All of the holds, or None if the time is over first; then none is kept."""
+        return Pending(self._acquire(blocking, timeout), "acquire()")  # type: ignore[arg-type]
+
+    async def __aenter__(self) -> AsyncMultiHold:
+        mark = object()
+        try:
+            return await self._enter(mark)  # type: ignore[return-value]
+        except BaseException:
+            await self._unenter(mark)
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._exit(failure)
+
+
+class AsyncElection(ElectionBase, AsyncLock):
+    """One leader among many. Also a lock: ``with election as hold`` leads while inside."""
+
+    __slots__ = ()
+
+    def campaign(self, timeout: float | None = None) -> Pending[AsyncHold | None]:
+        """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
+        return self.acquire(True, timeout)
+
+    async def resign(self) -> bool:
+        """Give back the term that was won through this object."""
+        return await self._resign()
+
+    async def run(self, main: Callable[[AsyncHold], Awaitable[R]]) -> R:
+        """Campaign, then call ``main(hold)`` as the leader and resign; what it returns.
+
+        ``LockLost`` if the term was lost meanwhile: ``main`` should look at ``hold.check()``.
+        """
+        async with self as hold:
+            return await main(hold)
+
+    async def leader(self) -> Leader | None:
+        """Who leads now, as ``Leader(owner, fence)``, or None."""
+        return await self._leader()
+
+    async def observe(self, every: float = OBSERVE_S) -> AsyncIterator[Leader | None]:
+        """The leader now and then each new one, without end; looks every so many seconds."""
+        seen = await self.leader()
+        while True:
+            yield seen
+            seen = await self._changed(seen, every)

@@ -1,0 +1,308 @@
+"""From a wish to a hold: the one waiting loop of the library, and the one place of undoing.
+
+    join --Held--> deadline not past? --> lease
+      | Waiting          ^   | past: leave, join anew with a new id
+      v                  |   v
+    wait (poked, or retry_in) --> keep --Gone--> join anew, at the end of the line
+
+Whatever goes wrong on the way, an exception, a cancellation, Ctrl-C, the claim is withdrawn
+before the exception goes on (`undo`), by a leave that can't be overtaken by the request that it
+undoes. Every wait is bounded; the store decides whose turn it is, messages only make it faster.
+
+A deadline counts from the sending of a request that was *answered*. A push counts nothing: what
+it grants lives as long as the last answered request said that the waiting claim would.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError, StoreUnavailable
+from .hold import HoldBase, Lease, Terms
+from .model import (
+    Claim,
+    Full,
+    Gone,
+    Held,
+    Joined,
+    Keep,
+    Leave,
+    Mismatch,
+    Refused,
+    Spec,
+    Waiting,
+)
+from .policy import ASK_AGAIN_S_MIN, GRACE_S, REQUEST_S, SILENCE_S, back_off, deadline, nap
+
+if TYPE_CHECKING:
+    from .context import Context
+
+log = logging.getLogger("holdfast")
+
+#: A try waits this long for the store's answer: it wants to know at once.
+TRY_S = 1.0
+#: So many grants may come too late in one acquire before the store is called too slow.
+LATE_MAX = 5
+#: A lease of a pushed grant is what is left of the patience: first renewed at half of it.
+PUSHED_RENEW_PART = 0.5
+
+
+class CapacityMismatch(ConfigError):
+    """The name is in use as another kind or with another capacity; both are in the message."""
+
+    def __init__(self, spec: Spec, other: Mismatch) -> None:
+        mine, theirs = _what(spec.kind, spec.capacity), _what(other.kind, other.capacity)
+        text = f"{spec.name!r} is in use as {theirs}; this asks for {mine}"
+        if spec.kind == other.kind and spec.weight > other.capacity:
+            text += f" and a weight of {spec.weight}"
+        if spec.kind == other.kind:
+            text += ". Use the same number everywhere, or change it with resize()"
+        else:
+            text += ". Use another name"
+        super().__init__(text)
+        self.kind, self.capacity = other.kind, other.capacity
+
+
+def _what(kind: str, capacity: int) -> str:
+    if kind == "semaphore":
+        return f"a semaphore of {capacity} permits"
+    return "an election" if kind == "election" else f"a {kind}"
+
+
+class Attempt:
+    """One acquire on its way. It may use up several claims, one after the other."""
+
+    __slots__ = (
+        "claim",
+        "ctx",
+        "end",
+        "failures",
+        "heard",
+        "holder",
+        "late",
+        "listening",
+        "pushed",
+        "sent",
+        "spec",
+        "suspect",
+        "ticket",
+        "trust",
+        "wait",
+    )
+
+    def __init__(self, ctx: Context, spec: Spec, terms: Terms, timeout: float | None) -> None:
+        self.ctx = ctx
+        self.spec = spec
+        self.wait = timeout is None or timeout > 0
+        self.claim = Claim(ctx.runtime.new_id(), spec)
+        self.ticket = 0
+        self.sent = self.heard = ctx.now()
+        self.end = math.inf if timeout is None else self.sent + timeout
+        self.suspect = self.listening = self.pushed = False
+        self.failures = self.late = 0
+        self.holder = ""
+        #: May a push grant? Only where the keeper lengthens what is left of the patience.
+        self.trust = terms.auto_renew and spec.ttl >= ctx.store.patience
+
+    async def run(self) -> tuple[int, float] | None:
+        """The fence and the deadline once the claim is held, None when the time is over."""
+        standing: Joined | None = await self._join()
+        while standing is not None:
+            if isinstance(standing, Held):
+                until = deadline(self.sent, standing.expires_in)
+                if self.ctx.now() < until:
+                    return standing.fence, until
+                standing = await self.anew()
+            elif isinstance(standing, Waiting):
+                standing = await self._stand(standing)
+            elif isinstance(standing, Gone):
+                self._renew_claim()
+                standing = await self._join()
+            elif isinstance(standing, Refused):
+                self.holder = standing.holder
+                return None
+            elif isinstance(standing, Mismatch):
+                raise CapacityMismatch(self.spec, standing)
+            elif isinstance(standing, Full):
+                raise ConfigError(
+                    f"{standing.waiters} claims wait for {self.spec.name!r} already: no more are "
+                    "taken in. Find out why its holder doesn't finish (holdfast show)"
+                )
+        return None
+
+    async def anew(self) -> Joined | None:
+        """The grant came too late to be believed: leave, and join again with a new id."""
+        await self.too_late()
+        if self.wait and self.ctx.now() >= self.end:
+            return None
+        return await self._join()
+
+    async def too_late(self) -> None:
+        """Leave what was granted too late, and get ready for another try."""
+        await self._withdraw()
+        self._renew_claim()
+        self.late += 1
+        if self.late >= LATE_MAX:
+            raise StoreUnavailable(
+                f"{self.ctx.store.label} answered {self.late} times only after the lease of "
+                f"{self.spec.ttl:g} s on {self.spec.name!r} was over; take a longer ttl"
+            )
+
+    async def undo(self) -> None:
+        """Withdraw, because an exception is on its way. Only ever called once, at the end."""
+        await self.ctx.undo(self._leave(suspect=True))
+
+    def settle(self) -> None:
+        """The waiting is over, one way or the other."""
+        if self.listening:
+            self.ctx.store.unlisten(self.claim)
+            self.listening = False
+
+    def _leave(self, suspect: bool) -> Leave:
+        spec = self.spec
+        return Leave(spec.name, self.claim.id, self.ticket, 0.0, suspect, spec.ttl)
+
+    def _renew_claim(self) -> None:
+        self.settle()
+        self.claim = Claim(self.ctx.runtime.new_id(), self.spec)
+        self.ticket = 0
+        self.suspect = self.pushed = False
+
+    async def _join(self) -> Joined:
+        """Send the join until it is answered. One id for all attempts: only one can enter."""
+        ctx = self.ctx
+        self.listening = self.wait
+        while True:
+            sent = ctx.now()
+            if self.wait:
+                within = min(REQUEST_S, max(self.end - sent, 0.0) + GRACE_S)
+            else:
+                within = TRY_S
+            try:
+                answer = await ctx.store.join(self.claim, self.wait, within)
+            except StoreUnavailable:
+                self.suspect = True
+                await self._silence()
+                continue
+            self._heard(sent)
+            if isinstance(answer, Waiting):
+                self.ticket = answer.ticket
+            return answer
+
+    async def _stand(self, waiting: Waiting) -> Joined | None:
+        """Sleep until poked or due, then ask whose turn it is. None: the time is over."""
+        ctx = self.ctx
+        self.ticket = waiting.ticket
+        left = self.end - ctx.now()
+        if left <= 0:
+            await self._withdraw()
+            return None
+        push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
+        if push is not None and self.trust:
+            if ctx.now() < deadline(self.sent, ctx.store.patience):
+                self.pushed = True
+                return Held(push.fence, ctx.store.patience)
+        elif self.end - ctx.now() <= 0:
+            await self._withdraw()
+            return None
+        return await self._keep(waiting)
+
+    async def _keep(self, waiting: Waiting) -> Joined:
+        ctx = self.ctx
+        sent = ctx.now()
+        keep = Keep(self.claim, waiting.ticket, self.spec.ttl)
+        within = min(REQUEST_S, ctx.store.patience / 2, max(self.end - sent, 0.0) + GRACE_S)
+        try:
+            answer = (await ctx.store.keep([keep], within))[0]
+        except StoreUnavailable:
+            await self._silence()
+            return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
+        if isinstance(answer, StoreUnavailable):
+            await self._silence()
+            return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
+        if isinstance(answer, Exception):
+            raise answer
+        self._heard(sent)
+        return answer
+
+    def _heard(self, sent: float) -> None:
+        """The store answered a request that was sent then."""
+        self.sent = self.heard = sent
+        self.failures = 0
+
+    async def _silence(self) -> None:
+        """The store did not answer. Called in an ``except``: re-raises when there is no time
+        left, for then it isn't known whether the name is busy; else pauses."""
+        ctx = self.ctx
+        self.failures += 1
+        pause = back_off(self.failures, ctx.runtime.jitter(), 1.0)
+        until = self.end if self.wait else self.heard + TRY_S
+        if ctx.now() + pause >= min(until, self.heard + SILENCE_S):
+            raise StoreUnavailable(
+                f"{ctx.store.label} did not answer for {ctx.now() - self.heard:.1f} s while "
+                f"{self.spec.name!r} was to be acquired; it isn't known whether it is free. "
+                "Check the store with `holdfast doctor`"
+            )
+        await ctx.runtime.sleep(pause)
+
+    async def _withdraw(self) -> None:
+        """Leave the line. Afterwards no grant exists, so "busy" is the truth."""
+        ctx = self.ctx
+        leave = self._leave(self.suspect)
+        try:
+            await ctx.store.leave(leave, GRACE_S + ASK_AGAIN_S_MIN)
+        except StoreUnavailable:
+            ctx.keeper.later(leave, ctx.now() + self.spec.ttl)
+            raise
+
+
+async def acquire(
+    ctx: Context,
+    spec: Spec,
+    terms: Terms,
+    timeout: float | None,
+    make: Callable[[Lease], HoldBase],
+) -> tuple[HoldBase | None, str]:
+    """A hold, or None and who is in the way (if the store said so) when the time is over.
+
+    ``timeout``: None waits without end, 0 is one try. One round trip if nobody is in the way.
+    The hold is made in here, so that from the first moment either it or our ``except`` owns the
+    claim.
+    """
+    ctx.runtime.bind()
+    if ctx.orphans:
+        ctx.drain_orphans()
+    attempt = Attempt(ctx, spec, terms, timeout)
+    try:
+        while True:
+            grant = await attempt.run()
+            if grant is None:
+                return None, attempt.holder
+            lease = _lease(ctx, attempt, grant, terms)
+            hold = make(lease)
+            if ctx.now() < lease.deadline:
+                return hold, ""
+            lease.closing = True
+            ctx.keeper.drop(lease)
+            await attempt.too_late()
+    except BaseException:
+        await attempt.undo()
+        raise
+    finally:
+        attempt.settle()
+
+
+def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Terms) -> Lease:
+    fence, until = grant
+    until = min(until, attempt.sent + terms.max_hold)
+    lease = Lease(attempt.claim, fence, until, attempt.sent, terms, attempt.suspect)
+    if terms.auto_renew:
+        if attempt.pushed:
+            early = attempt.sent + ctx.store.patience * PUSHED_RENEW_PART
+            ctx.keeper.add_early(lease, early)
+        else:
+            ctx.keeper.add(lease, attempt.sent + lease.every)
+    return lease

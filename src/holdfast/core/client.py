@@ -1,0 +1,190 @@
+"""Everything of a client but the sync or async face: from options to wishes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ConfigError, NotHeld, NotSupported
+from . import checks
+from .context import Context
+from .hold import HoldBase, Lease, Terms
+from .lock import terms as make_terms
+from .model import Capabilities, Gone, Held, Keep, Kind, Leave, LineRecord, Loss, Spec
+from .policy import REQUEST_S, deadline
+from .ports import Runtime, Store
+
+DEFAULT_TTL_S = 30.0
+
+
+def owner_maker(label: str | None) -> Callable[[], str]:
+    """A function that says who we are, ``host:pid:label``; called again after a fork."""
+    text = label if label is not None else os.path.basename(sys.argv[0] if sys.argv else "")
+    fixed = checks.owner(text or "python")
+
+    def owner() -> str:
+        host = socket.gethostname()[:63] or "localhost"
+        room = 255 - len(host) - 12
+        return f"{host}:{os.getpid()}:{fixed.encode()[:room].decode(errors='ignore')}"
+
+    return owner
+
+
+class ClientBase:
+    """A client: one store, one keeper, any number of locks."""
+
+    __slots__ = ("__weakref__", "_ctx", "_label", "_source", "_ttl")
+
+    def __init__(
+        self,
+        store: Store,
+        runtime: Runtime,
+        hold_class: type[HoldBase],
+        source: str,
+        ttl: Any,
+        label: str | None,
+    ) -> None:
+        self._ttl = checks.ttl(ttl)
+        self._label = label
+        self._source = source
+        self._ctx = Context(store, runtime, owner_maker(label), hold_class)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do, as data."""
+        return self._ctx.store.capabilities
+
+    @property
+    def owner(self) -> str:
+        """Who we are to others: ``host:pid:label``."""
+        return self._ctx.owner
+
+    @property
+    def url(self) -> str:
+        """The store, in words that are safe to show: never with a password."""
+        return self._ctx.store.label
+
+    def supports(self, what: str) -> bool:
+        """Can the store do this? ``what`` is the name of a capability, such as ``"detach"``."""
+        value = getattr(self.capabilities, what, None)
+        if not isinstance(value, bool):
+            known = [f for f in Capabilities._fields if isinstance(getattr(self.capabilities, f), bool)]
+            raise ConfigError(f"{what!r} is no capability; known: {', '.join(known)}")
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}>"
+
+    def _wish(
+        self,
+        kind: Kind,
+        name: Any,
+        *,
+        capacity: int = 1,
+        weight: int = 1,
+        ttl: Any = None,
+        timeout: Any = None,
+        auto_renew: bool = True,
+        max_hold: Any = None,
+        min_hold: Any = 0.0,
+        on_lost: Any = None,
+        cancel_on_lost: bool = False,
+        meta: str = "",
+    ) -> tuple[Context, Spec, Terms, float | None]:
+        """What a lock object is made of, from its options; each is checked here."""
+        ctx = self._ctx
+        lease = self._ttl if ttl is None else checks.ttl(ttl)
+        terms = make_terms(
+            auto_renew=auto_renew,
+            max_hold=max_hold,
+            min_hold=min_hold,
+            on_lost=on_lost,
+            cancel_on_lost=cancel_on_lost,
+        )
+        can = ctx.store.capabilities
+        if kind is Kind.SEMAPHORE and not can.semaphore:
+            raise NotSupported(f"{self.url} has no semaphores")
+        if kind is Kind.RWLOCK and not can.rwlock:
+            raise NotSupported(f"{self.url} has no read-write locks")
+        if terms.min_hold and not can.min_hold:
+            raise NotSupported(f"{self.url} can't keep a name occupied after its release (min_hold)")
+        lease = min(lease, terms.max_hold)
+        wait = None if timeout is None else checks.wait(True, timeout)
+        text = meta if meta == "" else checks.meta(meta)
+        spec = Spec(checks.name(name), kind, capacity, weight, lease, ctx.owner, text)
+        return ctx, spec, terms, wait
+
+    async def _adopt(self, text: str, auto_renew: bool, on_lost: Any) -> HoldBase:
+        from . import token
+
+        ctx = self._ctx
+        ctx.require_open()
+        if not ctx.store.capabilities.detach:
+            raise NotSupported(f"{self.url} can't adopt a hold: it ends with the session that took it")
+        claim, fence = token.read(text, ctx.owner)
+        terms = make_terms(auto_renew=auto_renew, max_hold=None, min_hold=0.0, on_lost=on_lost)
+        fresh = claim._replace(id=ctx.runtime.new_id())
+        keep = Keep(claim, fence, claim.spec.ttl, new_id=fresh.id)
+        sent = ctx.now()
+
+        async def ask(within: float) -> Any:
+            nonlocal sent
+            sent = ctx.now()
+            answer = (await ctx.store.keep([keep], within))[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        try:
+            answer, retried = await ctx.insist(ask, sent + REQUEST_S)
+        except Exception:
+            raise
+        except BaseException:  # cancelled or Ctrl-C: if the exchange took place, nobody has the id
+            await ctx.undo(Leave(claim.spec.name, fresh.id, fence, 0.0, True, claim.spec.ttl))
+            raise
+        if isinstance(answer, Held):
+            until = deadline(sent, answer.expires_in)
+            lease = Lease(fresh, fence, until, sent, terms, retried)
+            hold = ctx.hold_class(ctx, lease)
+            if on_lost is not None:
+                lease.callbacks.append(on_lost)
+            if terms.auto_renew:
+                ctx.keeper.add(lease, sent + lease.every)
+            else:
+                ctx.keeper.watch(lease)
+            return hold
+        reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
+        raise NotHeld(
+            f"the detached hold on {claim.spec.name!r} (fence {fence}) can't be adopted: {reason}, "
+            "or another has adopted it"
+        )
+
+    async def _inspect(self, prefix: str, exact: bool) -> list[LineRecord]:
+        self._ctx.require_open()
+        if exact:
+            checks.name(prefix)
+        return await self._ctx.store.inspect(prefix, REQUEST_S, exact)
+
+    async def _break(self, name: str, fence: int) -> bool:
+        self._ctx.require_open()
+        leave = Leave(checks.name(name), "", fence)
+        answer, _ = await self._ctx.insist(
+            lambda within: self._ctx.store.leave(leave, within), self._ctx.now() + REQUEST_S
+        )
+        return answer
+
+    async def _close(self) -> None:
+        ctx = self._ctx
+        if ctx.closed:
+            return
+        ctx.closed = True
+        ctx.keeper.stop()
+        for leave in ctx.keeper.give_up(Loss.CLOSED):
+            await ctx.undo(leave)
+        await ctx.store.close()
+
+    def _forked(self) -> None:
+        self._ctx.forked()

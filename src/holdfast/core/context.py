@@ -1,0 +1,148 @@
+"""What the parts of one client share: its store, its runtime, its keeper, and who is inside what.
+
+One context per client. In the child of a fork it starts afresh: the epoch moves, so that every
+hold of the parent is seen as lost, the keeper and the registry are new, the store lets go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, TypeVar
+
+from ..errors import NotHeld, StoreUnavailable
+from .hold import HoldBase, Lease
+from .keeper import Keeper, warn_orphan
+from .model import Leave
+from .policy import REQUEST_S, UNDO_S, back_off
+from .ports import Runtime, Store
+
+T = TypeVar("T")
+
+
+class Flows:
+    """Which thread or task is inside which name: for reentrant locks and nested reads.
+
+    Counted here, so re-entry costs no round trip. The key holds the thread object and the task
+    object themselves, so a child thread, task or fork never inherits anything.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._inside: dict[tuple[str, Hashable], HoldBase] = {}
+
+    def find(self, name: str) -> HoldBase | None:
+        """The hold on this name that the current thread or task is inside of."""
+        return self._inside.get((name, self._runtime.flow()))
+
+    def enter(self, hold: HoldBase, strict: bool) -> None:
+        """The current thread or task is inside this hold now; ``strict``: only it may leave."""
+        hold._flow, hold._strict = self._runtime.flow(), strict
+        self._inside[hold.name, hold._flow] = hold
+
+    def let_go(self, hold: HoldBase) -> bool:
+        """Count one level down; True if it was the outermost one."""
+        if self._inside.get((hold.name, hold._flow)) is not hold:
+            return True
+        if hold._strict and hold._flow != self._runtime.flow():
+            raise NotHeld(
+                f"{hold.name!r} is reentrant and held by another thread or task; "
+                "only that one can release it"
+            )
+        hold._count -= 1
+        if hold._count > 0:
+            return False
+        del self._inside[hold.name, hold._flow]
+        return True
+
+
+class Context:
+    """The shared parts of one client."""
+
+    def __init__(
+        self,
+        store: Store,
+        runtime: Runtime,
+        owner: Callable[[], str],
+        hold_class: type[HoldBase],
+    ) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.now = runtime.now
+        self.hold_class = hold_class
+        self._owner = owner
+        self.orphans: deque[Lease] = deque()
+        self.closed = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Start, or start afresh in the child of a fork."""
+        self.epoch = self.runtime.epoch()
+        self.owner = self._owner()
+        self.keeper = Keeper(self)
+        self.flows = Flows(self.runtime)
+        self.orphans.clear()
+
+    def forked(self) -> None:
+        """Called in the child of a fork, before anything else runs there."""
+        self.store.forked()
+        self.runtime.forked()
+        self.begin()
+
+    def drain_orphans(self) -> None:
+        """Warn of the holds that were forgotten since the last time."""
+        while self.orphans:
+            with contextlib.suppress(IndexError):
+                warn_orphan(self.orphans.popleft())
+
+    async def insist(self, call: Callable[[float], Awaitable[T]], until: float) -> tuple[T, bool]:
+        """Ask the store until it answers or the time is over; also says if it took more than
+        one attempt. Safe because every verb is idempotent by the claim's id."""
+        attempt = 0
+        while True:
+            within = min(REQUEST_S, max(until - self.now(), 0.05))
+            try:
+                return await call(within), attempt > 0
+            except StoreUnavailable:
+                attempt += 1
+                pause = back_off(attempt, self.runtime.jitter(), 1.0)
+                if self.now() + pause >= until:
+                    raise
+                await self.runtime.sleep(pause)
+
+    async def leave(self, leave: Leave, deadline: float) -> bool:
+        """Give a held claim back: was it there?
+
+        A repeated leave whose first reply was lost finds nothing; before our deadline that means
+        that the first one did it. Whatever interrupts us, the claim is withdrawn.
+        """
+        until = min(max(deadline, self.now() + 0.05), self.now() + REQUEST_S)
+        try:
+            there, retried = await self.insist(lambda w: self.store.leave(leave, w), until)
+        except StoreUnavailable:
+            self.keeper.later(leave, deadline + leave.ttl)
+            raise
+        except BaseException:
+            await self.undo(leave)
+            raise
+        return there or (retried and self.now() < deadline)
+
+    async def undo(self, leave: Leave) -> None:
+        """Withdraw an abandoned claim, whatever is cancelled meanwhile; the keeper goes on with
+        it if the store doesn't answer at once. Called while an exception is on its way."""
+        try:
+            await self.runtime.finish(self.store.leave(leave, UNDO_S))
+        except BaseException:
+            self.keeper.later(leave, self.now() + leave.ttl)
+
+    def require_open(self) -> None:
+        """Refuse to work for a client that was closed."""
+        if self.closed:
+            raise StoreUnavailable(f"the client of {self.store.label} is closed; make a new one")
+
+    def summary(self) -> dict[str, Any]:
+        """Numbers for tests and for people: what this client keeps."""
+        return {"kept": self.keeper.pending(), "epoch": self.epoch}
+
+

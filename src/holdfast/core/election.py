@@ -1,0 +1,53 @@
+"""Election: one leader among many, as a lock with another vocabulary.
+
+To campaign is to stand in the line; to lead is to hold; to resign is to release. Whoever leads
+learns of the loss as any holder does. Observers look at the line and disturb nobody.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .hold import HoldBase
+from .lock import LockBase
+
+#: How often an observer looks, in seconds, unless it says otherwise.
+OBSERVE_S = 1.0
+
+
+class Leader(NamedTuple):
+    """Who leads: the owner as people read it, and the fence of the term."""
+
+    owner: str
+    fence: int
+
+
+class ElectionBase(LockBase):
+    """Everything of an election but the sync or async face."""
+
+    __slots__ = ()
+
+    async def _leader(self) -> Leader | None:
+        """Who leads now, or None."""
+        self._ctx.require_open()
+        lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
+        if not lines or not lines[0].holders:
+            return None
+        first = lines[0].holders[0]
+        return Leader(first.owner, first.fence)
+
+    async def _changed(self, seen: Leader | None, every: float) -> Leader | None:
+        """The next leader that isn't ``seen`` (None: nobody leads)."""
+        while True:
+            leader = await self._leader()
+            if leader != seen:
+                return leader
+            await self._ctx.runtime.sleep(every)
+
+    async def _resign(self) -> bool:
+        """Give the leadership back that was won through this object."""
+        return await self._release_one()
+
+    def _leading(self) -> HoldBase | None:
+        """The hold of the term that was won through this object and lasts."""
+        return next((h for h in reversed(self._given) if h.lost is None), None)

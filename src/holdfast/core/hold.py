@@ -1,0 +1,342 @@
+"""What an acquire returns, and the record of it that outlives a forgotten one.
+
+A ``Hold`` is the caller's; its ``Lease`` is ours. The keeper knows only leases, so that a hold
+that nobody refers to any more is collected, warns, and is no longer renewed.
+
+A lease ends once: released, detached or lost. A loss is final as soon as anybody has seen it:
+``lost`` writes down what it saw, so a renewal that is answered late can't bring a hold back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import LockLost, NotHeld, NotSupported, StoreUnavailable
+from . import checks
+from .model import Claim, Gone, Held, Keep, Leave, Loss, State
+from .policy import REQUEST_S, deadline, renew_every
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .lock import LockBase
+    from .ports import Latch
+
+#: Called once, with the reason, when a hold is lost; on the keeper's thread or task.
+OnLost = Callable[["HoldBase", Loss], object]
+
+
+class Terms(NamedTuple):
+    """How a hold is to be treated while it lasts: the options of a lock that stores don't see."""
+
+    auto_renew: bool = True
+    max_hold: float = math.inf
+    min_hold: float = 0.0
+    on_lost: OnLost | None = None
+    cancel_on_lost: bool = False
+
+
+class Lease:
+    """The state of one hold. Written by the keeper and by the caller; every write is final or
+    monotonic, so no lock is needed between them."""
+
+    __slots__ = (
+        "callbacks",
+        "claim",
+        "closing",
+        "deadline",
+        "due",
+        "end",
+        "every",
+        "failures",
+        "fence",
+        "hold_ref",
+        "latches",
+        "min_until",
+        "orphan",
+        "reason",
+        "renewing",
+        "stop_at",
+        "suspect",
+        "ttl",
+        "watched",
+        "weight",
+    )
+
+    def __init__(
+        self, claim: Claim, fence: int, until: float, begun: float, terms: Terms, suspect: bool
+    ) -> None:
+        self.claim = claim
+        self.fence = fence
+        self.deadline = until
+        self.ttl = claim.spec.ttl
+        self.weight = claim.spec.weight
+        self.every = renew_every(self.ttl)
+        self.due = 0.0
+        self.renewing = terms.auto_renew
+        self.stop_at = begun + terms.max_hold
+        self.min_until = begun + terms.min_hold if terms.min_hold else 0.0
+        self.suspect = suspect
+        self.closing = False
+        self.end: State | None = None
+        self.reason: Loss | None = None
+        self.failures = 0
+        self.orphan = False
+        self.watched = False
+        self.hold_ref: Callable[[], HoldBase | None] | None = None
+        self.callbacks: list[OnLost] = []
+        self.latches: list[Latch] = []
+
+    def loss(self, now: float) -> Loss | None:
+        """Why it is lost, or None; what is seen here stays true."""
+        if self.reason is None and self.end is None and now >= self.deadline:
+            if self.deadline >= self.stop_at:
+                self.reason = Loss.MAX_HOLD
+            else:
+                self.reason = Loss.UNREACHABLE if self.failures else Loss.EXPIRED
+        return self.reason
+
+    def renewed(self, sent: float, lease: float, now: float) -> bool:
+        """Move the deadline after an answered keep; False if it came too late to count."""
+        if self.loss(now) is not None:
+            return False
+        self.deadline = max(self.deadline, min(deadline(sent, lease), self.stop_at))
+        self.failures = 0
+        return self.reason is None
+
+    def wanted_ttl(self, now: float) -> float:
+        """The lease to ask for: never beyond ``max_hold``."""
+        return min(self.ttl, max(self.stop_at - now, 0.001))
+
+
+class HoldBase:
+    """A hold on a name: the proof that it is ours, and the way to give it back."""
+
+    __slots__ = ("__weakref__", "_count", "_ctx", "_epoch", "_flow", "_lease", "_lock", "_strict")
+
+    def __init__(
+        self, ctx: Context, lease: Lease, lock: Callable[[], LockBase | None] | None = None
+    ) -> None:
+        self._ctx = ctx
+        self._lease = lease
+        #: The lock object, weakly: it refers to us, and a forgotten hold must be collected.
+        self._lock = lock
+        self._epoch = ctx.epoch
+        self._count = 1
+        #: The thread or task that is inside, for reentrant locks and read-write locks.
+        self._flow: Any = None
+        self._strict = False
+
+    # -- looking ---------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name that is held."""
+        return self._lease.claim.spec.name
+
+    @property
+    def owner(self) -> str:
+        """Who holds it, as others see it: ``host:pid:label``."""
+        return self._lease.claim.spec.owner
+
+    @property
+    def fence(self) -> int:
+        """The fencing token: greater than that of every earlier grant of this name.
+
+        Hand it to what the lock guards, and let that refuse a smaller one (``holdfast.fenced``).
+        """
+        return self._lease.fence
+
+    @property
+    def weight(self) -> int:
+        """How much of the capacity this hold takes: permits of a semaphore, 1 for a reader."""
+        return self._lease.weight
+
+    @property
+    def ttl(self) -> float:
+        """The length of the lease in seconds."""
+        return self._lease.ttl
+
+    @property
+    def lost(self) -> Loss | None:
+        """Why the hold is lost, or None while it isn't. Once lost it stays lost."""
+        lease = self._lease
+        if lease.end is None and self._epoch != self._ctx.epoch:
+            lease.reason = lease.reason or Loss.FORKED
+        return lease.loss(self._ctx.now())
+
+    @property
+    def state(self) -> State:
+        """Held, in jeopardy (renewals fail, the deadline isn't reached), lost, released, detached."""
+        if self.lost is not None:
+            return State.LOST
+        lease = self._lease
+        if lease.end is not None:
+            return lease.end
+        return State.JEOPARDY if lease.failures else State.HELD
+
+    def remaining(self) -> float:
+        """Seconds for which the hold may be believed without another renewal; 0 once it is over.
+
+        It counts from before the last answered request was sent, by a clock that never jumps,
+        less a margin of 1 % and 2 ms.
+        """
+        if self.lost is not None or self._lease.end is not None:
+            return 0.0
+        return max(0.0, self._lease.deadline - self._ctx.now())
+
+    def check(self) -> None:
+        """Raise ``LockLost`` if the hold is lost, ``NotHeld`` if it was given back.
+
+        It costs no round trip. It can't see a pause that comes after it: that is what the fence
+        is for.
+        """
+        reason = self.lost
+        if reason is not None:
+            raise LockLost(self._story(reason), reason)
+        if self._lease.end is not None:
+            raise NotHeld(f"the hold on {self.name!r} was {self._lease.end}; acquire it again")
+
+    def on_lost(self, call: OnLost) -> None:
+        """Have ``call(hold, reason)`` called once when the hold is lost, on the keeper's thread
+        or task. It must be quick; what it raises is logged."""
+        self._lease.callbacks.append(call)
+        self._ctx.keeper.watch(self._lease)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.name!r} fence={self.fence} {self.state}"
+            f" remaining={self.remaining():.3f}s>"
+        )
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a hold on {self.name!r} can't be pickled: it belongs to one process. "
+            "Use hold.detach() there and client.adopt(token) here"
+        )
+
+    def __del__(self) -> None:
+        lease = getattr(self, "_lease", None)
+        if lease is not None and lease.end is None and not lease.closing:
+            lease.orphan = True
+            if lease.reason is None and self._epoch == self._ctx.epoch:
+                self._ctx.orphans.append(lease)
+
+    # -- doing -----------------------------------------------------------------------------
+
+    async def _release(self) -> bool:
+        if self._flow is not None and not self._ctx.flows.let_go(self):
+            return True
+        lease = self._lease
+        if lease.end is None:
+            if self.lost is Loss.FORKED:
+                lease.closing, lease.end = True, State.LOST  # the parent's: nothing is sent
+            else:
+                await self._give_back(lease)
+        self._step_back()
+        return lease.reason is None
+
+    def _step_back(self) -> None:
+        lock = self._lock() if self._lock is not None else None
+        if lock is not None:
+            lock._forget(self)
+
+    async def _give_back(self, lease: Lease) -> None:
+        ctx = self._ctx
+        lease.closing = True  # before anything is sent, so that the keeper reports no false loss
+        ctx.keeper.drop(lease)
+        after = max(0.0, lease.min_until - ctx.now()) if lease.min_until else 0.0
+        leave = Leave(self.name, lease.claim.id, lease.fence, after, lease.suspect, lease.ttl)
+        there = await ctx.leave(leave, lease.deadline)
+        if not there and lease.reason is None:
+            lease.reason = Loss.BROKEN if ctx.now() < lease.deadline else Loss.EXPIRED
+        lease.end = State.RELEASED
+        for latch in lease.latches:
+            latch.set()
+
+    async def _extend(self, ttl: Any = None) -> float:
+        self.check()
+        lease = self._lease
+        if ttl is not None:
+            lease.ttl = checks.ttl(ttl)
+            if lease.renewing:
+                self._ctx.keeper.drop(lease)
+                lease.every = renew_every(lease.ttl)
+        await self._keep(Keep(lease.claim, lease.fence, lease.wanted_ttl(self._ctx.now())))
+        if ttl is not None and lease.renewing:
+            self._ctx.keeper.add(lease, self._ctx.now() + lease.every)
+        return self.remaining()
+
+    async def _downgrade(self) -> None:
+        self.check()
+        lease = self._lease
+        if lease.weight == 1:
+            return
+        if self._count > 1:
+            raise NotSupported(
+                f"the write hold on {self.name!r} was entered {self._count} times; "
+                "leave the inner ones before the downgrade"
+            )
+        await self._keep(Keep(lease.claim, lease.fence, lease.wanted_ttl(self._ctx.now()), 1))
+        lease.weight = 1
+
+    async def _detach(self) -> str:
+        self.check()
+        lease, ctx = self._lease, self._ctx
+        if not ctx.store.capabilities.detach:
+            raise NotSupported(
+                f"{ctx.store.label} can't detach a hold: it ends with the session that took it"
+            )
+        if self._strict or self._count > 1:
+            raise NotSupported(f"a reentrant hold on {self.name!r} belongs to its thread or task")
+        if self._flow is not None:
+            ctx.flows.let_go(self)
+        ctx.keeper.drop(lease)
+        await self._keep(Keep(lease.claim, lease.fence, lease.ttl, detach=True))
+        lease.closing, lease.end = True, State.DETACHED
+        from . import token
+
+        self._step_back()
+        return token.write(lease.claim, lease.fence, lease.ttl, lease.weight)
+
+    async def _wait_lost(self, timeout: Any = None) -> Loss | None:
+        wait = checks.wait(True, timeout)
+        ctx, lease = self._ctx, self._lease
+        end = math.inf if wait is None else ctx.now() + wait
+        latch = ctx.runtime.latch()
+        lease.latches.append(latch)
+        ctx.keeper.watch(lease)
+        try:
+            while self.lost is None and lease.end is None and (now := ctx.now()) < end:
+                await latch.wait(max(min(end, lease.deadline) - now, 0.0))
+        finally:
+            lease.latches.remove(latch)
+        return lease.reason
+
+    async def _keep(self, keep: Keep) -> None:
+        """One keep of our own, outside the keeper's rounds; raises what it learns."""
+        ctx, lease = self._ctx, self._lease
+        sent = ctx.now()
+        within = min(REQUEST_S, max(lease.deadline - sent, 0.05))
+        answer = (await ctx.store.keep([keep], within))[0]
+        if isinstance(answer, Held):
+            if lease.renewed(sent, answer.expires_in, ctx.now()):
+                return
+            answer = Gone(lease.reason or Loss.EXPIRED)
+        if isinstance(answer, Gone):
+            lease.reason = lease.reason or answer.reason
+            ctx.keeper.lose(lease, lease.reason)
+            raise LockLost(self._story(lease.reason), lease.reason)
+        if isinstance(answer, Exception):
+            raise answer
+        raise StoreUnavailable(f"{ctx.store.label} says that {self.name!r} waits, though we hold it")
+
+    def _story(self, reason: Loss) -> str:
+        return (
+            f"lost {self.name!r} (fence {self.fence}, owner {self.owner}): {reason}. "
+            "Stop the work that it guards, and acquire it again"
+        )

@@ -1,0 +1,311 @@
+"""Keeping holds alive: one thread or task per client, however many holds there are.
+
+Leases of one length are renewed in the order in which they came, so each length has a queue of
+its own (a dict keeps insertion order) and the next one due is at the head of one of them: adding,
+dropping and finding the next are O(1). Renewals go out in batches, one round trip each.
+
+What fails is tried again inside the lease, sooner and sooner apart than a third of it; an error
+never ends a renewal, only the deadline does. When that passes, or the store says that the claim
+is gone, the hold is lost: the reason is written down, whoever waits is woken, the callbacks run.
+
+The keeper never keeps a claim that waits. It starts when the first hold needs it and then stays,
+asleep. Finalizers take no lock: they only mark a lease as an orphan, and the keeper finds it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import StoreUnavailable
+from .hold import Lease
+from .model import Gone, Held, Keep, Leave, Loss, State
+from .policy import REQUEST_S, UNDO_S, back_off
+
+if TYPE_CHECKING:
+    from .context import Context
+
+log = logging.getLogger("holdfast")
+
+#: With nothing to do it lingers this long before it sleeps without end, so that a loop that
+#: takes and frees a lock doesn't wake it each time.
+LINGER_S = 5.0
+#: What is due this soon goes into the same batch.
+SLACK_S = 0.02
+
+
+class Keeper:
+    """Renews the leases of one client, and tells whoever must know when one is lost."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._queues: dict[float, dict[Lease, None]] = {}
+        #: (when, tie-break, lease): retries, watched deadlines.
+        self._heap: list[tuple[float, int, Lease]] = []
+        #: (when, tie-break, leave, until): undos that could not be carried out at once.
+        self._undos: list[tuple[float, int, Leave, float]] = []
+        self._tie = itertools.count()
+        self._latch = ctx.runtime.latch()
+        self._wake_at = math.inf
+        #: Gives True once: whoever gets it starts the thread or task.
+        self._starter = iter((True,))
+        self._started = False
+        self._stopped = False
+        self._idle_since = 0.0
+
+    # -- called by holds and claims, from any thread -----------------------------------------
+
+    def add(self, lease: Lease, due: float) -> None:
+        """Renew this lease from ``due`` on, every third of its ttl."""
+        lease.due = due
+        try:
+            self._queues[lease.every][lease] = None
+        except KeyError:
+            self._queues.setdefault(lease.every, {})[lease] = None
+        if lease.closing:  # released just now, by another thread
+            self.drop(lease)
+        if due < self._wake_at or not self._started:
+            self._rouse()
+
+    def add_early(self, lease: Lease, due: float) -> None:
+        """Renew this lease sooner than its kind is: it was granted by a push."""
+        lease.due = due
+        heapq.heappush(self._heap, (due, next(self._tie), lease))
+        if due < self._wake_at or not self._started:
+            self._rouse()
+
+    def watch(self, lease: Lease) -> None:
+        """Look at this lease when its deadline passes, though it isn't renewed."""
+        if not lease.renewing and not lease.watched and lease.end is None:
+            lease.watched = True
+            self.add_early(lease, lease.deadline)
+
+    def drop(self, lease: Lease) -> None:
+        """Renew it no more."""
+        queue = self._queues.get(lease.every)
+        if queue is not None:
+            queue.pop(lease, None)
+        lease.renewing = lease.renewing and not lease.closing
+
+    def later(self, leave: Leave, until: float) -> None:
+        """Carry out this leave as soon as the store answers again; give up at ``until``."""
+        now = self._ctx.now()
+        heapq.heappush(self._undos, (now, next(self._tie), leave, until))
+        self._rouse()
+
+    def lose(self, lease: Lease, reason: Loss) -> None:
+        """The hold is lost: write it down, wake who waits for that, call who asked for it."""
+        lease.reason = lease.reason or reason
+        if lease.end is not None:
+            return
+        self.drop(lease)
+        lease.end = State.LOST
+        spec = lease.claim.spec
+        log.error("lost %r (fence %d): %s", spec.name, lease.fence, lease.reason)
+        for latch in list(lease.latches):
+            latch.set()
+        hold = lease.hold_ref() if lease.hold_ref is not None else None
+        for call in lease.callbacks:
+            if hold is None:
+                break
+            try:
+                call(hold, lease.reason)
+            except Exception:
+                log.exception("the on_lost callback of %r raised", spec.name)
+
+    def stop(self) -> None:
+        """End the thread or task soon."""
+        self._stopped = True
+        self._latch.set()
+
+    def pending(self) -> int:
+        """How many leases are kept, and undos outstanding."""
+        return sum(len(q) for q in self._queues.values()) + len(self._heap) + len(self._undos)
+
+    def give_up(self, reason: Loss) -> list[Leave]:
+        """The client closes: every lease is lost; the leaves that remain to be carried out."""
+        leaves = [undo[2] for undo in self._undos]
+        leases = [lease for queue in self._queues.values() for lease in list(queue)]
+        leases += [entry[2] for entry in self._heap]
+        self._undos, self._heap, self._queues = [], [], {}
+        for lease in leases:
+            if lease.end is None and not lease.closing:
+                self.lose(lease, reason)
+                leaves.append(self._leave_of(lease))
+        return leaves
+
+    # -- the thread or task ------------------------------------------------------------------
+
+    def _rouse(self) -> None:
+        if next(self._starter, False):
+            self._started = True
+            self._ctx.runtime.background(self._run, "holdfast-keeper")
+        else:
+            self._latch.set()
+
+    async def _run(self) -> None:
+        ctx = self._ctx
+        while not self._stopped:
+            ctx.drain_orphans()
+            batch = self._due(ctx.now())
+            if batch:
+                await self._renew(batch)
+            await self._undo()
+            if batch:
+                continue
+            await self._latch.wait(self._plan(ctx.now()))
+            self._wake_at = 0.0
+
+    def _plan(self, now: float) -> float | None:
+        """Seconds to sleep. The plan is announced before it is checked, so that of a lease that
+        comes in between either its caller sees the plan or we see the lease."""
+        self._wake_at = self._soonest(now)
+        target = min(self._wake_at, self._soonest(now))
+        return None if target == math.inf else max(0.0, target - now)
+
+    def _soonest(self, now: float) -> float:
+        soonest = min(self._nexts(), default=math.inf)
+        if soonest < math.inf:
+            self._idle_since = now
+            return soonest
+        return math.inf if now - self._idle_since >= LINGER_S else now + LINGER_S
+
+    def _nexts(self) -> Iterator[float]:
+        for queue in list(self._queues.values()):
+            first = self._head(queue)
+            if first is not None:
+                yield first.due
+        if self._heap:
+            yield self._heap[0][0]
+        if self._undos:
+            yield self._undos[0][0]
+
+    @staticmethod
+    def _head(queue: dict[Lease, None]) -> Lease | None:
+        while queue:
+            try:
+                return next(iter(queue))
+            except (StopIteration, RuntimeError):
+                continue  # another thread changed it just then
+        return None
+
+    def _due(self, now: float) -> list[Lease]:
+        """The next batch, nearest deadline first; each lease is taken out of its queue."""
+        batch: list[Lease] = []
+        while self._heap and self._heap[0][0] <= now:
+            lease = heapq.heappop(self._heap)[2]
+            lease.watched = False
+            if lease.end is None and not lease.closing:
+                batch.append(lease)
+        for queue in list(self._queues.values()):
+            while len(batch) < self._ctx.store.keep_batch:
+                lease_ = self._head(queue)
+                if lease_ is None or lease_.due > now + SLACK_S:
+                    break
+                if queue.pop(lease_, lease_) is None and not lease_.closing:
+                    batch.append(lease_)
+        batch.sort(key=lambda one: one.deadline)
+        return batch
+
+    async def _renew(self, batch: list[Lease]) -> None:
+        ctx = self._ctx
+        keeps: list[tuple[Lease, Keep]] = []
+        now = ctx.now()
+        for lease in batch:
+            if lease.orphan or lease.end is not None:
+                continue
+            reason = lease.loss(now)
+            if reason is not None:
+                self._let_go(lease, reason)
+            elif not lease.renewing:
+                self.watch(lease)
+            elif lease.stop_at <= lease.deadline:
+                self.add_early(lease, lease.deadline)  # max_hold: nothing left to ask for
+            else:
+                keeps.append((lease, Keep(lease.claim, lease.fence, lease.wanted_ttl(now))))
+        size = ctx.store.keep_batch
+        for start in range(0, len(keeps), size):
+            await self._ask(keeps[start : start + size])
+
+    async def _ask(self, part: list[tuple[Lease, Keep]]) -> None:
+        ctx = self._ctx
+        sent = ctx.now()
+        nearest = min(lease.deadline for lease, _ in part) - sent
+        within = max(0.02, min(REQUEST_S, nearest / 2))
+        answers: list[object]
+        try:
+            answers = list(await ctx.store.keep([keep for _, keep in part], within))
+        except StoreUnavailable as failure:
+            answers = [failure] * len(part)
+        except Exception as failure:
+            log.exception("renewing at %s failed; it will be tried again", ctx.store.label)
+            answers = [failure] * len(part)
+        now = ctx.now()
+        for (lease, _), answer in zip(part, answers, strict=True):
+            self._learn(lease, answer, sent, now)
+
+    def _learn(self, lease: Lease, answer: object, sent: float, now: float) -> None:
+        if lease.closing or lease.end is not None:
+            return
+        if isinstance(answer, Held):
+            if lease.renewed(sent, answer.expires_in, now):
+                self.add(lease, sent + lease.every)
+            else:
+                self._let_go(lease, lease.reason or Loss.EXPIRED)
+            return
+        if isinstance(answer, Gone):
+            reason = lease.loss(now) or answer.reason
+            self._let_go(lease, reason)
+            return
+        lease.failures += 1
+        if lease.failures == 1:
+            name = lease.claim.spec.name
+            left = lease.deadline - now
+            log.warning("renewing %r failed (%s); %.1f s left to succeed", name, answer, left)
+        pause = back_off(lease.failures, self._ctx.runtime.jitter(), lease.every / 4)
+        self.add_early(lease, min(now + pause, max(lease.deadline, now)))
+
+    def _let_go(self, lease: Lease, reason: Loss) -> None:
+        """Lost: also withdraw the claim, so that nobody waits for what is left of its ttl."""
+        self.lose(lease, reason)
+        now = self._ctx.now()
+        entry = (now, next(self._tie), self._leave_of(lease), now + lease.ttl)
+        heapq.heappush(self._undos, entry)
+
+    @staticmethod
+    def _leave_of(lease: Lease) -> Leave:
+        name = lease.claim.spec.name
+        return Leave(name, lease.claim.id, lease.fence, 0.0, lease.suspect, lease.ttl)
+
+    async def _undo(self) -> None:
+        """Carry out the leaves that are due; what fails is tried again until it doesn't matter."""
+        ctx = self._ctx
+        while self._undos and self._undos[0][0] <= ctx.now():
+            _, _, leave, until = heapq.heappop(self._undos)
+            try:
+                await ctx.store.leave(leave, max(UNDO_S, 0.05))
+            except Exception as failure:
+                now = ctx.now()
+                if not isinstance(failure, StoreUnavailable):
+                    log.exception("withdrawing from %r failed; trying again", leave.name)
+                if now < until:
+                    again = now + back_off(5, ctx.runtime.jitter(), 1.0)
+                    heapq.heappush(self._undos, (again, next(self._tie), leave, until))
+                else:
+                    log.warning("a claim on %r was left to expire: %s", leave.name, failure)
+
+
+def warn_orphan(lease: Lease) -> None:
+    """A hold was forgotten: say so. It is renewed no more and will expire."""
+    spec = lease.claim.spec
+    text = (
+        f"a hold on {spec.name!r} (fence {lease.fence}) was collected without release(); "
+        "it is renewed no more. Use `with`, or keep the hold and release it"
+    )
+    log.warning("%s", text)
+    warnings.warn(text, ResourceWarning, stacklevel=2)

@@ -1,0 +1,223 @@
+"""The lock, and what every other primitive shares with it: acquire, enter, leave, look.
+
+A lock object is a wish with its terms; it holds nothing itself. Each acquire makes a new claim
+and returns a hold of its own. Only for those who know ``threading`` a lock also remembers the
+holds that it gave out and that aren't over, so that ``release()`` and ``with`` find theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
+
+from ..errors import ConfigError, HoldfastError, NotAcquired, NotHeld
+from . import checks, claims
+from .door import Door
+from .hold import HoldBase, Lease, Terms
+from .model import Spec
+
+if TYPE_CHECKING:
+    from .context import Context
+
+L = TypeVar("L", bound="LockBase")
+
+#: To name the holder in an error, the store is asked once more, but not for longer than this.
+WHO_S = 0.1
+
+
+class LockBase:
+    """Everything of a lock but the sync or async face."""
+
+    __slots__ = (
+        "__weakref__",
+        "_ctx",
+        "_door",
+        "_given",
+        "_reentrant",
+        "_spec",
+        "_terms",
+        "_timeout",
+    )
+
+    def __init__(
+        self,
+        ctx: Context,
+        spec: Spec,
+        terms: Terms,
+        timeout: float | None,
+        reentrant: bool = False,
+    ) -> None:
+        self._ctx = ctx
+        self._spec = spec
+        self._terms = terms
+        self._timeout = timeout
+        self._reentrant = reentrant
+        self._given: list[HoldBase] = []
+        self._door = Door(ctx.runtime)
+
+    @property
+    def name(self) -> str:
+        """The name that is locked."""
+        return self._spec.name
+
+    @property
+    def ttl(self) -> float:
+        """The length of the lease in seconds."""
+        return self._spec.ttl
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} at {self._ctx.store.label}>"
+
+    def _renamed(self: L, name: str) -> L:
+        """The same wish for another name: what a decorator's template needs."""
+        twin = object.__new__(type(self))
+        for cls in type(self).__mro__:
+            for slot in getattr(cls, "__slots__", ()):
+                if slot != "__weakref__":
+                    setattr(twin, slot, getattr(self, slot))
+        twin._spec = self._spec._replace(name=checks.name(name))
+        twin._given, twin._door = [], Door(self._ctx.runtime)
+        return twin
+
+    # -- acquire -----------------------------------------------------------------------------
+
+    async def _acquire(self, blocking: bool = True, timeout: Any = None) -> HoldBase | None:
+        wait = checks.wait(blocking, timeout)
+        if wait is None and timeout is None and self._timeout is not None:
+            return await self._insist()
+        hold, _ = await self._try(wait)
+        return hold
+
+    async def _try(self, wait: float | None) -> tuple[HoldBase | None, str]:
+        """One acquire with its time; also who was in the way, if the store said so."""
+        ctx = self._ctx
+        if ctx.closed:
+            ctx.require_open()
+        if self._spec.owner is not ctx.owner:  # we are the child of a fork
+            self._spec = self._spec._replace(owner=ctx.owner)
+        if self._reentrant:
+            inside = ctx.flows.find(self._spec.name)
+            if inside is not None:
+                return self._again(inside), ""
+        hold, holder = await claims.acquire(ctx, self._spec, self._terms, wait, self._make)
+        if hold is not None and self._reentrant:
+            ctx.flows.enter(hold, strict=True)
+        return hold, holder
+
+    def _again(self, inside: HoldBase) -> HoldBase:
+        """Re-entry: counted, no round trip; never into a hold that is lost."""
+        inside.check()
+        inside._count += 1
+        return inside
+
+    def _make(self, lease: Lease) -> HoldBase:
+        hold = self._ctx.hold_class(self._ctx, lease, ref(self))
+        terms = self._terms
+        if terms.on_lost is not None:
+            lease.callbacks.append(terms.on_lost)
+        if lease.callbacks:
+            self._ctx.keeper.watch(lease)
+        lease.hold_ref = ref(hold)
+        given = self._given
+        if given and len(given) >= 16:
+            self._given = given = [h for h in given if h._lease.end is None]
+        given.append(hold)
+        return hold
+
+    async def _insist(self) -> HoldBase:
+        """A hold within the lock's own time-out, or ``NotAcquired``."""
+        begun = self._ctx.now()
+        hold, holder = await self._try(self._timeout)
+        if hold is None:
+            waited = self._ctx.now() - begun
+            raise NotAcquired(await self._busy(holder, waited))
+        return hold
+
+    async def _busy(self, holder: str, waited: float) -> str:
+        """Say who holds it, since when, and what to do."""
+        ctx, name = self._ctx, self._spec.name
+        who = f"held by {holder}" if holder else "busy"
+        try:
+            lines = await ctx.store.inspect(name, WHO_S, exact=True)
+        except HoldfastError:
+            lines = []
+        if lines and lines[0].holders:
+            first = lines[0].holders[0]
+            who = f"held by {first.owner} for {first.age:.1f} s (fence {first.fence})"
+            if len(lines[0].waiters) > 0:
+                who += f", {len(lines[0].waiters)} waiting"
+        tried = f"tried {waited:.2f} s" if self._timeout else "tried once"
+        return (
+            f"{self._spec.kind} {name!r} not acquired: {tried}, {who}. "
+            "Wait longer (timeout=), come back later, or see `holdfast show`"
+        )
+
+    # -- with --------------------------------------------------------------------------------
+
+    async def _enter(self, mark: object) -> HoldBase:
+        hold = await self._insist()
+        guard = self._ctx.runtime.guard() if self._terms.cancel_on_lost else None
+        if guard is not None:
+            hold._lease.callbacks.append(guard.lost)
+            self._ctx.keeper.watch(hold._lease)
+        await self._door.enter(mark, hold, guard)
+        return hold
+
+    async def _unenter(self, mark: object) -> None:
+        """An exception came between the grant and the body: give the hold back."""
+        await self._door.undo(mark)
+
+    async def _exit(self, failure: BaseException | None) -> None:
+        """Leave the body: release, and say so if the hold was lost while the body ran."""
+        await self._door.leave(f"{self._spec.kind} {self.name!r}", failure)
+
+    # -- the habits of threading -------------------------------------------------------------
+
+    async def _release_one(self) -> bool:
+        """Release the hold that this lock object gave out last and that isn't over."""
+        while self._given:
+            hold = self._given[-1]
+            if hold._lease.end is None or hold._count > 1:
+                return await hold._release()
+            self._given.pop()
+        raise NotHeld(
+            f"{self.name!r} is not held through this lock object; "
+            "release the hold that acquire() returned"
+        )
+
+    def _forget(self, hold: HoldBase) -> None:
+        given = self._given
+        if given and given[-1] is hold:
+            given.pop()
+        elif hold in given:
+            given.remove(hold)
+
+    async def _locked(self) -> bool:
+        """Does anybody hold it, here or elsewhere?"""
+        self._ctx.require_open()
+        lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
+        return bool(lines and lines[0].holders)
+
+
+def terms(
+    *,
+    auto_renew: bool,
+    max_hold: Any,
+    min_hold: Any,
+    on_lost: Any,
+    cancel_on_lost: bool = False,
+) -> Terms:
+    """Terms from the options of a lock, checked."""
+    if auto_renew is True and max_hold is None and not min_hold and on_lost is None:
+        return _CANCELLING if cancel_on_lost else _PLAIN
+    if on_lost is not None and not callable(on_lost):
+        raise ConfigError(f"on_lost must be a function of (hold, reason), not {on_lost!r:.80}")
+    longest = checks.seconds("max_hold", max_hold, 0.01, 1e9) if max_hold is not None else 0.0
+    least = checks.seconds("min_hold", min_hold or 0.0, 0.0, 86_400.0)
+    if longest and least > longest:
+        raise ConfigError(f"min_hold={least:g} s is longer than max_hold={longest:g} s")
+    return Terms(bool(auto_renew), longest or float("inf"), least, on_lost, bool(cancel_on_lost))
+
+
+_PLAIN = Terms()
+_CANCELLING = Terms(cancel_on_lost=True)

@@ -1,0 +1,225 @@
+"""The nouns: what a claim is, what a store may answer, what people may look at.
+
+Everything here is immutable and says nothing about how it is stored or sent. A claim's ``id``
+is a secret of 128 random bits, chosen before the first byte is sent: whoever knows it owns the
+claim. It therefore never shows in a ``repr``. The *fence* (the ticket of a claim that is held)
+is public: hand it to every resource that the lock guards.
+"""
+
+from __future__ import annotations
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+# Limits, with the unit in the name. A store refuses nothing within them.
+NAME_BYTES_MAX = 512
+OWNER_BYTES_MAX = 256
+META_BYTES_MAX = 4096
+TTL_S_MIN = 0.010
+TTL_S_MAX = 86_400.0
+WAITERS_MAX = 10_000
+#: Capacity of a read-write lock: a reader weighs 1, a writer all of it.
+RWLOCK_CAPACITY = 1 << 20
+PERMITS_MAX = RWLOCK_CAPACITY
+
+
+class Kind(enum.StrEnum):
+    """What a name is used as. One name is one kind at a time; mixing kinds is refused by name."""
+
+    LOCK = "lock"
+    SEMAPHORE = "semaphore"
+    RWLOCK = "rwlock"
+    ELECTION = "election"
+
+
+class Spec(NamedTuple):
+    """What somebody wants of a name: made once per lock object, shared by all its claims."""
+
+    name: str
+    kind: Kind
+    capacity: int
+    weight: int
+    ttl: float
+    owner: str
+    meta: str = ""
+
+
+class Claim(NamedTuple):
+    """One attempt to hold. The id is secret and is fixed before anything is sent."""
+
+    id: str
+    spec: Spec
+
+    def __repr__(self) -> str:
+        s = self.spec
+        return f"Claim({s.name!r}, {s.kind}, {s.weight}/{s.capacity}, owner={s.owner!r})"
+
+
+class Keep(NamedTuple):
+    """A request to keep one claim alive, or to change it while keeping it.
+
+    ``ttl`` is the lease wanted if it is (or now becomes) held, in seconds. ``weight`` shrinks
+    the claim (downgrade). ``new_id`` exchanges the secret: from then on only the new one counts
+    (adopt). ``detach`` unties it from this process, so that it lives by its ttl alone.
+    """
+
+    claim: Claim
+    ticket: int
+    ttl: float
+    weight: int = 0
+    new_id: str = ""
+    detach: bool = False
+
+    def __repr__(self) -> str:
+        return f"Keep({self.claim!r}, ticket={self.ticket}, ttl={self.ttl})"
+
+
+class Leave(NamedTuple):
+    """A request to withdraw or release: by secret ``id``, or (break) by public ``ticket`` alone.
+
+    ``after`` keeps the name occupied for that many seconds more (min_hold). ``suspect`` says
+    that a join of this claim was retried or ended unknown, so a late copy of it may still
+    arrive: the store leaves a tombstone that the copy will find.
+    """
+
+    name: str
+    id: str
+    ticket: int
+    after: float = 0.0
+    suspect: bool = False
+    ttl: float = 30.0
+
+    def __repr__(self) -> str:
+        return f"Leave({self.name!r}, ticket={self.ticket}, after={self.after})"
+
+
+class Held(NamedTuple):
+    """The claim is held: its fence, and how many seconds the store will keep it unasked."""
+
+    fence: int
+    expires_in: float
+
+
+class Waiting(NamedTuple):
+    """The claim stands in line behind at most ``position`` others; ask again in ``retry_in`` s.
+
+    ``watch`` is a note of the store to itself (whose death would matter); pass it to ``wait``.
+    """
+
+    ticket: int
+    position: int
+    retry_in: float
+    watch: tuple[str, ...] = ()
+
+
+class Refused(NamedTuple):
+    """A try that would have had to wait. ``holder`` is somebody ahead, for the message."""
+
+    retry_in: float
+    holder: str
+
+
+class Gone(NamedTuple):
+    """The claim isn't in the line (any more): it expired, was broken, or never was there."""
+
+    reason: Loss
+
+
+class Mismatch(NamedTuple):
+    """The name is in use as another kind, or with another capacity."""
+
+    kind: str
+    capacity: int
+
+
+class Full(NamedTuple):
+    """The line is as long as a line may be."""
+
+    waiters: int
+
+
+class Granted(NamedTuple):
+    """A push: the one who left made this claim a holder. It says nothing about a lease."""
+
+    fence: int
+
+
+Standing = Held | Waiting | Gone
+Joined = Held | Waiting | Refused | Mismatch | Full | Gone
+
+
+class Loss(enum.StrEnum):
+    """Why a hold ended without our release."""
+
+    EXPIRED = "expired"
+    BROKEN = "broken"
+    SESSION = "session lost"
+    UNREACHABLE = "store unreachable until the deadline"
+    MAX_HOLD = "max_hold reached"
+    FORKED = "held by the parent process"
+    CLOSED = "client closed"
+
+
+class State(enum.StrEnum):
+    """Where a hold stands. ``JEOPARDY``: renewals fail, and the deadline isn't reached yet."""
+
+    HELD = "held"
+    JEOPARDY = "jeopardy"
+    LOST = "lost"
+    RELEASED = "released"
+    DETACHED = "detached"
+
+
+class ClaimRecord(NamedTuple):
+    """One claim as people see it. ``age`` and ``expires_in`` are seconds, by the store's clock."""
+
+    owner: str
+    fence: int
+    held: bool
+    weight: int
+    age: float
+    expires_in: float
+    position: int
+    meta: str = ""
+
+
+class LineRecord(NamedTuple):
+    """One name as people see it: what it is used as, and its claims in the order of the line."""
+
+    name: str
+    kind: str
+    capacity: int
+    claims: tuple[ClaimRecord, ...]
+
+    @property
+    def holders(self) -> tuple[ClaimRecord, ...]:
+        """The claims that are held, first come first."""
+        return tuple(c for c in self.claims if c.held)
+
+    @property
+    def waiters(self) -> tuple[ClaimRecord, ...]:
+        """The claims that wait, in the order in which they will be served."""
+        return tuple(c for c in self.claims if not c.held)
+
+
+class Capabilities(NamedTuple):
+    """What a store can do, as data that callers may read before asking.
+
+    The booleans name operations: what is False raises :class:`NotSupported`. The words say how
+    well it is done, for people and for the conformance kit.
+    """
+
+    store: str
+    fair: bool = True
+    semaphore: bool = True
+    rwlock: bool = True
+    resize: bool = True
+    detach: bool = True
+    min_hold: bool = True
+    push: bool = True
+    across_processes: bool = True
+    durable_fences: bool = True
+    crash_noticed: str = "ttl"
+    clock: str = "store"

@@ -1,0 +1,153 @@
+"""Several names as one: all of them held, or none.
+
+They are acquired strictly one after the other in the order of their encoded bytes, each held
+before the next is joined. So two callers with overlapping names can't dead-lock, whatever order
+they wrote. (A batch of separate joins would: each could wait in one line for what the other holds
+in the next.) What has been acquired is given back if the rest can't be had in time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ConfigError, LockLost, NotAcquired
+from . import checks
+from .context import Context
+from .door import Door
+from .hold import HoldBase
+from .lock import LockBase
+from .model import Loss
+
+
+class MultiHoldBase:
+    """Holds on several names, in the order in which they were acquired."""
+
+    __slots__ = ("_holds",)
+
+    def __init__(self, holds: list[Any]) -> None:
+        self._holds = holds
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are held, in the order of acquiring."""
+        return tuple(h.name for h in self._holds)
+
+    @property
+    def fences(self) -> dict[str, int]:
+        """The fencing token of each name."""
+        return {h.name: h.fence for h in self._holds}
+
+    @property
+    def lost(self) -> Loss | None:
+        """Why the first lost one of them is lost, or None."""
+        return next((h.lost for h in self._holds if h.lost is not None), None)
+
+    def remaining(self) -> float:
+        """Seconds for which all of them may be believed."""
+        return min((float(h.remaining()) for h in self._holds), default=0.0)
+
+    def check(self) -> None:
+        """Raise ``LockLost`` if any of them is lost."""
+        for hold in self._holds:
+            hold.check()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
+
+    def __bool__(self) -> bool:
+        return True
+
+    async def _release(self) -> bool:
+        """Release all, the last one first; the first failure is raised once all were tried."""
+        kept, failure = True, None
+        for hold in reversed(self._holds):
+            try:
+                kept = await hold._release() and kept
+            except Exception as problem:
+                failure = failure or problem
+        if failure is not None:
+            raise failure
+        return kept
+
+
+class MultiLockBase:
+    """Everything of a multi-lock but the sync or async face."""
+
+    __slots__ = ("_ctx", "_door", "_locks", "_timeout")
+
+    #: The class of what acquire returns; set by the face.
+    _hold_class: type[MultiHoldBase] = MultiHoldBase
+
+    def __init__(self, ctx: Context, locks: Sequence[LockBase], timeout: Any = None) -> None:
+        if not locks:
+            raise ConfigError("all() needs at least one name")
+        ordered = sorted(locks, key=lambda lock: lock.name.encode())
+        for one, other in itertools.pairwise(ordered):
+            if one.name == other.name:
+                raise ConfigError(f"{one.name!r} is named twice in all(); it would wait for itself")
+        foreign = next((lock for lock in ordered if lock._ctx is not ctx), None)
+        if foreign is not None:
+            raise ConfigError(f"{foreign!r} belongs to another client; use one client for all()")
+        self._ctx = ctx
+        self._locks = ordered
+        self._timeout = checks.wait(True, timeout)
+        self._door = Door(ctx.runtime)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order in which they are acquired."""
+        return tuple(lock.name for lock in self._locks)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
+
+    async def _acquire(self, blocking: bool = True, timeout: Any = None) -> MultiHoldBase | None:
+        wait = checks.wait(blocking, timeout)
+        if wait is None and timeout is None and self._timeout is not None:
+            return await self._insist()
+        return (await self._try(wait))[0]
+
+    async def _try(self, wait: float | None) -> tuple[MultiHoldBase | None, str]:
+        now = self._ctx.now
+        end = None if wait is None else now() + wait
+        holds: list[HoldBase] = []
+        try:
+            for lock in self._locks:
+                left = None if end is None else max(0.0, end - now())
+                hold, holder = await lock._try(left)
+                if hold is None:
+                    await MultiHoldBase(holds)._release()
+                    return None, f"{lock.name!r} held by {holder or 'another'}"
+                holds.append(hold)
+            lost = next((h for h in holds if h.lost is not None), None)
+            if lost is not None:
+                raise LockLost(f"{lost.name!r} was lost while the others were acquired", lost.lost)
+            return self._hold_class(holds), ""
+        except BaseException:
+            for hold in reversed(holds):
+                await hold._release()
+            raise
+
+    async def _insist(self) -> MultiHoldBase:
+        hold, who = await self._try(self._timeout)
+        if hold is None:
+            waited = "once" if not self._timeout else f"{self._timeout:g} s"
+            names = ", ".join(map(repr, self.names))
+            raise NotAcquired(
+                f"all of {names} not acquired: tried {waited}, {who}; none is held now. "
+                "Wait longer (timeout=) or come back later"
+            )
+        return hold
+
+    async def _enter(self, mark: object) -> MultiHoldBase:
+        hold = await self._insist()
+        await self._door.enter(mark, hold)
+        return hold
+
+    async def _unenter(self, mark: object) -> None:
+        await self._door.undo(mark)
+
+    async def _exit(self, failure: BaseException | None) -> None:
+        await self._door.leave(f"all of {', '.join(map(repr, self.names))}", failure)

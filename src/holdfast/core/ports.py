@@ -1,0 +1,183 @@
+"""The contract. Read this file first: everything else is policy above it or a store below it.
+
+A **store** keeps lines of claims and answers five verbs. A **runtime** gives time, identity and
+a way to wait. The core is written once, as ``async def``, over these two; blocking ports never
+suspend, so the sync face runs the same coroutine to its end with one ``send(None)``.
+
+Every verb is idempotent by the claim's id: sent twice, because the reply was lost, it changes
+nothing the second time and gives the answer of the first. Every verb returns, or raises
+``StoreUnavailable``, within ``within`` seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from .model import (
+    Capabilities,
+    Claim,
+    Granted,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Standing,
+    Waiting,
+)
+
+T = TypeVar("T")
+
+
+class Store(Protocol):
+    """Where lines are kept."""
+
+    capabilities: Capabilities
+    #: Seconds that a waiting claim lives without being kept. A dead waiter costs this much.
+    patience: float
+    #: The most claims in one ``keep``.
+    keep_batch: int
+    #: What people see in messages; never with a password.
+    label: str
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Enter the line, atomically.
+
+        With ``wait`` False only if it is held at once, else ``Refused``. The ticket is greater
+        than every ticket that this name ever gave. A claim whose id is in the line already is
+        not entered twice: the answer is its standing. An id with a tombstone is ``Gone``.
+        Another kind or capacity than the line's is ``Mismatch``, a line of 10,000 waiters
+        ``Full``. A grant by join carries the whole ttl.
+        """
+        ...
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew a batch, at most ``keep_batch``; one answer per claim, in order.
+
+        What is held lives ``ttl`` from now, what waits ``patience`` from now; what has expired
+        is ``Gone`` and never comes back. A waiter whose turn it is becomes a holder here. May
+        also shrink the weight, exchange the id or detach. An error about one claim stands in its
+        place and leaves the others alone.
+        """
+        ...
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Withdraw or release, and wake exactly those who now fit; was the claim there?
+
+        By id, or by ticket alone when ``id`` is empty (break). With ``after`` the claim stays
+        that many seconds more and nobody can keep it. A wrong id changes nothing.
+        """
+        ...
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep until poked or until ``seconds`` are over; waking for nothing is allowed.
+
+        ``Granted`` says that the one who left made this claim a holder; it never says for how
+        long. Losing a poke costs no more than ``seconds``.
+        """
+        ...
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """The lines whose name begins with ``prefix`` (or is it), sorted by name."""
+        ...
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """Change the capacity of a line that isn't empty; the former one, None if it is empty.
+
+        Claims that come with the former capacity are still taken in, and follow the new one, so
+        that a roll-out from 4 to 8 permits can pass through a fleet. Nobody who holds loses it.
+        """
+        ...
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more: free what its waiting used here. Never fails, never suspends."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection and this process's session; claims still held end with it."""
+        ...
+
+    def forked(self) -> None:
+        """We are the child of a fork: believe nothing, touch nothing of the parent's."""
+        ...
+
+
+class Latch(Protocol):
+    """Something to wait on that anybody may set, from any thread."""
+
+    def set(self) -> None:
+        """Wake the waiter, now or when it comes."""
+        ...
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Sleep until set (True, and it is unset again) or until the time is over (False)."""
+        ...
+
+
+class Guard(Protocol):
+    """Cancels the guarded task when its hold is lost, and knows afterwards that it did."""
+
+    def lost(self, hold: object, reason: object) -> None:
+        """The hold is lost: cancel the task that is inside."""
+        ...
+
+    def caused(self, failure: BaseException | None) -> bool:
+        """The body is over: was its end our doing? The cancellation is taken back if so."""
+        ...
+
+
+class Runtime(Protocol):
+    """Time, identity and concurrency, as the core may use them."""
+
+    def bind(self) -> None:
+        """Called at the start of an acquire: refuse to serve a second event loop."""
+        ...
+
+    def forked(self) -> None:
+        """We are the child of a fork: forget the parent's loop and tasks."""
+        ...
+
+    def now(self) -> float:
+        """Seconds that never jump and go on while the machine sleeps (CLOCK_BOOTTIME)."""
+        ...
+
+    def new_id(self) -> str:
+        """A new secret: 128 random bits as 32 hexadecimal digits."""
+        ...
+
+    def flow(self) -> Hashable:
+        """Who is running: the thread object and, under asyncio, the task object. Not inherited."""
+        ...
+
+    def jitter(self) -> float:
+        """A random number from 0 to 1, so that many clients don't move in step."""
+        ...
+
+    def epoch(self) -> int:
+        """A number that changes in the child of a fork."""
+        ...
+
+    def latch(self) -> Latch:
+        """A new latch, for a waiter of this runtime."""
+        ...
+
+    def guard(self) -> Guard:
+        """A guard over the current task; ``NotSupported`` where nothing can be cancelled."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end what must not be left half done, whatever is cancelled meanwhile.
+
+        The work is started at once, before anything else runs, and survives the caller's
+        cancellation, a second one, and the end of the event loop's main task.
+        """
+        ...
+
+    def background(self, main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start the keeper: one thread or one task per client, when it is first needed."""
+        ...

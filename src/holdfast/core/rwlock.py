@@ -1,0 +1,37 @@
+"""The read-write lock: a reader weighs 1, a writer the whole of a large capacity.
+
+One line for both, so neither starves: a writer waits for the readers ahead of it and holds back
+those behind. Therefore a nested read of the same thread or task must not stand in line, it would
+wait for the writer that waits for it: it is counted in the client instead. A write inside a read
+would wait for itself, for ever: refused. A read inside a write is counted.
+"""
+
+from __future__ import annotations
+
+from ..errors import NotSupported
+from .hold import HoldBase
+from .lock import LockBase
+from .model import RWLOCK_CAPACITY
+
+
+class RWSideBase(LockBase):
+    """One side of a read-write lock: a lock of its own, on the line that both share."""
+
+    __slots__ = ()
+
+    async def _try(self, wait: float | None) -> tuple[HoldBase | None, str]:
+        flows = self._ctx.flows
+        inside = flows.find(self._spec.name)
+        if inside is not None and inside.lost is None:
+            if self._spec.weight == 1:
+                return self._again(inside), ""
+            held = "writing" if inside.weight == RWLOCK_CAPACITY else "reading"
+            raise NotSupported(
+                f"this thread or task is {held} {self.name!r} already; writing inside of that "
+                "would wait for itself for ever. Release first, then acquire the write side; "
+                "or begin with the write side and downgrade() when done writing"
+            )
+        hold, holder = await super()._try(wait)
+        if hold is not None:
+            flows.enter(hold, strict=False)
+        return hold, holder

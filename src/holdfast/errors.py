@@ -1,0 +1,55 @@
+"""Every error that holdfast raises on purpose.
+
+One family, each member also a builtin where the language has a word for it, so that
+``except TimeoutError`` or ``except ConnectionError`` written years ago still works::
+
+    HoldfastError
+      NotAcquired(TimeoutError)         somebody else holds it, and the time to wait is over
+      LockLost                          the hold ended without our release
+        FenceRejected                   a resource has already seen a later fence
+      NotHeld(RuntimeError)             released, renewed or adopted what isn't ours
+      StoreUnavailable(ConnectionError) the store didn't answer: neither "held" nor "busy" is known
+      NotSupported(NotImplementedError) this store can't do that (see its Capabilities)
+      ConfigError(ValueError)           a wrong name, number, option or URL; also a wrong file
+
+"Busy" is never an exception from ``acquire``: it answers ``None``. A message says what was
+tried, on which name, for how long, who holds it, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """The base of everything that holdfast raises on purpose."""
+
+
+class NotAcquired(HoldfastError, TimeoutError):
+    """A ``with`` statement could not get its lock in the time given; the body did not run."""
+
+
+class LockLost(HoldfastError):
+    """The hold ended without our release; ``reason`` says why (a :class:`holdfast.Loss`)."""
+
+    def __init__(self, message: str, reason: object = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class FenceRejected(LockLost):
+    """A guarded resource refused a write, because it has accepted one with a later fence."""
+
+
+class NotHeld(HoldfastError, RuntimeError):
+    """Something was released, extended, detached or adopted that isn't held (any more)."""
+
+
+class StoreUnavailable(HoldfastError, ConnectionError):
+    """The store did not answer in time, so it isn't known whether the lock is free."""
+
+
+class NotSupported(HoldfastError, NotImplementedError):
+    """The store (or the moment) does not allow this operation; the message names the reason."""
+
+
+class ConfigError(HoldfastError, ValueError):
+    """A name, number, option, URL or file is not usable; the message names it and the remedy."""

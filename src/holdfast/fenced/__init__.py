@@ -1,0 +1,29 @@
+"""Fenced writers: small ready guards, so that a fence is checked where it counts.
+
+A lease can end while its holder is asleep: the process is stopped, the machine is suspended, a
+packet sits in a queue. When it wakes it believes in its lock and writes, although somebody else
+holds it now. No lock can prevent that; only the thing that is written to can, by remembering the
+greatest fence that it has accepted and refusing a smaller one. Two such things are here:
+
+* :class:`FencedFile`: append to a file, or replace it, through a guard.
+* :class:`SqlFence`: a row in your database, checked and advanced in your own transaction; and
+  :func:`check_rowcount` for those who keep the fence in the row that they change.
+
+Each takes a hold, or the bare integer ``hold.fence`` (in a command under ``holdfast run``:
+``int(os.environ["HOLDFAST_FENCE"])``). A hold is the better choice, because it is asked first
+whether it is still held. A refusal is :class:`holdfast.errors.FenceRejected`.
+
+What a guard relies on: fences of one name, from one store. They rise with every grant, so of two
+exclusive holders the later one has the greater. Holders that share a name (readers, the permits
+of a semaphore) have different fences and would refuse each other.
+
+The idea is the sequencer of M. Burrows, "The Chubby lock service for loosely-coupled distributed
+systems" (OSDI 2006), section 2.4; why nothing less will do is argued by M. Kleppmann, "How to do
+distributed locking" (2016).
+"""
+
+from .fence import Fence, HoldLike
+from .file import FencedFile
+from .sql import SqlFence, check_rowcount
+
+__all__ = ["Fence", "FencedFile", "HoldLike", "SqlFence", "check_rowcount"]

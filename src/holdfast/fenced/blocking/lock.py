@@ -1,0 +1,93 @@
+"""The kernel lock on a sidecar: one writer, or any number of readers.
+
+Each call opens the sidecar anew, so that threads exclude each other like processes do (a flock
+belongs to the opening), and nothing is held between calls that a fork could share.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import time
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ...errors import NotAcquired
+from .files import Place, made, opened
+
+_NAP_S_MIN, _NAP_S_MAX = 0.000_2, 0.02
+
+#: The sidecars that calls have open at this moment. The child of a fork closes its copies,
+#: because a copy in a child that lives on would keep the lock of a parent that was killed.
+_in_use: weakref.WeakSet[io.FileIO] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for file in list(_in_use):
+        file.close()
+    _in_use.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+@contextmanager
+def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.FileIO]:
+    """The sidecar, open and locked. A writer makes it if need be; a reader finds no file then."""
+    end = None if timeout is None else time.monotonic() + timeout
+    how = fcntl.LOCK_EX if write else fcntl.LOCK_SH
+    while True:
+        with made(where.note, os.O_RDWR) if write else opened(where.note, os.O_RDONLY) as file:
+            _in_use.add(file)
+            try:
+                if not _lock(file, how, end):
+                    raise NotAcquired(
+                        f"waited {timeout:g} s for the file {str(where.data)!r}: {_who(file)} is "
+                        "in the middle of a call on it (stopped, or a slow disk?). Nothing was "
+                        "written; let it go on, or end it"
+                    )
+                if not _is_at(file, where.note):
+                    continue  # it was deleted while we waited: the one that is there now counts
+                yield file
+                return
+            finally:
+                # Closing wouldn't do while a child that is being forked has a copy.
+                if not file.closed:
+                    fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _lock(file: io.FileIO, how: int, end: float | None) -> bool:
+    """Take the lock; False if the time is over. It asks again and again, because a blocking
+    flock knows no time-out."""
+    nap = _NAP_S_MIN
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return True
+        left = nap if end is None else end - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(nap, left))
+        nap = min(2 * nap, _NAP_S_MAX)
+
+
+def _is_at(file: io.FileIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _who(file: io.FileIO) -> str:
+    """The process that has the lock, as far as the kernel tells."""
+    mine = os.fstat(file.fileno())
+    inode = f"{os.major(mine.st_dev):02x}:{os.minor(mine.st_dev):02x}:{mine.st_ino}"
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            if len(words) > 5 and words[1] == "FLOCK" and words[5] == inode:
+                return f"process {words[4]}"
+    return "another process"

@@ -1,0 +1,62 @@
+"""What may be handed in as a fence, and the words of a refusal."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Protocol
+
+from ..errors import ConfigError, FenceRejected
+
+#: Stores give 64-bit fences, and so do the columns in which they are kept.
+FENCE_MAX = (1 << 63) - 1
+
+
+class HoldLike(Protocol):
+    """What a guard needs of a hold: ``fence``, and ``check()``, which raises if it is lost."""
+
+    @property
+    def fence(self) -> int:
+        """The fencing token, greater than that of every earlier grant of the name."""
+        ...
+
+    def check(self) -> object:
+        """Raise ``LockLost`` or ``NotHeld`` if it isn't held any more."""
+        ...
+
+
+#: A hold, or the bare number that it carries.
+Fence = int | HoldLike
+
+
+def number(fence: Fence) -> int:
+    """The number of a fence; a hold is checked first, and its ``LockLost`` goes to the caller.
+
+    >>> number(1287)
+    1287
+    """
+    value: Any = fence
+    if callable(check := getattr(fence, "check", None)):
+        check()
+        value = getattr(fence, "fence", fence)
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        count = operator.index(value)
+    except TypeError:
+        hint = " (int() of $HOLDFAST_FENCE makes one)" if isinstance(value, str) else ""
+        raise ConfigError(
+            f"a fence must be a hold or a whole number, not {value!r:.80}{hint}"
+        ) from None
+    if not 1 <= count <= FENCE_MAX:
+        raise ConfigError(f"a fence is from 1 to 2**63 - 1, so {count} is none")
+    return count
+
+
+def refusal(what: str, fence: int, greatest: int | None) -> FenceRejected:
+    """The error for a write that comes too late; ``greatest`` is None if it couldn't be read."""
+    accepted = "a greater one" if greatest is None else f"fence {greatest}"
+    return FenceRejected(
+        f"{what} refused fence {fence}: it has accepted {accepted}. Somebody took the lock "
+        "after you and has written here, so your hold was lost and nothing of this write was "
+        "kept. Stop the work that it guards, and acquire it again"
+    )

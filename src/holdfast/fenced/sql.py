@@ -1,0 +1,312 @@
+"""A row in your database that refuses a transaction with an older fence."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Protocol
+
+from ..core import checks
+from ..errors import ConfigError, FenceRejected, NotSupported
+from .fence import Fence, number, refusal
+
+#: PEP 249's paramstyles: how the parameter ``name`` is written that is the ``at``-th.
+_STYLES = {
+    "qmark": "?",
+    "numeric": ":{at}",
+    "named": ":{name}",
+    "format": "%s",
+    "pyformat": "%({name})s",
+}
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
+_NAME_CHARS = 255
+_SAVEPOINT = "holdfast_fence"
+
+_CREATE = """CREATE TABLE IF NOT EXISTS {table} (
+  name VARCHAR(255) NOT NULL PRIMARY KEY,
+  fence BIGINT NOT NULL,
+  writes BIGINT NOT NULL
+)"""
+# `writes` makes every accepted advance a change: MySQL counts changed rows, not matched ones,
+# so the same fence for the second time would look like a refusal.
+_UPDATE = """UPDATE {table} SET fence = <fence>, writes = writes + 1
+WHERE name = <name> AND fence <= <fence>"""
+_INSERT = "INSERT INTO {table} (name, fence, writes) VALUES (<name>, <fence>, 1)"
+_SELECT = "SELECT fence FROM {table} WHERE name = <name>"
+
+
+class Cursor(Protocol):
+    """What is used of a DB-API 2 cursor."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that the last statement changed; -1 if the driver doesn't know."""
+        ...
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> object:
+        """Run one statement."""
+        ...
+
+    def fetchone(self) -> Any:
+        """One row, or None."""
+        ...
+
+
+class Connection(Protocol):
+    """What is used of a DB-API 2 connection."""
+
+    def cursor(self) -> Any:
+        """A new cursor."""
+        ...
+
+
+class SqlFence:
+    """A table of fences in your database: one row per name, the greatest fence accepted.
+
+    >>> import sqlite3
+    >>> orders = sqlite3.connect(":memory:")
+    >>> guard = SqlFence()
+    >>> guard.create(orders)
+    >>> guard.advance(orders, "invoice:42", 7)     # better: advance(orders, hold.name, hold)
+    7
+    >>> orders.commit()                            # with the changes that it guards
+    >>> guard.advance(orders, "invoice:42", 6)
+    Traceback (most recent call last):
+    holdfast.errors.FenceRejected: ... refused fence 6: it has accepted fence 7. ...
+
+    Guarantee: call ``advance`` first in the transaction that writes what the lock guards. The row
+    stays locked until that transaction ends, so the check and the writes are one: either both
+    are committed, or a rollback undoes both, the advance included. A transaction with a smaller
+    fence than a committed one is refused; an equal fence is accepted. Nothing here commits, rolls
+    back or changes the connection's settings.
+
+    Works with any DB-API 2 driver for SQLite, PostgreSQL, MySQL and MariaDB. For others make the
+    table yourself (``create_sql``); what else is used is standard SQL with ``SAVEPOINT``. The
+    connection must not be in autocommit mode, or the check protects nothing; of ``sqlite3`` this is
+    noticed. For an asyncio driver keep the fence in the row that you write:
+    :func:`check_rowcount`.
+
+    ``table`` is an identifier of up to 48 letters, digits and ``_``. ``paramstyle`` is the driver's
+    (the word, or its module); None finds it from the connection. Names are stored
+    percent-encoded but for ``a-z 0-9 . _ - ~ : / @``, so that a case-insensitive or padding column
+    never takes two for one; from 256 encoded characters on as a prefix and a SHA-256.
+
+    Errors: ``FenceRejected``, after which you roll back; ``LockLost`` or ``NotHeld`` from the hold;
+    ``ConfigError`` for a table, paramstyle, name or fence that is none; the driver's own errors
+    (deadlock, serialization failure: roll back and repeat).
+    """
+
+    __slots__ = ("_style", "_table")
+
+    def __init__(
+        self, table: str = "holdfast_fence", *, paramstyle: str | ModuleType | None = None
+    ) -> None:
+        if type(table) is not str or not _IDENTIFIER.fullmatch(table):
+            raise ConfigError(
+                f"{table!r:.80} can't be a table: write a letter or _, then letters, digits and _, "
+                "48 characters in all"
+            )
+        style = getattr(paramstyle, "paramstyle", paramstyle)
+        if style is not None and style not in _STYLES:
+            raise ConfigError(f"no paramstyle {style!r:.80}; known: {', '.join(_STYLES)}")
+        self._table = table
+        self._style: str | None = style
+
+    @property
+    def create_sql(self) -> str:
+        """The statement that makes the table, for your own migrations."""
+        return _CREATE.format(table=self._table)
+
+    def create(self, connection: Connection | Cursor) -> None:
+        """Make the table if it isn't there. It doesn't commit (MySQL does, by itself)."""
+        with _cursor(connection) as cursor:
+            cursor.execute(self.create_sql)
+
+    def advance(self, connection: Connection | Cursor, name: str, fence: Fence) -> int:
+        """The fence, accepted and noted in your transaction; ``FenceRejected`` if it is too old.
+
+        Give a connection, or a cursor that has no unread rows. It waits for another transaction
+        that has advanced the same name, as long as your database lets a row lock be waited for;
+        a hold is checked before and after that.
+        """
+        mine = number(fence)
+        with _cursor(connection) as cursor:
+            ask = _Statements(cursor, self._table, self._style_of(connection), _stored(name), mine)
+            _advance(ask, f"the table {self._table!r}, for {name!r:.80},", mine)
+            if getattr(getattr(cursor, "connection", connection), "in_transaction", True) is False:
+                raise ConfigError(
+                    f"{name!r:.80} was advanced outside a transaction, where it guards nothing; "
+                    "begin one, or open the connection without autocommit"
+                )
+        return number(fence)
+
+    def fence(self, connection: Connection | Cursor, name: str) -> int:
+        """The greatest fence accepted for a name, as your transaction sees it; 0 if none."""
+        with _cursor(connection) as cursor:
+            ask = _Statements(cursor, self._table, self._style_of(connection), _stored(name), 0)
+            return ask.seen() or 0
+
+    def __repr__(self) -> str:
+        return f"SqlFence({self._table!r}, paramstyle={self._style!r})"
+
+    def _style_of(self, connection: object) -> str:
+        return self._style or _paramstyle(connection)
+
+
+def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
+    """Raise ``FenceRejected`` if an ``UPDATE`` guarded by a fence changed no row.
+
+    For those who keep the fence in the row that they write, which costs no extra statement::
+
+        cursor.execute(
+            "UPDATE orders SET state = ?, fence = ? WHERE id = ? AND fence <= ?",
+            ("refunded", hold.fence, 42, hold.fence),
+        )
+        check_rowcount(cursor, "order 42", hold)
+
+    Guarantee: when it returns, the row had no greater fence and has this one in your transaction;
+    a hold is still held. The column must be ``BIGINT NOT NULL DEFAULT 0`` and must be in both
+    places. ``name`` is for the message. In place of a cursor the number of rows will do (asyncio
+    drivers give it in other ways).
+
+    Errors: ``FenceRejected``; ``NotSupported`` if the driver doesn't count rows. On MySQL connect
+    with ``CLIENT.FOUND_ROWS``, because else an ``UPDATE`` that repeats what stands there counts 0.
+    """
+    mine = number(fence)
+    rows = _rows(cursor)
+    if rows == 0:
+        raise FenceRejected(
+            f"{name!r:.80} refused fence {mine}: no row was changed, so it has accepted a greater "
+            "fence (somebody took the lock after you, and your hold was lost) or it isn't there. "
+            "Roll back and stop the work that the lock guards"
+        )
+
+
+class _Statements:
+    """The three statements about one name, in one cursor."""
+
+    def __init__(self, cursor: Cursor, table: str, style: str, name: str, fence: int) -> None:
+        self._cursor = cursor
+        self._table = table
+        self._style = style
+        self._values = {"name": name, "fence": fence}
+
+    def accept(self) -> bool:
+        """Advance the row if there is one that allows it. It is locked then, or newly made."""
+        return self._run(_UPDATE) > 0
+
+    def seen(self) -> int | None:
+        """The fence that stands there."""
+        self._run(_SELECT)
+        row = self._cursor.fetchone()
+        return None if row is None else int(row[0])
+
+    def insert(self) -> Exception | None:
+        """Make the row; the error if somebody else has made it. A savepoint, because PostgreSQL
+        takes no more statements in a transaction after a failed one."""
+        self._cursor.execute(f"SAVEPOINT {_SAVEPOINT}")
+        conflict = None
+        try:
+            self._run(_INSERT)
+        except Exception as wrong:
+            if all(kind.__name__ != "IntegrityError" for kind in type(wrong).__mro__):
+                raise
+            conflict = wrong
+            self._cursor.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+        self._cursor.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        return conflict
+
+    def _run(self, template: str) -> int:
+        sql, values = render(template.format(table=self._table), self._style, self._values)
+        self._cursor.execute(sql, values)
+        return self._cursor.rowcount
+
+
+def render(text: str, style: str, values: dict[str, Any]) -> tuple[str, Any]:
+    """A statement in a paramstyle, and its parameters in the form that goes with it.
+
+    >>> render("a = <x> AND b < <y> AND c = <x>", "numeric", {"x": 1, "y": 2})
+    ('a = :1 AND b < :2 AND c = :3', (1, 2, 1))
+    """
+    used: list[str] = []
+
+    def mark(found: re.Match[str]) -> str:
+        used.append(found[1])
+        return _STYLES[style].format(at=len(used), name=found[1])
+
+    sql = re.sub(r"<(\w+)>", mark, text)
+    if style in ("named", "pyformat"):
+        return sql, {name: values[name] for name in used}
+    return sql, tuple(values[name] for name in used)
+
+
+def _advance(ask: _Statements, what: str, mine: int) -> None:
+    """Return if the fence was accepted. There is a second round for the one who loses the race
+    for the first insert."""
+    conflict: Exception | None = None
+    for _ in range(2):
+        if ask.accept():
+            return
+        seen = ask.seen()
+        if seen is not None and seen > mine:
+            raise refusal(what, mine, seen)
+        if seen is None:
+            conflict = ask.insert()
+            if conflict is None:
+                return
+    # The row is there, but not for our snapshot (REPEATABLE READ). MySQL's UPDATE saw it all the
+    # same and declined, so the fence in it is greater; PostgreSQL's didn't look.
+    if conflict is not None:
+        raise conflict
+    raise refusal(what, mine, None)
+
+
+@contextmanager
+def _cursor(given: Any) -> Generator[Any]:
+    """The cursor that was given, or one of the connection for the moment."""
+    if not callable(getattr(given, "cursor", None)):
+        if not callable(getattr(given, "execute", None)):
+            raise ConfigError(f"a connection or cursor is needed, not {type(given).__name__}")
+        yield given
+        return
+    cursor = given.cursor()
+    try:
+        yield cursor
+    finally:
+        cursor.close()
+
+
+def _paramstyle(given: object) -> str:
+    """The paramstyle of the module that a connection or cursor comes from."""
+    for kind in type(given).__mro__:
+        room = kind.__module__
+        while room:
+            style = getattr(sys.modules.get(room), "paramstyle", None)
+            if style in _STYLES:
+                return str(style)
+            room = room.rpartition(".")[0]
+    raise ConfigError(
+        f"the driver of {type(given).__module__}.{type(given).__name__} doesn't tell its "
+        f"paramstyle; give SqlFence(paramstyle=...), one of {', '.join(_STYLES)}"
+    )
+
+
+def _rows(cursor: Cursor | int) -> int:
+    rows = cursor if isinstance(cursor, int) else cursor.rowcount
+    if rows < 0:
+        raise NotSupported("this driver doesn't count rows, so it can't tell a refused UPDATE")
+    return rows
+
+
+def _stored(name: str) -> str:
+    """A name in letters that no collation confuses, and at most as long as the column."""
+    plain = checks.name(name).encode()
+    safe = re.sub(rb"[^a-z0-9._~:/@-]", lambda byte: b"%%%02x" % byte[0][0], plain).decode()
+    if len(safe) <= _NAME_CHARS:
+        return safe
+    digest = hashlib.sha256(plain).hexdigest()
+    return f"{safe[: _NAME_CHARS - 1 - len(digest)]}#{digest}"  # no other name has a # in it

@@ -1,0 +1,115 @@
+"""The runtime for threads: nothing here suspends, so a coroutine over it runs in one go."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, TypeVar
+
+from ..core.ports import Guard
+from ..errors import ConfigError
+from . import fork
+
+T = TypeVar("T")
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def run_sync(coro: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine whose ports block, to its end: one step, as none of them suspends.
+
+    One that does suspend is closed and reported: it would be a store with an asyncio port.
+    """
+    try:
+        coro.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    coro.close()
+    raise RuntimeError("a blocking port suspended; this is a fault in the store, please report it")
+
+
+def boottime() -> float:
+    """Seconds that never jump and go on while the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
+
+
+class BlockingLatch:
+    """A latch on a bare lock: set from anywhere, a signal handler included."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Wake the waiter, now or when it comes."""
+        try:
+            self._lock.release()
+        except RuntimeError:
+            return  # it was set already
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Sleep until set or until the time is over."""
+        if seconds is None:
+            return self._lock.acquire()
+        return self._lock.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+
+
+class BlockingRuntime:
+    """Time, identity and concurrency for threads."""
+
+    now = staticmethod(boottime)
+    epoch = staticmethod(fork.epoch)
+    jitter = staticmethod(random.random)
+    latch = BlockingLatch
+
+    @staticmethod
+    def bind() -> None:
+        """Threads may come from anywhere."""
+
+    @staticmethod
+    def forked() -> None:
+        """Nothing here belongs to a process."""
+
+    @staticmethod
+    def new_id() -> str:
+        """128 random bits from the system: fresh after a fork too."""
+        return os.urandom(16).hex()
+
+    @staticmethod
+    def flow() -> Hashable:
+        """The thread object; and the task, should threads' locks be used inside of asyncio."""
+        aio = sys.modules.get("asyncio")  # looked up, as importing it would cost 40 ms
+        thread = threading.current_thread()
+        if aio is None or aio._get_running_loop() is None:
+            return thread
+        return thread, aio.current_task()
+
+    @staticmethod
+    def guard() -> Guard:
+        """A thread can't be cancelled."""
+        raise ConfigError(
+            "cancel_on_lost needs asyncio (AsyncClient): a thread can't be cancelled. "
+            "Call hold.check() in the work, or pass on_lost="
+        )
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(max(seconds, 0.0))
+
+    @staticmethod
+    async def finish(work: Coroutine[Any, Any, T]) -> T:
+        """Nothing can be cancelled between two steps of a thread: just do it."""
+        return await work
+
+    @staticmethod
+    def background(main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start the keeper's thread; it ends with the process."""
+        threading.Thread(target=lambda: run_sync(main()), name=name, daemon=True).start()

@@ -1,0 +1,57 @@
+"""Mailboxes for tasks. The lines are the same as those of threads: a verb takes microseconds."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .blocking import space
+
+
+class AioMailbox:
+    """A mailbox that a task waits on; pokes may come from any thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._fence: int | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def poke(self, fence: int) -> None:
+        """The claim was granted."""
+        self._fence = fence
+        waiter = self._waiter
+        if waiter is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_wake, waiter)
+
+    async def wait(self, seconds: float) -> int | None:
+        """The fence of the grant, or None when the time is over."""
+        self._waiter = waiter = self._loop.create_future()
+        timer = self._loop.call_later(max(0.0, seconds), _wake, waiter)
+        try:
+            if self._fence is None:
+                await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        return self._fence
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class AioPort:
+    """The port for an event loop."""
+
+    def __init__(self, name: str) -> None:
+        self.space = name
+        self._space = space(name)
+        self.call = self._space.call
+
+    def mailbox(self) -> AioMailbox:
+        """A new mailbox on the running loop."""
+        return AioMailbox()
+
+    def forked(self) -> None:
+        """We are the child of a fork."""
+        self._space.forked()

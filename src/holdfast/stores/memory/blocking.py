@@ -1,0 +1,91 @@
+"""The lines of this process under one lock, and mailboxes for threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from ...errors import HoldfastError
+from .line import Lines
+
+T = TypeVar("T")
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Space:
+    """One set of lines, shared by every client of the process that names it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.lines = Lines()
+        self.pid = os.getpid()
+        #: Added to the clock; a test may turn it forward.
+        self.skew = 0.0
+
+    def call(self, act: Callable[[Lines, float], T]) -> T:
+        """Run on the lines with the time now, alone; what Ctrl-C interrupts is mended."""
+        with self.lock:
+            try:
+                return act(self.lines, time.clock_gettime(_CLOCK) + self.skew)
+            except HoldfastError:
+                raise
+            except BaseException:
+                self.lines.mend()
+                raise
+
+    def forked(self) -> None:
+        """A forked child starts empty, and with a lock that nobody holds."""
+        if self.pid != os.getpid():
+            self.pid = os.getpid()
+            self.lock = threading.Lock()
+            self.lines = Lines()
+
+
+_spaces: dict[str, Space] = {}
+
+
+def space(name: str) -> Space:
+    """The space of this name."""
+    return _spaces.setdefault(name, Space())
+
+
+class BlockingMailbox:
+    """A mailbox that a thread waits on."""
+
+    def __init__(self) -> None:
+        self._fence: int | None = None
+        self._full = threading.Lock()
+        self._full.acquire()
+
+    def poke(self, fence: int) -> None:
+        """The claim was granted."""
+        if self._fence is None:
+            self._fence = fence
+            self._full.release()
+
+    async def wait(self, seconds: float) -> int | None:
+        """The fence of the grant, or None when the time is over."""
+        if self._full.acquire(timeout=max(0.0, seconds)):
+            self._full.release()
+        return self._fence
+
+
+class BlockingPort:
+    """The port for threads."""
+
+    def __init__(self, name: str) -> None:
+        self.space = name
+        self._space = space(name)
+        self.call = self._space.call
+
+    def mailbox(self) -> BlockingMailbox:
+        """A new mailbox."""
+        return BlockingMailbox()
+
+    def forked(self) -> None:
+        """We are the child of a fork."""
+        self._space.forked()

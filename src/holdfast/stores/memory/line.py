@@ -1,0 +1,340 @@
+"""The line of claims as a plain state machine: the meaning of the five verbs.
+
+No clock, no lock, no input or output: the caller passes ``now`` and sends the pokes that come
+back. Every other store must answer as this one does (the differential test compares them), and
+the simulator runs the real core against it.
+
+The held claims of a name are always a prefix of its line in ticket order. What has expired is
+dead from that moment; it is *dropped* when it is held (at the next verb after its expiry) or
+when it reaches the head of those who wait. So each verb costs O(1), whatever the length of the
+line, but for one scan of the line whenever the earliest expiry in it has passed.
+
+Deliberately absent: any notion of processes, sessions or addresses. An address is an opaque
+object that comes with a join and goes out with a poke.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.model import (
+    WAITERS_MAX,
+    Claim,
+    ClaimRecord,
+    Full,
+    Gone,
+    Held,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, fits
+
+#: (address, claim id, fence) of a claim that has just become a holder.
+Poke = tuple[Any, str, int]
+
+
+@dataclass(slots=True)
+class Row:
+    """One claim in a line."""
+
+    id: str
+    ticket: int
+    weight: int
+    ttl: float
+    owner: str
+    meta: str
+    since: float
+    expires: float
+    held: bool
+    seat: int = 0
+    address: Any = None
+    leaving: bool = False
+
+
+@dataclass(slots=True)
+class Line:
+    """One name: its capacity, its holders and its waiters, each in ticket order."""
+
+    kind: str
+    capacity: int
+    former: int = 0
+    used: int = 0
+    #: Nothing alive in this line expires before this time (a lower bound).
+    first: float = math.inf
+    seats: int = 0
+    held: OrderedDict[str, Row] = field(default_factory=OrderedDict)
+    waiting: OrderedDict[str, Row] = field(default_factory=OrderedDict)
+
+    def rows(self) -> Iterator[Row]:
+        """All claims in ticket order."""
+        return itertools.chain(self.held.values(), self.waiting.values())
+
+    def empty(self) -> bool:
+        """Nobody is here."""
+        return not self.held and not self.waiting
+
+
+class Lines:
+    """All names of one store."""
+
+    def __init__(self, first_ticket: int = 1, patience: float = PATIENCE_S) -> None:
+        self.lines: dict[str, Line] = {}
+        self.tombs: dict[str, tuple[float, Loss]] = {}
+        self.next_ticket = first_ticket
+        self.patience = patience
+
+    # -- the five verbs --------------------------------------------------------------------
+
+    def join(
+        self, claim: Claim, wait: bool, now: float, address: Any = None
+    ) -> tuple[Joined, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.join`."""
+        spec = claim.spec
+        if claim.id in self.tombs and self.tombs[claim.id][0] > now:
+            return Gone(self.tombs[claim.id][1]), []
+        line, pokes = self._line(spec.name, now)
+        if line is None:
+            line = self.lines[spec.name] = Line(spec.kind, spec.capacity)
+            return self._enter(line, claim, now, True, None), pokes
+        if claim.id in line.held or claim.id in line.waiting:
+            return self._again(line, claim, now), pokes
+        if line.kind != spec.kind or spec.capacity not in (line.capacity, line.former):
+            return Mismatch(line.kind, line.capacity), pokes
+        if spec.weight > line.capacity:
+            return Mismatch(line.kind, line.capacity), pokes
+        if not line.waiting and fits(line.capacity, line.used, spec.weight):
+            return self._enter(line, claim, now, True, None), pokes
+        if not wait:
+            ahead = next(line.rows())
+            return Refused(self._retry_in(line, now), ahead.owner), pokes
+        if len(line.waiting) >= WAITERS_MAX:
+            return Full(len(line.waiting)), pokes
+        return self._enter(line, claim, now, False, address), pokes
+
+    def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.keep`; one claim of the batch."""
+        name, cid = keep.claim.spec.name, keep.claim.id
+        line = self.lines.get(name)
+        if line is None:
+            return self._gone(cid, now), []
+        if keep.new_id and keep.new_id in line.held:
+            cid = keep.new_id
+        row = line.held.get(cid) or line.waiting.get(cid)
+        if row is None or (keep.new_id and not row.held):
+            return self._gone(cid, now), []
+        if row.leaving or row.expires <= now:
+            return Gone(Loss.EXPIRED), self._line(name, now)[1]
+        if not row.held:
+            row.expires = now + self.patience
+            row.address = address if address is not None else row.address
+            line.first = min(line.first, row.expires)
+            pokes = [p for p in self._line(name, now)[1] if p[1] != cid]
+            if not row.held:
+                return self._waiting(line, row, now), pokes
+        else:
+            pokes = []
+        row.expires = max(row.expires, now + keep.ttl)
+        row.ttl = keep.ttl
+        self._change(line, row, keep)
+        return Held(row.ticket, keep.ttl), pokes + self._line(name, now)[1]
+
+    def leave(self, leave: Leave, now: float) -> tuple[bool, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.leave`."""
+        if leave.suspect:
+            self._bury(leave.id, now, leave.ttl, Loss.EXPIRED)
+        line = self.lines.get(leave.name)
+        row = self._find(line, leave) if line else None
+        if line is None or row is None:
+            return False, []
+        alive = row.expires > now
+        if leave.after > 0 and row.held and alive and leave.id:
+            if not row.leaving:
+                row.leaving, row.expires = True, now + leave.after
+                line.first = min(line.first, row.expires)
+            return True, []
+        if not leave.id:
+            self._bury(row.id, now, row.ttl, Loss.BROKEN)
+        self._drop(line, row)
+        return alive, self._line(leave.name, now)[1]
+
+    def inspect(self, prefix: str, now: float, exact: bool = False) -> list[LineRecord]:
+        """See :meth:`holdfast.core.ports.Store.inspect`."""
+        found = []
+        for name in sorted(n for n in self.lines if n.startswith(prefix)):
+            line = self.lines[name]
+            rows = [r for r in line.rows() if r.expires > now]
+            if not rows or (exact and name != prefix):
+                continue
+            waiters = itertools.count(1)
+            claims = tuple(
+                ClaimRecord(
+                    owner=r.owner,
+                    fence=r.ticket,
+                    held=r.held,
+                    weight=r.weight,
+                    age=now - r.since,
+                    expires_in=r.expires - now,
+                    position=0 if r.held else next(waiters),
+                    meta=r.meta,
+                )
+                for r in rows
+            )
+            found.append(LineRecord(name, line.kind, line.capacity, claims))
+        return found
+
+    def resize(
+        self, name: str, capacity: int, now: float
+    ) -> tuple[int | Mismatch | None, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.resize`."""
+        line, pokes = self._line(name, now)
+        if line is None:
+            return None, pokes
+        if line.kind != Kind.SEMAPHORE:
+            return Mismatch(line.kind, line.capacity), pokes
+        former = line.capacity
+        if capacity != former:
+            line.former, line.capacity = former, capacity
+        return former, pokes + self._line(name, now)[1]
+
+    def next_expiry(self) -> float:
+        """The earliest time at which something may expire (for a simulator's clock)."""
+        return min((line.first for line in self.lines.values()), default=math.inf)
+
+    def mend(self) -> None:
+        """After an interruption in the middle of a verb: derive again what can be derived."""
+        for line in self.lines.values():
+            for cid in [i for i in line.waiting if i in line.held]:
+                del line.waiting[cid]
+            for row in line.held.values():
+                row.held = True
+            line.used = sum(row.weight for row in line.held.values())
+            line.first = -math.inf
+
+    # -- the parts -------------------------------------------------------------------------
+
+    def _line(self, name: str, now: float) -> tuple[Line | None, list[Poke]]:
+        """The line after dropping the dead and granting whoever fits; None if it is empty."""
+        line = self.lines.get(name)
+        if line is None:
+            return None, []
+        if now >= line.first:
+            self._sweep(line, now)
+        pokes = self._grant(line, now)
+        if line.empty():
+            del self.lines[name]
+            return None, pokes
+        return line, pokes
+
+    def _sweep(self, line: Line, now: float) -> None:
+        """Drop dead holders and find the next expiry: O(n), once per expiry that passes."""
+        for row in [r for r in line.held.values() if r.expires <= now]:
+            self._drop(line, row)
+        line.first = min((r.expires for r in line.rows() if r.expires > now), default=math.inf)
+
+    def _grant(self, line: Line, now: float) -> list[Poke]:
+        """Serve the head of the line as long as it fits. A grant never touches an expiry."""
+        pokes: list[Poke] = []
+        while line.waiting:
+            row = next(iter(line.waiting.values()))
+            if row.expires <= now or row.weight > line.capacity:
+                del line.waiting[row.id]
+                continue
+            if not fits(line.capacity, line.used, row.weight):
+                break
+            del line.waiting[row.id]
+            line.held[row.id] = row
+            line.used += row.weight
+            row.held, row.since = True, now
+            if row.address is not None:
+                pokes.append((row.address, row.id, row.ticket))
+        return pokes
+
+    def _enter(self, line: Line, claim: Claim, now: float, held: bool, address: Any) -> Joined:
+        spec = claim.spec
+        ticket = self.next_ticket
+        self.next_ticket += 1
+        lease = spec.ttl if held else self.patience
+        row = Row(
+            id=claim.id,
+            ticket=ticket,
+            weight=spec.weight,
+            ttl=spec.ttl,
+            owner=spec.owner,
+            meta=spec.meta,
+            since=now,
+            expires=now + lease,
+            held=held,
+            address=address,
+        )
+        line.first = min(line.first, row.expires)
+        if held:
+            line.held[claim.id] = row
+            line.used += row.weight
+            return Held(ticket, spec.ttl)
+        line.seats += 1
+        row.seat = line.seats
+        line.waiting[claim.id] = row
+        return self._waiting(line, row, now)
+
+    def _again(self, line: Line, claim: Claim, now: float) -> Joined:
+        """A join that was sent before: its standing, kept alive if it waits."""
+        row = line.held.get(claim.id) or line.waiting[claim.id]
+        if row.leaving or row.expires <= now:
+            return Gone(Loss.EXPIRED)
+        if row.held:
+            return Held(row.ticket, row.expires - now)
+        row.expires = now + self.patience
+        return self._waiting(line, row, now)
+
+    def _waiting(self, line: Line, row: Row, now: float) -> Waiting:
+        head = next(iter(line.waiting.values()))
+        return Waiting(row.ticket, row.seat - head.seat + 1, self._retry_in(line, now))
+
+    def _retry_in(self, line: Line, now: float) -> float:
+        return max(0.0, min(ASK_AGAIN_S_MAX, line.first - now))
+
+    def _change(self, line: Line, row: Row, keep: Keep) -> None:
+        """What a keep may change: a smaller weight, another id and owner."""
+        if 0 < keep.weight < row.weight:
+            line.used -= row.weight - keep.weight
+            row.weight = keep.weight
+        if keep.new_id and keep.new_id != row.id:
+            order = list(line.held)
+            line.held = OrderedDict(
+                (keep.new_id if i == row.id else i, line.held[i]) for i in order
+            )
+            row.id, row.owner = keep.new_id, keep.claim.spec.owner
+
+    def _find(self, line: Line, leave: Leave) -> Row | None:
+        if leave.id:
+            return line.held.get(leave.id) or line.waiting.get(leave.id)
+        return next((r for r in line.rows() if r.ticket == leave.ticket), None)
+
+    def _drop(self, line: Line, row: Row) -> None:
+        if row.held:
+            del line.held[row.id]
+            line.used -= row.weight
+        else:
+            del line.waiting[row.id]
+
+    def _gone(self, cid: str, now: float) -> Gone:
+        until, reason = self.tombs.get(cid, (0.0, Loss.EXPIRED))
+        return Gone(reason if until > now else Loss.EXPIRED)
+
+    def _bury(self, cid: str, now: float, ttl: float, reason: Loss) -> None:
+        if len(self.tombs) > 1000:
+            self.tombs = {i: t for i, t in self.tombs.items() if t[0] > now}
+        self.tombs[cid] = (now + max(ttl, self.patience), reason)

@@ -1,0 +1,134 @@
+"""The five verbs on a line of claims in memory. What they mean stands in ``line.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from ...core.model import (
+    Capabilities,
+    Claim,
+    Granted,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Standing,
+    Waiting,
+)
+from . import CAPABILITIES
+from .line import Lines, Poke
+
+T = TypeVar("T")
+
+
+class Mailbox(Protocol):
+    """Where the pokes of one waiting claim arrive."""
+
+    def poke(self, fence: int) -> None:
+        """The claim was granted; callable from any thread."""
+        ...
+
+    async def wait(self, seconds: float) -> int | None:
+        """The fence of the grant, or None when the time is over."""
+        ...
+
+
+class Port(Protocol):
+    """What the verbs need: the shared lines under their lock, and mailboxes."""
+
+    space: str
+
+    def call(self, act: Callable[[Lines, float], T]) -> T:
+        """Run on the lines with the time now, alone."""
+        ...
+
+    def mailbox(self) -> Mailbox:
+        """A new mailbox for this kind of runtime."""
+        ...
+
+    def forked(self) -> None:
+        """We are the child of a fork."""
+        ...
+
+
+class MemoryStore:
+    """Lines in memory, shared by all clients of the process."""
+
+    capabilities: Capabilities = CAPABILITIES
+    keep_batch = 1000
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._boxes: dict[str, Mailbox] = {}
+        self.patience = port.call(lambda lines, _: lines.patience)
+        self.label = f"memory://{port.space}"
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """See ``core.ports.Store``."""
+        box = None
+        if wait:
+            box = self._boxes[claim.id] = self._port.mailbox()
+        answer, pokes = self._port.call(lambda lines, now: lines.join(claim, wait, now, box))
+        if not isinstance(answer, Waiting):
+            self._boxes.pop(claim.id, None)
+        _send(pokes)
+        return answer
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """See ``core.ports.Store``."""
+        answers: list[Standing | Exception] = []
+        for keep in keeps:
+            box = self._boxes.get(keep.claim.id)
+            answer, pokes = self._port.call(partial(_keep, keep, box))
+            _send(pokes)
+            answers.append(answer)
+        return answers
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """See ``core.ports.Store``."""
+        there, pokes = self._port.call(lambda lines, now: lines.leave(leave, now))
+        _send(pokes)
+        return there
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """See ``core.ports.Store``."""
+        box = self._boxes.get(claim.id)
+        if box is None:
+            box = self._boxes[claim.id] = self._port.mailbox()
+        fence = await box.wait(seconds)
+        return None if fence is None else Granted(fence)
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """See ``core.ports.Store``."""
+        return self._port.call(lambda lines, now: lines.inspect(prefix, now, exact))
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """See ``core.ports.Store``."""
+        answer, pokes = self._port.call(lambda lines, now: lines.resize(name, capacity, now))
+        _send(pokes)
+        return answer
+
+    def unlisten(self, claim: Claim) -> None:
+        """See ``core.ports.Store``."""
+        self._boxes.pop(claim.id, None)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+        self._boxes.clear()
+
+    def forked(self) -> None:
+        """The parent's memory isn't ours: start empty."""
+        self._boxes = {}
+        self._port.forked()
+
+
+def _keep(keep: Keep, box: Mailbox | None, lines: Lines, now: float) -> tuple[Standing, list[Poke]]:
+    return lines.keep(keep, now, box)
+
+
+def _send(pokes: list[Poke]) -> None:
+    for box, _, fence in pokes:
+        box.poke(fence)

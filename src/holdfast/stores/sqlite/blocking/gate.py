@@ -1,0 +1,236 @@
+"""The gate: one kernel lock that every verb passes, one process at a time.
+
+Inside stands at most one thread of one process, so SQLite never finds itself contended. The
+lock is flock, which belongs to the open file and not to the process (a POSIX record lock is
+dropped when *any* descriptor of the file is closed), and which the kernel frees when its owner
+dies, even by ``kill -9``.
+
+Entry has three steps, each bounded by the time the caller has: the threads of this client
+queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread
+stands in the kernel's own queue for it. The porter has an open file of its own. Were it the
+same one, a porter whose caller gave up and that is granted late could not tell its lock from
+the next caller's, and would unlock that.
+
+Whoever enters calls ``enter`` *inside* a ``try`` and ``exit``'s steps in its ``finally``: both
+are safe however often they run and wherever an interrupt strikes (see Engine._inside).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from queue import Empty, SimpleQueue
+
+from ....errors import StoreUnavailable
+from .header import PID, SIZE, Header
+from .place import Place, unusable
+
+_TRY = LOCK_EX | LOCK_NB
+#: Naps between the first tries, seconds: a verb lasts some 20 us, so most queues end here.
+_NAPS = (0.0,) * 8 + (0.0001,) * 8 + (0.0003,) * 6
+
+
+class Replaced(Exception):
+    """The gate's path leads to another file than the one that we have open."""
+
+
+class Gate:
+    """The kernel lock of one store, as one client sees it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.path = place.gate
+        self.fd = _open(place)
+        #: The descriptor whose lock we hold while inside: ours or the porter's.
+        self.held = self.fd
+        self.header: Header | None = None
+        self._porter: Porter | None = None
+        info = os.fstat(self.fd)
+        self.file = (info.st_dev, info.st_ino)
+
+    def enter(self, within: float) -> None:
+        """Take the kernel lock within so many seconds, or raise StoreUnavailable."""
+        try:
+            flock(self.fd, _TRY)
+        except BlockingIOError:
+            self._queue(within)
+
+    def _queue(self, within: float) -> None:
+        end = time.monotonic() + within
+        for nap in _NAPS:
+            os.sched_yield() if nap == 0.0 else time.sleep(nap)
+            try:
+                flock(self.fd, _TRY)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise StoreUnavailable(self.stuck(within)) from None
+        if self._porter is None:
+            self._porter = Porter(self)
+        if not self._porter.fetch(self, end - time.monotonic()):
+            raise StoreUnavailable(self.stuck(within))
+
+    def exit(self) -> None:
+        """Give the kernel lock back, whichever descriptor has it."""
+        held, self.held = self.held, self.fd
+        if held >= 0:
+            flock(held, LOCK_UN)
+
+    def moved(self) -> bool:
+        """Does the path lead to another file by now? Then we lock against nobody."""
+        try:
+            info = os.stat(self.path)
+        except OSError:
+            return True
+        return info.st_ino != self.file[1] or info.st_dev != self.file[0]
+
+    def map(self) -> Header:
+        """Map the header; call it inside."""
+        try:
+            self.header = Header(self.fd, self.path)
+        except OSError as wrong:
+            raise unusable(self.path, wrong) from None
+        return self.header
+
+    def stuck(self, within: float) -> str:
+        """Who sits in the gate, in words."""
+        text = f"the embedded store's gate {self.path} was not free within {within:.3g} s"
+        pid = 0
+        if self.header is not None:
+            pid = self.header.words[PID]
+        else:
+            with contextlib.suppress(OSError):
+                page = memoryview(os.pread(self.fd, SIZE, 0))
+                pid = page.cast("Q")[PID] if len(page) == SIZE else 0
+        if not pid:
+            return text + "; it seems to be busy: try again, or look with fuser who has it open"
+        return text + f": {describe(pid)}"
+
+    def close(self) -> None:
+        """Close the descriptors. The lock goes with them, if we have it."""
+        porter, self._porter = self._porter, None
+        if porter is not None:
+            porter.dismiss()
+        fd, self.fd, self.held = self.fd, -1, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def forked(self) -> None:
+        """In the child: close our copies, so that a parent who dies in the gate doesn't leave it
+        locked through us. Closing a copy doesn't unlock; only LOCK_UN would."""
+        porter, self._porter = self._porter, None
+        fds = [self.fd, porter.fd if porter else -1]
+        self.fd = self.held = -1
+        for fd in fds:
+            with contextlib.suppress(OSError):
+                if fd >= 0:
+                    os.close(fd)
+
+
+class Porter:
+    """A daemon thread that stands in the kernel's queue for a caller with a time limit.
+
+    At most one caller at a time (the client's mutex sees to it). A request carries one token,
+    and whoever takes the token decides: the porter, once the lock is granted, thereby hands it
+    over; the caller, when it gives up, thereby withdraws. Taking it is one atomic step of the
+    interpreter, so there is no mutex that an interrupt could leave locked, and no moment at
+    which both, or neither, are responsible for the lock.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self.fd = _open(gate.place)
+        info = os.fstat(self.fd)
+        if (info.st_dev, info.st_ino) != gate.file:
+            os.close(self.fd)
+            raise Replaced
+        self.requests: SimpleQueue[Request | None] = SimpleQueue()
+        self.thread = threading.Thread(target=self._main, name="holdfast-gate", daemon=True)
+        self.thread.start()
+
+    def fetch(self, gate: Gate, seconds: float) -> bool:
+        """Wait for the lock; True: it is held, by ``gate.held``."""
+        request = Request()
+        try:
+            self.requests.put(request)
+            request.ready.acquire(True, max(0.0, seconds))
+        finally:
+            try:
+                request.token.pop()
+                mine = False
+            except IndexError:
+                gate.held = self.fd
+                mine = True
+        return mine
+
+    def dismiss(self) -> None:
+        """End the thread as soon as it isn't in the kernel's queue."""
+        self.requests.put(None)
+
+    def _main(self) -> None:
+        request = self.requests.get()
+        while request is not None:
+            flock(self.fd, LOCK_EX)
+            # A caller may have given up, and the same client asked again meanwhile.
+            while request is not None and not request.deliver():
+                try:
+                    request = self.requests.get_nowait()
+                except Empty:
+                    flock(self.fd, LOCK_UN)
+                    break
+            if request is not None:
+                request = self.requests.get()
+        os.close(self.fd)
+
+
+class Request:
+    """A caller's wish for the lock: the token to decide by, and the bell."""
+
+    __slots__ = ("ready", "token")
+
+    def __init__(self) -> None:
+        self.token = [True]
+        self.ready = threading.Lock()
+        self.ready.acquire()
+
+    def deliver(self) -> bool:
+        """Hand the lock over; False if the caller has given up."""
+        try:
+            self.token.pop()
+        except IndexError:
+            return False
+        self.ready.release()
+        return True
+
+
+def _open(place: Place) -> int:
+    """Open the gate's file, making it with the right mode if it isn't there."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(place.gate, flags, 0o600)
+        info = os.fstat(fd)
+        if place.shared and info.st_uid == os.geteuid() and info.st_mode & 0o777 != 0o660:
+            os.fchmod(fd, place.file_mode)
+    except OSError as wrong:
+        raise unusable(place.gate, wrong) from None
+    return fd
+
+
+def describe(pid: int) -> str:
+    """A process in words, and what to do about it, as far as /proc tells."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+        with open(f"/proc/{pid}/cmdline", "rb") as raw:
+            words = raw.read(200).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except (OSError, IndexError):
+        return (
+            f"process {pid} was the last to enter and no longer runs here (or is in another "
+            "container); a child of it may keep the file open: look with fuser"
+        )
+    command = "".join(c if c.isprintable() else "?" for c in words) or "no command line"
+    if state in "Tt":
+        return f"process {pid} ({command}) sits in it and is stopped: kill -CONT {pid}, or end it"
+    return f"process {pid} ({command}) sits in it, in state {state}: see what holds it up"

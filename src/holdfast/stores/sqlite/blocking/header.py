@@ -1,0 +1,125 @@
+"""The gate file's first page, mapped into memory: what every process sees at once.
+
+The map is coherent between processes and outlives ``kill -9``; what must also outlive a power
+cut (the boot and the reserved block of tickets) is synced before it counts. Each field is one
+aligned 8-byte word, stored by a single instruction, so a process killed in mid-store leaves
+either the old or the new value. Words are in the machine's own byte order: the file never
+leaves the machine that its clock belongs to.
+
+Every field but ``WORLD`` is read and written inside the gate only.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+
+from ....errors import ConfigError
+
+SIZE = 4096
+MAGIC_WORD = int.from_bytes(b"holdfast", "little")
+FORMAT = 1
+#: Tickets are reserved on disk in blocks of this size, with one fsync per block.
+BLOCK = 10_000
+
+# Indices of the 8-byte words.
+MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
+LATEST, QUIET, PID, WHEN, SHARED_MEMORY = range(9, 14)
+
+_LOW = (1 << 64) - 1
+
+
+def boot_id() -> int:
+    """A number that is another after each boot; 0 where the kernel has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return int(file.read().strip().replace("-", ""), 16)
+    except (OSError, ValueError):
+        return 0
+
+
+def time_space() -> int:
+    """The time namespace of this process, whose boot clock may be shifted; 0 where there is none."""
+    try:
+        return os.stat("/proc/self/ns/time").st_ino
+    except OSError:
+        return 0
+
+
+class Header:
+    """The page, as words of 64 bits and as floats of 64 bits."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.path = path
+        self.fd = fd
+        if os.fstat(fd).st_size < SIZE:
+            # Written, not just extended: a store into a hole of a full disk would be a SIGBUS.
+            os.pwrite(fd, b"\0" * SIZE, 0)
+        self.map = mmap.mmap(fd, SIZE)
+        self.words = memoryview(self.map).cast("Q")
+        self.floats = memoryview(self.map).cast("d")
+
+    def fresh(self) -> bool:
+        """Has nobody finished to set this page up yet?"""
+        return self.words[MAGIC] == 0
+
+    def check(self) -> None:
+        """Refuse a page that isn't ours, is newer than we, or counts time differently."""
+        words = self.words
+        if words[MAGIC] != MAGIC_WORD:
+            raise ConfigError(
+                f"{self.path} is not the gate of a lock database; if no process uses the "
+                "database, remove that file"
+            )
+        if words[VERSION] != FORMAT:
+            raise ConfigError(
+                f"{self.path} was made by another version of holdfast (format {words[VERSION]}, "
+                f"this one knows {FORMAT}): upgrade holdfast here, or use another path"
+            )
+        if self.same_boot() and words[TIME_SPACE] != time_space():
+            raise ConfigError(
+                f"{self.path} is in use by processes in another time namespace, whose clocks "
+                "cannot be compared with ours: use another path for this container"
+            )
+
+    def same_boot(self) -> bool:
+        """Were the times in this page taken since the machine last started?"""
+        return (self.words[BOOT_HIGH] << 64 | self.words[BOOT_LOW]) == boot_id()
+
+    def set_up(self, durable: int, ticket: int) -> None:
+        """Make a fresh page; ``durable`` and ``ticket`` are the greatest the database knows of.
+
+        The count starts at the wall clock in microseconds, so tickets go on rising even if
+        every file was deleted: nobody gives a million a second for long.
+        """
+        words = self.words
+        words[VERSION] = FORMAT
+        words[NEXT] = words[LIMIT] = max(time.time_ns() // 1000, durable + 1, ticket + 1)
+        words[DATABASE] = words[WORLD] = words[PID] = words[SHARED_MEMORY] = 0
+        self.restart()
+        words[MAGIC] = MAGIC_WORD
+        self.sync()
+
+    def restart(self) -> None:
+        """The machine was started anew: no time is valid, and tickets up to the limit may be used."""
+        words, boot = self.words, boot_id()
+        words[NEXT] = max(words[NEXT], words[LIMIT])
+        words[TIME_SPACE] = time_space()
+        self.floats[LATEST] = self.floats[QUIET] = 0.0
+        words[BOOT_HIGH] = boot >> 64
+        words[BOOT_LOW] = boot & _LOW
+        self.sync()
+
+    def reserve(self) -> int:
+        """Put the next block of tickets on the disk, before any of it is given; the new limit."""
+        words = self.words
+        limit = max(words[NEXT], words[LIMIT]) + BLOCK
+        words[LIMIT] = limit
+        self.sync()
+        return limit
+
+    def sync(self) -> None:
+        """Put the page on the disk."""
+        self.map.flush()
+        os.fsync(self.fd)

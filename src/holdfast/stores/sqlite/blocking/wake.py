@@ -1,0 +1,194 @@
+"""Wake-ups: one datagram to the claim that has just become a holder.
+
+A claim that waits carries an address, the name of a Unix datagram socket in ``sessions/``. Who
+leaves pokes the address of each claim that now holds. A poke may be lost (nobody listens any
+more, the queue is full): then the waiter finds out when it next asks. It is never the only way.
+
+Threads each check a socket out of a pool for the time of one wait, so that a poke wakes exactly
+one thread. An uncontended join makes no socket at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable
+
+from ....core.model import Granted
+from .place import Place
+
+_VERSION = 1
+_FENCE = struct.Struct("<BQ")
+#: The longest path that fits a socket address, less the terminating zero.
+PATH_MAX = 107
+_BIG = 256
+
+
+def pack(claim_id: str, fence: int) -> bytes:
+    """The datagram that says: this claim is a holder now."""
+    return _FENCE.pack(_VERSION, fence) + claim_id.encode()
+
+
+def unpack(data: bytes) -> tuple[str, int]:
+    """The claim and its fence; an id that nobody has if the datagram isn't ours."""
+    if len(data) <= _FENCE.size or data[0] != _VERSION:
+        return "", 0
+    return data[_FENCE.size :].decode("utf-8", "replace"), _FENCE.unpack_from(data)[1]
+
+
+class Post:
+    """Sends pokes, and makes the sockets that they arrive at."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.folder = place.sessions
+        self._dir = -1
+        if len(os.fsencode(self.folder)) + 32 > PATH_MAX:
+            # The address has room for 107 bytes only, so longer paths go through a descriptor.
+            self._dir = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.folder = f"/proc/self/fd/{self._dir}"
+        self._sender = _datagram()
+        self._count = 0
+
+    def send(self, address: str, claim_id: str, fence: int) -> bool:
+        """Poke; False if certainly nobody listens there."""
+        if "/" in address:
+            return True
+        try:
+            self._sender.sendto(pack(claim_id, fence), f"{self.folder}/{address}")
+        except OSError as wrong:
+            return wrong.errno not in (errno.ECONNREFUSED, errno.ENOENT)
+        return True
+
+    def open_box(self, session: str) -> Mailbox | None:
+        """A new socket of this session; None where that can't be had, so its owner must poll."""
+        self._count += 1
+        address = f"{session}.{self._count}"
+        try:
+            box = _datagram()
+            try:
+                box.bind(f"{self.folder}/{address}")
+                os.chmod(f"{self.folder}/{address}", self.place.file_mode)
+            except OSError:
+                box.close()
+                raise
+        except OSError:
+            return None
+        return Mailbox(box, address, f"{self.place.sessions}/{address}")
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        self._sender.close()
+        if self._dir >= 0:
+            os.close(self._dir)
+            self._dir = -1
+
+
+def _datagram() -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    made.setblocking(False)
+    return made
+
+
+class Mailbox:
+    """One bound socket."""
+
+    def __init__(self, box: socket.socket, address: str, path: str) -> None:
+        self.socket = box
+        self.fd = box.fileno()
+        self.address = address
+        self.path = path
+
+    def read(self) -> list[tuple[str, int]]:
+        """All (claim id, fence) that have arrived."""
+        found = []
+        with contextlib.suppress(OSError):
+            while True:
+                found.append(unpack(self.socket.recv(_BIG)))
+        return found
+
+    def close(self) -> None:
+        """Close it and remove its name."""
+        self.fd = -1
+        self.socket.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+
+class Boxes:
+    """The sockets of one client with threads: one per claim that waits, used again and again."""
+
+    def __init__(self) -> None:
+        self._idle: list[Mailbox] = []
+        self._used: dict[str, Mailbox] = {}
+
+    def address(self, claim_id: str, post: Post, session: str) -> str | None:
+        """The address for this claim, the same one each time; inside the gate."""
+        box = self._used.get(claim_id)
+        if box is None:
+            box = self._check_out(post, session)
+            if box is None:
+                return None
+            self._used[claim_id] = box
+        return box.address
+
+    def _check_out(self, post: Post, session: str) -> Mailbox | None:
+        while self._idle:
+            box = self._idle.pop()
+            if box.address.startswith(session):
+                box.read()
+                return box
+            box.close()
+        return post.open_box(session)
+
+    def known(self, claim_id: str) -> str | None:
+        """The address that this claim has, if it has one."""
+        box = self._used.get(claim_id)
+        return box.address if box is not None else None
+
+    def listening(self, claim_id: str) -> bool:
+        """Does a poke for this claim arrive anywhere?"""
+        return claim_id in self._used
+
+    def release(self, claim_id: str) -> None:
+        """The claim waits no more: its socket can serve another one."""
+        box = self._used.pop(claim_id, None)
+        if box is not None and box.fd >= 0:
+            self._idle.append(box)
+
+    def wait(self, claim_id: str, alarms: Iterable[int], seconds: float) -> Granted | None:
+        """Sleep until poked, until one of the alarms, or until the time is over."""
+        box = self._used.get(claim_id)
+        poll = select.poll()
+        if box is not None:
+            poll.register(box.fd, select.POLLIN)
+        for fd in alarms:
+            poll.register(fd, 0)
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            events = poll.poll(left * 1000)
+            if box is not None:
+                for found, fence in box.read():
+                    if found == claim_id:
+                        return Granted(fence)
+            if any(fd != (box.fd if box else -1) for fd, _ in events):
+                return None
+        return None
+
+    def close(self) -> None:
+        """Close all."""
+        used, self._used = self._used, {}
+        idle, self._idle = self._idle, []
+        for box in [*used.values(), *idle]:
+            box.close()
+
+    def forked(self) -> None:
+        """In the child: these are the parent's. Its names stay; our copies are let go unclosed."""
+        self._used, self._idle = {}, []
+        self.lock = threading.Lock()

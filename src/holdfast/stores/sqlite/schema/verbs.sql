@@ -1,0 +1,150 @@
+-- Every statement that is run once the database is open. Values travel as parameters only.
+
+-- name: join_first
+-- Uncontended join, whole: nobody is in line and the id has no tombstone.
+INSERT INTO claims
+  (name, ticket, id, held, weight, ttl, since, expires, session, owner, meta, kind, capacity)
+SELECT ?1, ?2, ?3, 1, ?4, ?5, ?6, ?6 + ?5, ?7, ?8, ?9, ?10, ?11
+WHERE NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1)
+  AND NOT EXISTS (SELECT 1 FROM tombs WHERE id = ?3)
+
+-- name: leave_last
+-- Uncontended leave, whole: no header, so nobody waits.
+DELETE FROM claims
+WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND expires > ?4
+  AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0)
+
+-- name: keep_held
+-- Renewal of what is held, whole: nothing in its line has expired.
+UPDATE claims SET expires = max(expires, ?4 + ?5), ttl = ?5
+WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND held = 1 AND leaving = 0 AND expires > ?4
+  AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0 AND first <= ?4)
+
+-- name: header
+SELECT kind, capacity, former, used, first, seats, waiters, holders, frontier
+FROM claims WHERE name = ?1 AND ticket = 0
+
+-- name: header_insert
+INSERT INTO claims
+  (kind, capacity, former, used, first, seats, waiters, holders, frontier, name, ticket)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)
+
+-- name: header_update
+UPDATE claims SET kind = ?1, capacity = ?2, former = ?3, used = ?4, first = ?5, seats = ?6,
+  waiters = ?7, holders = ?8, frontier = ?9
+WHERE name = ?10 AND ticket = 0
+
+-- name: header_delete
+DELETE FROM claims WHERE name = ?1 AND ticket = 0
+
+-- name: seat_first
+-- The claim that was alone becomes one of a line, and enters the index by_id.
+UPDATE claims SET seat = 0 WHERE name = ?1 AND ticket > 0 AND seat IS NULL
+
+-- name: row_first
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
+  kind, capacity
+FROM claims WHERE name = ?1 AND ticket > 0 ORDER BY ticket LIMIT 1
+
+-- name: row_by_ticket
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
+  kind, capacity
+FROM claims WHERE name = ?1 AND ticket = ?2
+
+-- name: row_by_id
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
+  kind, capacity
+FROM claims WHERE id = ?2 AND seat IS NOT NULL AND name = ?1
+
+-- name: row_head
+-- The first who waits: the held claims are a prefix of the line, up to the frontier.
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
+  kind, capacity
+FROM claims WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1
+
+-- name: predecessor
+SELECT session FROM claims WHERE name = ?1 AND ticket < ?2 AND ticket > 0 ORDER BY ticket DESC LIMIT 1
+
+-- name: holders
+SELECT ticket, weight, session FROM claims
+WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 ORDER BY ticket LIMIT ?3
+
+-- name: holders_expired
+SELECT ticket, weight FROM claims WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 AND expires <= ?3
+
+-- name: first_expiry
+SELECT min(expires) FROM claims WHERE name = ?1 AND ticket > 0 AND expires > ?2
+
+-- name: enter
+INSERT INTO claims
+  (name, ticket, id, held, weight, ttl, since, expires, session, owner, meta, kind, capacity,
+   address, seat)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+
+-- name: drop
+DELETE FROM claims WHERE name = ?1 AND ticket = ?2
+
+-- name: grant
+UPDATE claims SET held = 1, since = ?3 WHERE name = ?1 AND ticket = ?2
+
+-- name: renew_waiting
+UPDATE claims SET expires = ?3, address = coalesce(?4, address) WHERE name = ?1 AND ticket = ?2
+
+-- name: renew_held
+UPDATE claims SET expires = ?3, ttl = ?4, weight = ?5, id = ?6, owner = ?7, session = ?8
+WHERE name = ?1 AND ticket = ?2
+
+-- name: leave_later
+UPDATE claims SET leaving = 1, expires = ?3, session = NULL WHERE name = ?1 AND ticket = ?2
+
+-- name: tomb
+SELECT until, reason FROM tombs WHERE id = ?1
+
+-- name: bury
+INSERT INTO tombs (id, until, reason) VALUES (?1, ?2, ?3)
+ON CONFLICT (id) DO UPDATE SET until = excluded.until, reason = excluded.reason
+
+-- name: tombs_clean
+DELETE FROM tombs WHERE until <= ?1
+
+-- name: session_lone
+-- The claims of a dead session that stand alone: nobody waits behind them.
+DELETE FROM claims
+WHERE session = ?1 AND NOT EXISTS
+  (SELECT 1 FROM claims AS header WHERE header.name = claims.name AND header.ticket = 0)
+
+-- name: session_names
+SELECT DISTINCT name FROM claims WHERE session = ?1 LIMIT ?2
+
+-- name: session_rows
+SELECT ticket, held, weight FROM claims WHERE name = ?1 AND session = ?2 AND ticket > 0
+
+-- name: session_move
+UPDATE claims SET session = ?2 WHERE session = ?1
+
+-- name: names_from
+-- From a name on, in order of code points; the reader stops at the first that has not the prefix.
+SELECT name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session
+FROM claims WHERE name >= ?1 ORDER BY name, ticket
+
+-- name: standing
+SELECT id, held FROM claims WHERE name = ?1 AND ticket = ?2
+
+-- name: all_clear
+DELETE FROM claims
+
+-- name: tombs_clear
+DELETE FROM tombs
+
+-- name: latest_expiry
+SELECT max(expires) FROM claims
+
+-- name: latest_ticket
+SELECT max(ticket) FROM claims
+
+-- name: meta_get
+SELECT value FROM meta WHERE key = ?1
+
+-- name: meta_set
+INSERT INTO meta (key, value) VALUES (?1, ?2)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value

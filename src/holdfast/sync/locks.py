@@ -1,0 +1,269 @@
+"""Holds and locks for threads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Literal, ParamSpec, TypeVar, overload
+
+from ..core.election import OBSERVE_S, ElectionBase, Leader
+from ..core.hold import HoldBase
+from ..core.lock import LockBase
+from ..core.model import Loss
+from ..core.multi import MultiHoldBase, MultiLockBase
+from ..core.rwlock import RWSideBase
+from ..core.semaphore import SemaphoreBase
+from ..core.template import filler
+from ..errors import ConfigError
+from ..runtime.blocking import run_sync
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Hold(HoldBase):
+    """A hold on a name: what ``acquire`` returns and ``with`` gives.
+
+    It isn't bound to a thread. ``release()`` it, or use ``with``; forgotten, it warns when it is
+    collected and expires after its ttl.
+
+    >>> with Client("memory://").lock("x") as hold:
+    ...     hold.check()
+    """
+
+    __slots__ = ()
+
+    def release(self) -> bool:
+        """Give it back. True if it was held until now, False if it had been lost before.
+
+        Calling it again answers the same. ``StoreUnavailable``: not known; call it again, or let
+        it expire (it is renewed no more, and withdrawn as soon as the store answers).
+        """
+        return run_sync(self._release())
+
+    def extend(self, ttl: float | None = None) -> float:
+        """Renew it now, from here on for ``ttl`` seconds; the seconds that it may be believed.
+
+        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``.
+        """
+        return run_sync(self._extend(ttl))
+
+    def downgrade(self) -> None:
+        """Turn a write hold into a read hold; no writer gets in between, readers behind do."""
+        return run_sync(self._downgrade())
+
+    def detach(self) -> str:
+        """Untie it from this process: a token with which ``client.adopt`` goes on elsewhere.
+
+        Until then it lives by its ttl alone. The token is a secret and works once.
+        """
+        return run_sync(self._detach())
+
+    def wait_lost(self, timeout: float | None = None) -> Loss | None:
+        """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""
+        return run_sync(self._wait_lost(timeout))
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        run_sync(self._release())
+
+
+class MultiHold(MultiHoldBase):
+    """Holds on several names; all of them are held, and released together."""
+
+    __slots__ = ()
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """The single holds, in the order in which they were acquired."""
+        return tuple(self._holds)
+
+    def release(self) -> bool:
+        """Give all of them back, the last one first. True if none had been lost before."""
+        return run_sync(self._release())
+
+
+class Lock(LockBase):
+    """A lock on a name: one holder at a time, first come, first served.
+
+    Use it as ``threading.Lock``, in ``with``, or as a decorator.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def acquire(self) -> Hold: ...
+    @overload
+    def acquire(
+        self, blocking: Literal[True] = ..., timeout: Literal[-1] | None = ...
+    ) -> Hold: ...
+    @overload
+    def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> Hold | None: ...
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> Hold | None:
+        """A hold, or None if the name is busy until the time is over; busy is no exception.
+
+        ``blocking=False`` is one try, ``timeout`` is in seconds, -1 waits for ever. Without
+        arguments it waits as the lock was made to (``timeout=`` of ``client.lock``) and then
+        raises ``NotAcquired``; a lock made without one waits for ever. ``StoreUnavailable``: the
+        store didn't answer, so it isn't known whether the name is free.
+        """
+        return run_sync(self._acquire(blocking, timeout))  # type: ignore[return-value]
+
+    def release(self) -> bool:
+        """Release the hold that this lock object gave out last, from any thread.
+
+        ``NotHeld`` (a ``RuntimeError``) if there is none. Prefer ``hold.release()``.
+        """
+        return run_sync(self._release_one())
+
+    def locked(self) -> bool:
+        """Does anybody hold it, in whatever process? True may be out of date at once."""
+        return run_sync(self._locked())
+
+    def __enter__(self) -> Hold:
+        mark = object()
+        try:
+            return run_sync(self._enter(mark))  # type: ignore[return-value]
+        except BaseException:
+            run_sync(self._unenter(mark))
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        run_sync(self._exit(failure))
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
+        from the call's arguments."""
+        if getattr(function, "__code__", None) and function.__code__.co_flags & 0x80:
+            raise ConfigError(
+                f"{function.__qualname__} is a coroutine function; decorate it with a lock of "
+                "an AsyncClient"
+            )
+        fill = filler(self.name, function)
+
+        @functools.wraps(function)
+        def locked(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._renamed(fill(*args, **kwargs)):
+                return function(*args, **kwargs)
+
+        return locked
+
+
+class Semaphore(SemaphoreBase, Lock):
+    """At most ``permits`` holders at a time; a claim may take several permits (``weight``)."""
+
+    __slots__ = ()
+
+    def resize(self, permits: int) -> int | None:
+        """Change the number of permits while it is in use; the former one, None if unused.
+
+        Nobody who holds loses a permit; more are granted as soon as they fit. Claims that still
+        come with the former number are taken in, so a roll-out can pass through.
+        """
+        return run_sync(self._resize(permits))
+
+    def available(self) -> int:
+        """Permits that are free now; it may be out of date at once."""
+        return run_sync(self._available())
+
+
+class RWSide(RWSideBase, Lock):
+    """The read side or the write side of a read-write lock: a lock in its own right."""
+
+    __slots__ = ()
+
+
+class RWLock:
+    """Many readers or one writer, in one line, so that neither starves.
+
+    Nested reads of one thread or task are counted; a write inside a read is refused.
+    """
+
+    __slots__ = ("_read", "_write")
+
+    def __init__(self, read: RWSide, write: RWSide) -> None:
+        self._read = read
+        self._write = write
+
+    @property
+    def read(self) -> RWSide:
+        """The shared side."""
+        return self._read
+
+    @property
+    def write(self) -> RWSide:
+        """The exclusive side; its hold can ``downgrade()``."""
+        return self._write
+
+    @property
+    def name(self) -> str:
+        """The name that both sides share."""
+        return self._read.name
+
+
+class MultiLock(MultiLockBase):
+    """Several names as one lock: all held or none, without dead-lock."""
+
+    __slots__ = ()
+    _hold_class = MultiHold
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> MultiHold | None:
+        """All of the holds, or None if the time is over first; then none is kept."""
+        return run_sync(self._acquire(blocking, timeout))  # type: ignore[return-value]
+
+    def __enter__(self) -> MultiHold:
+        mark = object()
+        try:
+            return run_sync(self._enter(mark))  # type: ignore[return-value]
+        except BaseException:
+            run_sync(self._unenter(mark))
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        run_sync(self._exit(failure))
+
+
+class Election(ElectionBase, Lock):
+    """One leader among many. Also a lock: ``with election as hold`` leads while inside."""
+
+    __slots__ = ()
+
+    def campaign(self, timeout: float | None = None) -> Hold | None:
+        """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
+        return self.acquire(True, timeout)
+
+    def resign(self) -> bool:
+        """Give back the term that was won through this object."""
+        return run_sync(self._resign())
+
+    def run(self, main: Callable[[Hold], R]) -> R:
+        """Campaign, then call ``main(hold)`` as the leader and resign; what it returns.
+
+        ``LockLost`` if the term was lost meanwhile: ``main`` should look at ``hold.check()``.
+        """
+        with self as hold:
+            return main(hold)
+
+    def leader(self) -> Leader | None:
+        """Who leads now, as ``Leader(owner, fence)``, or None."""
+        return run_sync(self._leader())
+
+    def observe(self, every: float = OBSERVE_S) -> Iterator[Leader | None]:
+        """The leader now and then each new one, without end; looks every so many seconds."""
+        seen = self.leader()
+        while True:
+            yield seen
+            seen = run_sync(self._changed(seen, every))

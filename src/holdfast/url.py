@@ -1,0 +1,189 @@
+"""From what the user hands in to a store: URLs, options, and the table of schemes.
+
+A store is a module with four names: ``CAPABILITIES``, ``OPTIONS`` (option name -> a function that
+reads its text or raises ``ValueError`` with what is allowed), ``blocking(url)`` and ``aio(url)``
+(each returns a store with the five verbs for one kind of runtime). It is imported when its
+scheme is first used, and never before. Others add stores through the entry-point group
+``holdfast.stores``: scheme = module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from .core.model import Capabilities
+from .core.ports import Store
+from .errors import ConfigError
+
+#: scheme -> module, for the stores that come with holdfast.
+BUILTIN: dict[str, str] = {
+    "memory": "holdfast.stores.memory",
+    "sqlite": "holdfast.stores.sqlite",
+}
+ENV = "HOLDFAST_URL"
+
+
+class StoreURL(NamedTuple):
+    """A URL taken apart. ``str()`` of it is safe to show: it has no password."""
+
+    scheme: str
+    host: str = ""
+    path: str = ""
+    options: Mapping[str, Any] = {}
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        return f"StoreURL({str(self)!r})"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}{self.path}"
+
+
+class StoreModule(Protocol):
+    """What a module must have to be a store."""
+
+    CAPABILITIES: Capabilities
+    OPTIONS: Mapping[str, Callable[[str], Any]]
+
+    def blocking(self, url: StoreURL) -> Store:
+        """A store for threads."""
+        ...
+
+    def aio(self, url: StoreURL) -> Store:
+        """A store for one asyncio event loop."""
+        ...
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt word, or the list of what there is.
+
+    >>> did_you_mean("memmory", ["memory", "sqlite"])
+    'did you mean "memory"?'
+    >>> did_you_mean("q", ["memory", "sqlite"])
+    'known: memory, sqlite'
+    """
+    import difflib  # because it is slow to import and only mistakes need it
+
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, 1)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return "known: " + (", ".join(names) or "none")
+
+
+def default_url() -> str:
+    """``$HOLDFAST_URL``, else the embedded store in the user's private folder."""
+    return os.environ.get(ENV) or "sqlite://"
+
+
+def source(store: str | os.PathLike[str] | None) -> str:
+    """The URL for what a client was given: a URL, a path of an embedded store, or nothing."""
+    if store is None:
+        return default_url()
+    if isinstance(store, str):
+        return store
+    if isinstance(store, os.PathLike):
+        from urllib.parse import quote
+
+        return f"sqlite://{quote(os.path.abspath(os.fspath(store)))}"
+    raise ConfigError(f"a store is a URL or a path, not {store!r:.80}")
+
+
+def schemes() -> dict[str, str]:
+    """Every scheme that can be used here, and the module that serves it."""
+    from importlib import metadata  # because it costs more than all of holdfast to import
+
+    found = dict(BUILTIN)
+    for entry in metadata.entry_points(group="holdfast.stores"):
+        found.setdefault(entry.name, entry.value)
+    return found
+
+
+def find(text: str) -> tuple[StoreModule, StoreURL]:
+    """The store module and the parsed URL for a text such as ``sqlite:///var/lib/x/locks.db``."""
+    scheme, sep, rest = text.partition("://")
+    if not sep:
+        raise ConfigError(
+            f"{_safe(text)!r} is no URL: it has no '://'. Write for example "
+            "sqlite:///path/to/locks.db or memory://"
+        )
+    scheme = scheme.lower()
+    path = BUILTIN.get(scheme) or schemes().get(scheme)
+    if path is None:
+        raise ConfigError(f"no store for the scheme {scheme!r}; {did_you_mean(scheme, schemes())}")
+    module: StoreModule = importlib.import_module(path)  # type: ignore[assignment]
+    return module, parse(scheme, rest, module.OPTIONS)
+
+
+def parse(scheme: str, rest: str, known: Mapping[str, Callable[[str], Any]]) -> StoreURL:
+    """Take the part after ``://`` apart and read its options."""
+    from urllib.parse import unquote
+
+    rest, _, fragment = rest.partition("#")
+    if fragment:
+        raise ConfigError(f"a {scheme}:// URL has no '#'; write %23 for it in a path")
+    place, _, query = rest.partition("?")
+    host, slash, path = place.partition("/")
+    userinfo, at, host = host.rpartition("@")
+    return StoreURL(
+        scheme=scheme,
+        host=host,
+        path=unquote(slash + path),
+        options=_options(scheme, query, known),
+        secret=userinfo if at else "",
+    )
+
+
+def _options(
+    scheme: str, query: str, known: Mapping[str, Callable[[str], Any]]
+) -> dict[str, Any]:
+    if not query:
+        return {}
+    from urllib.parse import parse_qsl
+
+    options: dict[str, Any] = {}
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        if key not in known:
+            raise ConfigError(
+                f"{scheme}:// has no option {key!r}; {did_you_mean(key, known)}"
+            )
+        try:
+            options[key] = known[key](value)
+        except ValueError as wrong:
+            raise ConfigError(f"{scheme}:// option {key}={value!r}: {wrong}") from None
+    return options
+
+
+def _safe(text: str) -> str:
+    """A text that may contain a password, without it."""
+    head, at, tail = text.rpartition("@")
+    return f"***@{tail}" if at else head + tail
+
+
+def word(*allowed: str) -> Callable[[str], str]:
+    """An option that is one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(did_you_mean(text, allowed))
+        return text
+
+    return read
+
+
+def seconds(least: float, most: float) -> Callable[[str], float]:
+    """An option that is a number of seconds within limits."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"not a number of seconds from {least:g} to {most:g}") from None
+        if not least <= value <= most:
+            raise ValueError(f"must be from {least:g} to {most:g} seconds")
+        return value
+
+    return read
