@@ -1,7 +1,8 @@
 """From what the user hands in to a store: URLs, options, and the table of schemes.
 
 A store is a module with four names: ``CAPABILITIES``, ``OPTIONS`` (option name -> a function that
-reads its text or raises ``ValueError`` with what is allowed), ``blocking(url)`` and ``aio(url)``
+reads its text or raises ``ValueError`` with what is allowed), ``open_blocking(url)`` and
+``open_aio(url)``
 (each returns a store with the five verbs for one kind of runtime). It is imported when its
 scheme is first used, and never before. Others add stores through the entry-point group
 ``holdfast.stores``: scheme = module.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from .core.model import Capabilities
 from .core.ports import Store
@@ -48,11 +49,11 @@ class StoreModule(Protocol):
     CAPABILITIES: Capabilities
     OPTIONS: Mapping[str, Callable[[str], Any]]
 
-    def blocking(self, url: StoreURL) -> Store:
+    def open_blocking(self, url: StoreURL) -> Store:
         """A store for threads."""
         ...
 
-    def aio(self, url: StoreURL) -> Store:
+    def open_aio(self, url: StoreURL) -> Store:
         """A store for one asyncio event loop."""
         ...
 
@@ -114,7 +115,7 @@ def find(text: str) -> tuple[StoreModule, StoreURL]:
     path = BUILTIN.get(scheme) or schemes().get(scheme)
     if path is None:
         raise ConfigError(f"no store for the scheme {scheme!r}; {did_you_mean(scheme, schemes())}")
-    module: StoreModule = importlib.import_module(path)  # type: ignore[assignment]
+    module = cast(StoreModule, importlib.import_module(path))
     return module, parse(scheme, rest, module.OPTIONS)
 
 
@@ -137,9 +138,7 @@ def parse(scheme: str, rest: str, known: Mapping[str, Callable[[str], Any]]) -> 
     )
 
 
-def _options(
-    scheme: str, query: str, known: Mapping[str, Callable[[str], Any]]
-) -> dict[str, Any]:
+def _options(scheme: str, query: str, known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
     if not query:
         return {}
     from urllib.parse import parse_qsl
@@ -147,9 +146,7 @@ def _options(
     options: dict[str, Any] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in known:
-            raise ConfigError(
-                f"{scheme}:// has no option {key!r}; {did_you_mean(key, known)}"
-            )
+            raise ConfigError(f"{scheme}:// has no option {key!r}; {did_you_mean(key, known)}")
         try:
             options[key] = known[key](value)
         except ValueError as wrong:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Self
 
 from ..core import checks
 from ..core.client import DEFAULT_TTL_S, ClientBase
-from ..core.hold import OnLost
 from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
 from ..runtime import fork
 from ..runtime.aio import AioRuntime
+from ..runtime.identity import Owner
 from ..url import find, source
 from .locks import (
     AsyncElection,
@@ -21,6 +21,7 @@ from .locks import (
     AsyncRWLock,
     AsyncRWSide,
     AsyncSemaphore,
+    OnLost,
 )
 
 
@@ -44,7 +45,7 @@ class AsyncClient(ClientBase):
     ) -> None:
         text = source(store)
         module, url = find(text)
-        super().__init__(module.aio(url), AioRuntime(), AsyncHold, text, ttl, label)
+        super().__init__(module.open_aio(url), AioRuntime(), AsyncHold, text, ttl, Owner(label))
         fork.register(self)
 
     def lock(
@@ -158,9 +159,7 @@ class AsyncClient(ClientBase):
         meta: str = "",
     ) -> AsyncElection:
         """An election: one leader among all who campaign under this name."""
-        wish = self._wish(
-            Kind.ELECTION, name, ttl=ttl, timeout=timeout, on_lost=on_lost, meta=meta
-        )
+        wish = self._wish(Kind.ELECTION, name, ttl=ttl, timeout=timeout, on_lost=on_lost, meta=meta)
         return AsyncElection(*wish)
 
     async def adopt(
@@ -185,14 +184,14 @@ class AsyncClient(ClientBase):
         """End the connection; what is still held is released and told as lost."""
         await self._close()
 
-    async def __aenter__(self) -> AsyncClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *failure: object) -> None:
         await self.close()
 
     def __reduce__(self) -> Any:
-        return _revive, (self._source, self._ttl, self._label)
+        return _revive, (self._source, self._ttl, self._ctx.label)
 
 
 def _revive(source: str, ttl: float, label: str | None) -> AsyncClient:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from ..core.election import OBSERVE_S, ElectionBase, Leader
 from ..core.hold import HoldBase
@@ -64,11 +64,15 @@ class AsyncHold(HoldBase):
         """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""
         return await self._wait_lost(timeout)
 
-    async def __aenter__(self) -> AsyncHold:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *failure: object) -> None:
         await self._release()
+
+
+#: Called once, with the hold and the reason, when a hold is lost.
+OnLost: TypeAlias = "Callable[[AsyncHold, Loss], object]"
 
 
 class AsyncMultiHold(MultiHoldBase):
@@ -96,10 +100,6 @@ class AsyncLock(LockBase):
 
     @overload
     def acquire(self) -> Pending[AsyncHold]: ...
-    @overload
-    def acquire(
-        self, blocking: Literal[True] = ..., timeout: Literal[-1] | None = ...
-    ) -> Pending[AsyncHold]: ...
     @overload
     def acquire(
         self, blocking: bool = ..., timeout: float | None = ...
@@ -141,9 +141,7 @@ class AsyncLock(LockBase):
     ) -> None:
         await self._exit(failure)
 
-    def __call__(
-        self, function: Callable[P, Awaitable[R]]
-    ) -> Callable[P, Coroutine[Any, Any, R]]:
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
         from the call's arguments."""
         if getattr(function, "__code__", None) and not function.__code__.co_flags & 0x180:
@@ -219,11 +217,15 @@ class AsyncMultiLock(MultiLockBase):
     __slots__ = ()
     _hold_class = AsyncMultiHold
 
+    @overload
+    def acquire(self) -> Pending[AsyncMultiHold]: ...
+    @overload
     def acquire(
-        self, blocking: bool = True, timeout: float | None = None
-    ) -> Pending[AsyncMultiHold | None]:
+        self, blocking: bool = ..., timeout: float | None = ...
+    ) -> Pending[AsyncMultiHold | None]: ...
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
         """All of the holds, or None if the time is over first; then none is kept."""
-        return Pending(self._acquire(blocking, timeout), "acquire()")  # type: ignore[arg-type]
+        return Pending(self._acquire(blocking, timeout), "acquire()")
 
     async def __aenter__(self) -> AsyncMultiHold:
         mark = object()
@@ -247,7 +249,11 @@ class AsyncElection(ElectionBase, AsyncLock):
 
     __slots__ = ()
 
-    def campaign(self, timeout: float | None = None) -> Pending[AsyncHold | None]:
+    @overload
+    def campaign(self) -> Pending[AsyncHold]: ...
+    @overload
+    def campaign(self, timeout: float | None) -> Pending[AsyncHold | None]: ...
+    def campaign(self, timeout: float | None = None) -> Pending[Any]:
         """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
         return self.acquire(True, timeout)
 

@@ -16,6 +16,8 @@ from .model import (
 
 #: A lock's ``timeout`` that was not given.
 FOREVER = -1
+#: What ``blocking=False`` comes to.
+TRY = -1.0
 
 
 def name(value: object) -> str:
@@ -44,7 +46,9 @@ def _text(what: str, value: object, most: int, least: int) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        raise ConfigError(f"{what} {value!r:.80} has half a surrogate pair; it is no text") from None
+        raise ConfigError(
+            f"{what} {value!r:.80} has half a surrogate pair; it is no text"
+        ) from None
     if size > most:
         raise ConfigError(
             f"{what} {value[:40]!r}... has {size} bytes of UTF-8; at most {most} are allowed "
@@ -80,12 +84,13 @@ def count(what: str, value: Any, most: int = PERMITS_MAX) -> int:
 def wait(blocking: bool, timeout: Any) -> float | None:
     """How long to wait, from the two arguments that ``threading`` has: None is without end.
 
-    ``blocking=False`` and ``timeout=0`` are one try; ``timeout=-1`` and ``None`` wait for ever.
+    ``blocking=False`` is one try (``TRY``), as is ``timeout=0``, which gives a silent store less
+    time; ``timeout=-1`` and ``None`` wait for ever.
     """
     if not blocking:
         if timeout is not None and timeout != FOREVER:
             raise ConfigError("a timeout can't be given to a try (blocking=False); leave one out")
-        return 0.0
+        return TRY
     if timeout is None or timeout == FOREVER:
         return None
     return seconds("timeout", timeout, 0.0, 1e9)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, StoreUnavailable
+from . import checks
 from .hold import HoldBase, Lease, Terms
 from .model import (
     Claim,
@@ -35,15 +36,26 @@ from .model import (
     Spec,
     Waiting,
 )
-from .policy import ASK_AGAIN_S_MIN, GRACE_S, REQUEST_S, SILENCE_S, back_off, deadline, nap
+from .policy import (
+    ASK_AGAIN_S_MIN,
+    GRACE_S,
+    REQUEST_S,
+    REQUEST_S_MIN,
+    SILENCE_S,
+    back_off,
+    deadline,
+    nap,
+)
 
 if TYPE_CHECKING:
     from .context import Context
 
 log = logging.getLogger("holdfast")
 
-#: A try waits this long for the store's answer: it wants to know at once.
+#: A try (``blocking=False``) gives the store this long to answer, a connection included...
 TRY_S = 1.0
+#: ...and one with ``timeout=0``, which says that it has no time, this long.
+TRY_NOW_S = 0.12
 #: So many grants may come too late in one acquire before the store is called too slow.
 LATE_MAX = 5
 #: A lease of a pushed grant is what is left of the patience: first renewed at half of it.
@@ -72,6 +84,15 @@ def _what(kind: str, capacity: int) -> str:
     return "an election" if kind == "election" else f"a {kind}"
 
 
+def times(timeout: float | None, begun: float) -> tuple[float, float]:
+    """When the waiting ends, and when the last request for it must be answered."""
+    if timeout is None:
+        return math.inf, math.inf
+    if timeout > 0:
+        return begun + timeout, begun + timeout + GRACE_S
+    return begun, begun + (TRY_S if timeout == checks.TRY else TRY_NOW_S)
+
+
 class Attempt:
     """One acquire on its way. It may use up several claims, one after the other."""
 
@@ -83,6 +104,7 @@ class Attempt:
         "heard",
         "holder",
         "late",
+        "limit",
         "listening",
         "pushed",
         "sent",
@@ -91,17 +113,20 @@ class Attempt:
         "ticket",
         "trust",
         "wait",
+        "withdrawn",
     )
 
-    def __init__(self, ctx: Context, spec: Spec, terms: Terms, timeout: float | None) -> None:
+    def __init__(
+        self, ctx: Context, spec: Spec, terms: Terms, timeout: float | None, begun: float
+    ) -> None:
         self.ctx = ctx
         self.spec = spec
         self.wait = timeout is None or timeout > 0
         self.claim = Claim(ctx.runtime.new_id(), spec)
         self.ticket = 0
-        self.sent = self.heard = ctx.now()
-        self.end = math.inf if timeout is None else self.sent + timeout
-        self.suspect = self.listening = self.pushed = False
+        self.sent = self.heard = begun
+        self.end, self.limit = times(timeout, begun)
+        self.suspect = self.listening = self.pushed = self.withdrawn = False
         self.failures = self.late = 0
         self.holder = ""
         #: May a push grant? Only where the keeper lengthens what is left of the patience.
@@ -151,17 +176,14 @@ class Attempt:
                 f"{self.spec.ttl:g} s on {self.spec.name!r} was over; take a longer ttl"
             )
 
-    async def undo(self) -> None:
-        """Withdraw, because an exception is on its way. Only ever called once, at the end."""
-        await self.ctx.undo(self._leave(suspect=True))
-
     def settle(self) -> None:
         """The waiting is over, one way or the other."""
         if self.listening:
             self.ctx.store.unlisten(self.claim)
             self.listening = False
 
-    def _leave(self, suspect: bool) -> Leave:
+    def leave(self, suspect: bool) -> Leave:
+        """The request that withdraws the present claim."""
         spec = self.spec
         return Leave(spec.name, self.claim.id, self.ticket, 0.0, suspect, spec.ttl)
 
@@ -169,7 +191,7 @@ class Attempt:
         self.settle()
         self.claim = Claim(self.ctx.runtime.new_id(), self.spec)
         self.ticket = 0
-        self.suspect = self.pushed = False
+        self.suspect = self.pushed = self.withdrawn = False
 
     async def _join(self) -> Joined:
         """Send the join until it is answered. One id for all attempts: only one can enter."""
@@ -177,10 +199,7 @@ class Attempt:
         self.listening = self.wait
         while True:
             sent = ctx.now()
-            if self.wait:
-                within = min(REQUEST_S, max(self.end - sent, 0.0) + GRACE_S)
-            else:
-                within = TRY_S
+            within = min(REQUEST_S, max(self.limit - sent, REQUEST_S_MIN))
             try:
                 answer = await ctx.store.join(self.claim, self.wait, within)
             except StoreUnavailable:
@@ -214,7 +233,7 @@ class Attempt:
         ctx = self.ctx
         sent = ctx.now()
         keep = Keep(self.claim, waiting.ticket, self.spec.ttl)
-        within = min(REQUEST_S, ctx.store.patience / 2, max(self.end - sent, 0.0) + GRACE_S)
+        within = min(REQUEST_S, ctx.store.patience / 2, max(self.limit - sent, REQUEST_S_MIN))
         try:
             answer = (await ctx.store.keep([keep], within))[0]
         except StoreUnavailable:
@@ -239,7 +258,7 @@ class Attempt:
         ctx = self.ctx
         self.failures += 1
         pause = back_off(self.failures, ctx.runtime.jitter(), 1.0)
-        until = self.end if self.wait else self.heard + TRY_S
+        until = self.end if self.wait else self.limit
         if ctx.now() + pause >= min(until, self.heard + SILENCE_S):
             raise StoreUnavailable(
                 f"{ctx.store.label} did not answer for {ctx.now() - self.heard:.1f} s while "
@@ -251,11 +270,15 @@ class Attempt:
     async def _withdraw(self) -> None:
         """Leave the line. Afterwards no grant exists, so "busy" is the truth."""
         ctx = self.ctx
-        leave = self._leave(self.suspect)
+        leave = self.leave(self.suspect)
+        self.withdrawn = True  # from here on either the store or the keeper has it
         try:
-            await ctx.store.leave(leave, GRACE_S + ASK_AGAIN_S_MIN)
+            await ctx.store.leave(leave, GRACE_S)
         except StoreUnavailable:
             ctx.keeper.later(leave, ctx.now() + self.spec.ttl)
+            raise
+        except BaseException:
+            self.withdrawn = False
             raise
 
 
@@ -265,17 +288,19 @@ async def acquire(
     terms: Terms,
     timeout: float | None,
     make: Callable[[Lease], HoldBase],
+    begun: float,
 ) -> tuple[HoldBase | None, str]:
     """A hold, or None and who is in the way (if the store said so) when the time is over.
 
-    ``timeout``: None waits without end, 0 is one try. One round trip if nobody is in the way.
+    ``timeout``: None waits without end, 0 and ``checks.TRY`` are one try. One round
+    trip if nobody is in the way. ``begun``: when the caller's time began to run.
     The hold is made in here, so that from the first moment either it or our ``except`` owns the
     claim.
     """
     ctx.runtime.bind()
     if ctx.orphans:
         ctx.drain_orphans()
-    attempt = Attempt(ctx, spec, terms, timeout)
+    attempt = Attempt(ctx, spec, terms, timeout, begun)
     try:
         while True:
             grant = await attempt.run()
@@ -288,8 +313,12 @@ async def acquire(
             lease.closing = True
             ctx.keeper.drop(lease)
             await attempt.too_late()
+    except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+        ctx.keeper.later(attempt.leave(suspect=True), ctx.now() + spec.ttl)
+        raise
     except BaseException:
-        await attempt.undo()
+        if not attempt.withdrawn:
+            await ctx.undo(attempt.leave(suspect=True))
         raise
     finally:
         attempt.settle()

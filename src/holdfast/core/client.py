@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
-from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConfigError, NotHeld, NotSupported
 from . import checks
-from .context import Context
+from .context import Context, Owner
 from .hold import HoldBase, Lease, Terms
 from .lock import terms as make_terms
 from .model import Capabilities, Gone, Held, Keep, Kind, Leave, LineRecord, Loss, Spec
@@ -20,23 +16,10 @@ from .ports import Runtime, Store
 DEFAULT_TTL_S = 30.0
 
 
-def owner_maker(label: str | None) -> Callable[[], str]:
-    """A function that says who we are, ``host:pid:label``; called again after a fork."""
-    text = label if label is not None else os.path.basename(sys.argv[0] if sys.argv else "")
-    fixed = checks.owner(text or "python")
-
-    def owner() -> str:
-        host = socket.gethostname()[:63] or "localhost"
-        room = 255 - len(host) - 12
-        return f"{host}:{os.getpid()}:{fixed.encode()[:room].decode(errors='ignore')}"
-
-    return owner
-
-
 class ClientBase:
     """A client: one store, one keeper, any number of locks."""
 
-    __slots__ = ("__weakref__", "_ctx", "_label", "_source", "_ttl")
+    __slots__ = ("__weakref__", "_ctx", "_source", "_ttl")
 
     def __init__(
         self,
@@ -45,12 +28,11 @@ class ClientBase:
         hold_class: type[HoldBase],
         source: str,
         ttl: Any,
-        label: str | None,
+        owner: Owner,
     ) -> None:
         self._ttl = checks.ttl(ttl)
-        self._label = label
         self._source = source
-        self._ctx = Context(store, runtime, owner_maker(label), hold_class)
+        self._ctx = Context(store, runtime, owner, hold_class)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -71,7 +53,9 @@ class ClientBase:
         """Can the store do this? ``what`` is the name of a capability, such as ``"detach"``."""
         value = getattr(self.capabilities, what, None)
         if not isinstance(value, bool):
-            known = [f for f in Capabilities._fields if isinstance(getattr(self.capabilities, f), bool)]
+            known = [
+                f for f in Capabilities._fields if isinstance(getattr(self.capabilities, f), bool)
+            ]
             raise ConfigError(f"{what!r} is no capability; known: {', '.join(known)}")
         return value
 
@@ -110,7 +94,9 @@ class ClientBase:
         if kind is Kind.RWLOCK and not can.rwlock:
             raise NotSupported(f"{self.url} has no read-write locks")
         if terms.min_hold and not can.min_hold:
-            raise NotSupported(f"{self.url} can't keep a name occupied after its release (min_hold)")
+            raise NotSupported(
+                f"{self.url} can't keep a name occupied after its release (min_hold)"
+            )
         lease = min(lease, terms.max_hold)
         wait = None if timeout is None else checks.wait(True, timeout)
         text = meta if meta == "" else checks.meta(meta)
@@ -123,7 +109,9 @@ class ClientBase:
         ctx = self._ctx
         ctx.require_open()
         if not ctx.store.capabilities.detach:
-            raise NotSupported(f"{self.url} can't adopt a hold: it ends with the session that took it")
+            raise NotSupported(
+                f"{self.url} can't adopt a hold: it ends with the session that took it"
+            )
         claim, fence = token.read(text, ctx.owner)
         terms = make_terms(auto_renew=auto_renew, max_hold=None, min_hold=0.0, on_lost=on_lost)
         fresh = claim._replace(id=ctx.runtime.new_id())
@@ -140,7 +128,7 @@ class ClientBase:
 
         try:
             answer, retried = await ctx.insist(ask, sent + REQUEST_S)
-        except Exception:
+        except (Exception, GeneratorExit):
             raise
         except BaseException:  # cancelled or Ctrl-C: if the exchange took place, nobody has the id
             await ctx.undo(Leave(claim.spec.name, fresh.id, fence, 0.0, True, claim.spec.ttl))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..errors import NotHeld, StoreUnavailable
 from .hold import HoldBase, Lease
@@ -57,6 +57,16 @@ class Flows:
         return True
 
 
+class Owner(Protocol):
+    """Says who we are, ``host:pid:label``; called again after a fork."""
+
+    label: str
+
+    def __call__(self) -> str:
+        """The owner, for this process."""
+        ...
+
+
 class Context:
     """The shared parts of one client."""
 
@@ -64,7 +74,7 @@ class Context:
         self,
         store: Store,
         runtime: Runtime,
-        owner: Callable[[], str],
+        owner: Owner,
         hold_class: type[HoldBase],
     ) -> None:
         self.store = store
@@ -72,6 +82,7 @@ class Context:
         self.now = runtime.now
         self.hold_class = hold_class
         self._owner = owner
+        self.label = owner.label
         self.orphans: deque[Lease] = deque()
         self.closed = False
         self.begin()
@@ -123,6 +134,9 @@ class Context:
         except StoreUnavailable:
             self.keeper.later(leave, deadline + leave.ttl)
             raise
+        except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+            self.keeper.later(leave, deadline + leave.ttl)
+            raise
         except BaseException:
             await self.undo(leave)
             raise
@@ -144,5 +158,3 @@ class Context:
     def summary(self) -> dict[str, Any]:
         """Numbers for tests and for people: what this client keeps."""
         return {"kept": self.keeper.pending(), "epoch": self.epoch}
-
-

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import LockLost, NotHeld, NotSupported, StoreUnavailable
 from . import checks
 from .model import Claim, Gone, Held, Keep, Leave, Loss, State
-from .policy import REQUEST_S, deadline, renew_every
+from .policy import REQUEST_S, deadline, margin, renew_every
 
 if TYPE_CHECKING:
     from .context import Context
@@ -91,7 +91,7 @@ class Lease:
     def loss(self, now: float) -> Loss | None:
         """Why it is lost, or None; what is seen here stays true."""
         if self.reason is None and self.end is None and now >= self.deadline:
-            if self.deadline >= self.stop_at:
+            if self.capped():
                 self.reason = Loss.MAX_HOLD
             else:
                 self.reason = Loss.UNREACHABLE if self.failures else Loss.EXPIRED
@@ -105,9 +105,16 @@ class Lease:
         self.failures = 0
         return self.reason is None
 
-    def wanted_ttl(self, now: float) -> float:
-        """The lease to ask for: never beyond ``max_hold``."""
-        return min(self.ttl, max(self.stop_at - now, 0.001))
+    def capped(self) -> bool:
+        """Is the deadline as late as ``max_hold`` allows?"""
+        return self.deadline + margin(self.ttl) >= self.stop_at
+
+    def keep(self, now: float) -> Keep:
+        """The request that renews it: never beyond ``max_hold``. A smaller weight than that of
+        the claim goes with it each time, so that a downgrade whose reply was lost is caught up."""
+        ttl = min(self.ttl, max(self.stop_at - now, 0.001))
+        shrunk = self.weight if self.weight < self.claim.spec.weight else 0
+        return Keep(self.claim, self.fence, ttl, shrunk)
 
 
 class HoldBase:
@@ -168,7 +175,7 @@ class HoldBase:
 
     @property
     def state(self) -> State:
-        """Held, in jeopardy (renewals fail, the deadline isn't reached), lost, released, detached."""
+        """Held, in jeopardy (renewals fail, deadline not reached), lost, released or detached."""
         if self.lost is not None:
             return State.LOST
         lease = self._lease
@@ -240,6 +247,16 @@ class HoldBase:
         self._step_back()
         return lease.reason is None
 
+    def _abandon(self) -> None:
+        """Give it back without awaiting anything: the keeper does it."""
+        lease, ctx = self._lease, self._ctx
+        if lease.end is None:
+            lease.closing, lease.end = True, State.RELEASED
+            ctx.keeper.drop(lease)
+            leave = Leave(self.name, lease.claim.id, lease.fence, 0.0, lease.suspect, lease.ttl)
+            ctx.keeper.later(leave, lease.deadline)
+        self._step_back()
+
     def _step_back(self) -> None:
         lock = self._lock() if self._lock is not None else None
         if lock is not None:
@@ -266,7 +283,7 @@ class HoldBase:
             if lease.renewing:
                 self._ctx.keeper.drop(lease)
                 lease.every = renew_every(lease.ttl)
-        await self._keep(Keep(lease.claim, lease.fence, lease.wanted_ttl(self._ctx.now())))
+        await self._keep(lease.keep(self._ctx.now()))
         if ttl is not None and lease.renewing:
             self._ctx.keeper.add(lease, self._ctx.now() + lease.every)
         return self.remaining()
@@ -274,15 +291,15 @@ class HoldBase:
     async def _downgrade(self) -> None:
         self.check()
         lease = self._lease
-        if lease.weight == 1:
+        if lease.claim.spec.weight == 1:
             return
         if self._count > 1:
             raise NotSupported(
                 f"the write hold on {self.name!r} was entered {self._count} times; "
                 "leave the inner ones before the downgrade"
             )
-        await self._keep(Keep(lease.claim, lease.fence, lease.wanted_ttl(self._ctx.now()), 1))
-        lease.weight = 1
+        lease.weight = 1  # from the call on: a reader may be in before the answer is back
+        await self._keep(lease.keep(self._ctx.now()))
 
     async def _detach(self) -> str:
         self.check()
@@ -333,7 +350,9 @@ class HoldBase:
             raise LockLost(self._story(lease.reason), lease.reason)
         if isinstance(answer, Exception):
             raise answer
-        raise StoreUnavailable(f"{ctx.store.label} says that {self.name!r} waits, though we hold it")
+        raise StoreUnavailable(
+            f"{ctx.store.label} says that {self.name!r} waits, though we hold it"
+        )
 
     def _story(self, reason: Loss) -> str:
         return (

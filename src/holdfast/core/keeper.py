@@ -224,10 +224,10 @@ class Keeper:
                 self._let_go(lease, reason)
             elif not lease.renewing:
                 self.watch(lease)
-            elif lease.stop_at <= lease.deadline:
+            elif lease.capped():
                 self.add_early(lease, lease.deadline)  # max_hold: nothing left to ask for
             else:
-                keeps.append((lease, Keep(lease.claim, lease.fence, lease.wanted_ttl(now))))
+                keeps.append((lease, lease.keep(now)))
         size = ctx.store.keep_batch
         for start in range(0, len(keeps), size):
             await self._ask(keeps[start : start + size])

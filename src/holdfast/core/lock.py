@@ -7,7 +7,7 @@ holds that it gave out and that aren't over, so that ``release()`` and ``with`` 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import ref
 
 from ..errors import ConfigError, HoldfastError, NotAcquired, NotHeld
@@ -68,7 +68,7 @@ class LockBase:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self._ctx.store.label}>"
 
-    def _renamed(self: L, name: str) -> L:
+    def _renamed(self, name: str) -> Self:
         """The same wish for another name: what a decorator's template needs."""
         twin = object.__new__(type(self))
         for cls in type(self).__mro__:
@@ -88,9 +88,13 @@ class LockBase:
         hold, _ = await self._try(wait)
         return hold
 
-    async def _try(self, wait: float | None) -> tuple[HoldBase | None, str]:
-        """One acquire with its time; also who was in the way, if the store said so."""
+    async def _try(
+        self, wait: float | None, begun: float | None = None
+    ) -> tuple[HoldBase | None, str]:
+        """One acquire with its time, which runs since ``begun`` (now, if it isn't given); also
+        who was in the way, if the store said so."""
         ctx = self._ctx
+        begun = ctx.now() if begun is None else begun
         if ctx.closed:
             ctx.require_open()
         if self._spec.owner is not ctx.owner:  # we are the child of a fork
@@ -99,7 +103,7 @@ class LockBase:
             inside = ctx.flows.find(self._spec.name)
             if inside is not None:
                 return self._again(inside), ""
-        hold, holder = await claims.acquire(ctx, self._spec, self._terms, wait, self._make)
+        hold, holder = await claims.acquire(ctx, self._spec, self._terms, wait, self._make, begun)
         if hold is not None and self._reentrant:
             ctx.flows.enter(hold, strict=True)
         return hold, holder

@@ -8,8 +8,6 @@ is public: hand it to every resource that the lock guards.
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 

@@ -8,11 +8,12 @@ in the next.) What has been acquired is given back if the rest can't be had in t
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ConfigError, LockLost, NotAcquired
+from ..errors import ConfigError, LockLost, NotAcquired, StoreUnavailable
 from . import checks
 from .context import Context
 from .door import Door
@@ -60,13 +61,20 @@ class MultiHoldBase:
         return True
 
     async def _release(self) -> bool:
-        """Release all, the last one first; the first failure is raised once all were tried."""
+        """Release all, the last one first; the first failure is raised once all were tried.
+        If we are interrupted, the keeper releases the rest."""
         kept, failure = True, None
-        for hold in reversed(self._holds):
-            try:
-                kept = await hold._release() and kept
-            except Exception as problem:
-                failure = failure or problem
+        left = list(self._holds)
+        try:
+            while left:
+                try:
+                    kept = await left[-1]._release() and kept
+                except Exception as problem:
+                    failure = failure or problem
+                left.pop()
+        finally:
+            for hold in left:
+                hold._abandon()
         if failure is not None:
             raise failure
         return kept
@@ -110,13 +118,11 @@ class MultiLockBase:
         return (await self._try(wait))[0]
 
     async def _try(self, wait: float | None) -> tuple[MultiHoldBase | None, str]:
-        now = self._ctx.now
-        end = None if wait is None else now() + wait
+        begun = self._ctx.now()
         holds: list[HoldBase] = []
         try:
             for lock in self._locks:
-                left = None if end is None else max(0.0, end - now())
-                hold, holder = await lock._try(left)
+                hold, holder = await lock._try(wait, begun)
                 if hold is None:
                     await MultiHoldBase(holds)._release()
                     return None, f"{lock.name!r} held by {holder or 'another'}"
@@ -125,9 +131,13 @@ class MultiLockBase:
             if lost is not None:
                 raise LockLost(f"{lost.name!r} was lost while the others were acquired", lost.lost)
             return self._hold_class(holds), ""
+        except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+            for hold in holds:
+                hold._abandon()
+            raise
         except BaseException:
-            for hold in reversed(holds):
-                await hold._release()
+            with contextlib.suppress(StoreUnavailable):  # then the keeper goes on with it
+                await MultiHoldBase(holds)._release()
             raise
 
     async def _insist(self) -> MultiHoldBase:

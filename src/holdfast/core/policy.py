@@ -22,6 +22,8 @@ RATE_ERROR = 0.01
 MARGIN_S = 0.002
 #: A request that nobody answers is given up after this long (sooner if a deadline is near).
 REQUEST_S = 5.0
+#: No request is given less, or it could not be answered at all.
+REQUEST_S_MIN = 0.02
 #: A client that waits without a time-out gives up on a silent store after this long.
 SILENCE_S = 10.0
 #: The undo of an abandoned claim is waited for this long; after that the keeper goes on with it.
@@ -47,7 +49,7 @@ def margin(lease: float) -> float:
 def deadline(sent: float, lease: float) -> float:
     """Until when a lease may be believed that was asked for at ``sent`` and granted later.
 
-    >>> deadline(100.0, 10.0)
+    >>> round(deadline(100.0, 10.0), 3)
     109.898
     """
     return sent + lease - lease * RATE_ERROR - MARGIN_S

@@ -19,7 +19,9 @@ class RWSideBase(LockBase):
 
     __slots__ = ()
 
-    async def _try(self, wait: float | None) -> tuple[HoldBase | None, str]:
+    async def _try(
+        self, wait: float | None, begun: float | None = None
+    ) -> tuple[HoldBase | None, str]:
         flows = self._ctx.flows
         inside = flows.find(self._spec.name)
         if inside is not None and inside.lost is None:
@@ -31,7 +33,7 @@ class RWSideBase(LockBase):
                 "would wait for itself for ever. Release first, then acquire the write side; "
                 "or begin with the write side and downgrade() when done writing"
             )
-        hold, holder = await super()._try(wait)
+        hold, holder = await super()._try(wait, begun)
         if hold is not None:
             flows.enter(hold, strict=False)
         return hold, holder

@@ -17,11 +17,12 @@ from typing import Any, Literal
 
 from ..errors import ConfigError
 from . import checks
-from .claims import CapacityMismatch
+from .claims import CapacityMismatch, times
 from .context import Context
 from .hold import HoldBase, Terms
 from .lock import LockBase
 from .model import Kind, Mismatch, Spec
+from .policy import REQUEST_S, REQUEST_S_MIN
 
 #: What to do when the line has another number of permits.
 OnConflict = Literal["error", "resize"]
@@ -55,19 +56,24 @@ class SemaphoreBase(LockBase):
         """The number of permits that this semaphore object declares."""
         return self._spec.capacity
 
-    async def _try(self, wait: float | None) -> tuple[HoldBase | None, str]:
+    async def _try(
+        self, wait: float | None, begun: float | None = None
+    ) -> tuple[HoldBase | None, str]:
+        now = self._ctx.now
+        begun = now() if begun is None else begun
         try:
-            return await super()._try(wait)
+            return await super()._try(wait, begun)
         except CapacityMismatch as other:
             if self._on_conflict != "resize" or other.kind != Kind.SEMAPHORE:
                 raise
-        await self._resize(self._spec.capacity)
-        return await super()._try(wait)
+        left = times(wait, begun)[1] - now()
+        await self._resize(self._spec.capacity, max(left, REQUEST_S_MIN))
+        return await super()._try(wait, begun)
 
-    async def _resize(self, permits: Any) -> int | None:
+    async def _resize(self, permits: Any, within: float = REQUEST_S) -> int | None:
         self._ctx.require_open()
         count = checks.count("permits", permits)
-        answer = await self._ctx.store.resize(self.name, count, 5.0)
+        answer = await self._ctx.store.resize(self.name, count, min(within, REQUEST_S))
         if isinstance(answer, Mismatch):
             raise CapacityMismatch(self._spec, answer)
         self._spec = self._spec._replace(capacity=count)

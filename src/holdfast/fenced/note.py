@@ -79,11 +79,8 @@ class Note(NamedTuple):
 
 
 def read(image: bytes) -> tuple[Note, bool]:
-    """The latest note of a sidecar, and whether its write is settled; ValueError if damaged.
-
-    A sidecar whose making was interrupted counts as new.
-    """
-    if BLANK.startswith(image):
+    """The latest note of a sidecar, and whether its write is settled; ValueError if damaged."""
+    if unborn(image):
         return Note(), True
     if len(image) != IMAGE_BYTES:
         raise ValueError(f"it has {len(image)} bytes, not {IMAGE_BYTES}")
@@ -92,6 +89,15 @@ def read(image: bytes) -> tuple[Note, bool]:
         raise ValueError("neither of its two notes is whole")
     note = max(found)
     return note, _fields(_MARK, image[MARK_AT:]) == [note.turn]
+
+
+def unborn(image: bytes) -> bool:
+    """Was its making cut short? Any part of ``BLANK`` may be there then, and nothing else: no note
+    is written before all of it is synced."""
+    written = image.rstrip(b"\0")
+    return _BLANK_LINE.startswith(written) and (
+        len(image) < IMAGE_BYTES or len(written) < len(_BLANK_LINE)
+    )
 
 
 def _page(text: bytes) -> bytes:
@@ -111,3 +117,4 @@ def _fields(kind: re.Pattern[bytes], page: bytes) -> list[int]:
 
 #: A new sidecar: nothing accepted yet.
 BLANK = Note().page().ljust(IMAGE_BYTES, b"\0")
+_BLANK_LINE = BLANK.rstrip(b"\0")

@@ -1,0 +1,1 @@
+"""Time, threads, the event loop and forking, as the core may use them."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import threading
-from typing import Any
+from typing import Any, Self
 
 from ..core import checks
 from ..core.client import DEFAULT_TTL_S, ClientBase
-from ..core.hold import OnLost
 from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
 from ..runtime import fork
 from ..runtime.blocking import BlockingRuntime, run_sync
+from ..runtime.identity import Owner
 from ..url import find, source
-from .locks import Election, Hold, Lock, MultiLock, RWLock, RWSide, Semaphore
+from .locks import Election, Hold, Lock, MultiLock, OnLost, RWLock, RWSide, Semaphore
 
 
 class Client(ClientBase):
@@ -36,7 +35,9 @@ class Client(ClientBase):
     ) -> None:
         text = source(store)
         module, url = find(text)
-        super().__init__(module.blocking(url), BlockingRuntime(), Hold, text, ttl, label)
+        super().__init__(
+            module.open_blocking(url), BlockingRuntime(), Hold, text, ttl, Owner(label)
+        )
         fork.register(self)
 
     def lock(
@@ -147,14 +148,10 @@ class Client(ClientBase):
         meta: str = "",
     ) -> Election:
         """An election: one leader among all who campaign under this name."""
-        wish = self._wish(
-            Kind.ELECTION, name, ttl=ttl, timeout=timeout, on_lost=on_lost, meta=meta
-        )
+        wish = self._wish(Kind.ELECTION, name, ttl=ttl, timeout=timeout, on_lost=on_lost, meta=meta)
         return Election(*wish)
 
-    def adopt(
-        self, token: str, *, auto_renew: bool = True, on_lost: OnLost | None = None
-    ) -> Hold:
+    def adopt(self, token: str, *, auto_renew: bool = True, on_lost: OnLost | None = None) -> Hold:
         """Go on with a hold that another process detached; ``NotHeld`` if it is gone or taken."""
         return run_sync(self._adopt(token, auto_renew, on_lost))  # type: ignore[return-value]
 
@@ -174,30 +171,26 @@ class Client(ClientBase):
         """End the connection; what is still held is released and told as lost."""
         run_sync(self._close())
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
 
     def __reduce__(self) -> Any:
-        return _revive, (self._source, self._ttl, self._label)
+        return _revive, (self._source, self._ttl, self._ctx.label)
 
 
 def _revive(source: str, ttl: float, label: str | None) -> Client:
     return Client(source, ttl=ttl, label=label)
 
 
-_default: list[Client] = []
-_default_guard = threading.Lock()
+_default: dict[str, Client] = {}
 
 
 def default_client() -> Client:
     """The client that the bare ``lock()`` uses: made once, at its first use."""
-    with _default_guard:
-        if not _default:
-            _default.append(Client())
-        return _default[0]
+    return _default.get("") or _default.setdefault("", Client())
 
 
 def lock(name: str, *, ttl: float | None = None, timeout: float | None = None) -> Lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Literal, ParamSpec, TypeVar, overload
+from typing import ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from ..core.election import OBSERVE_S, ElectionBase, Leader
 from ..core.hold import HoldBase
@@ -64,11 +64,15 @@ class Hold(HoldBase):
         """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""
         return run_sync(self._wait_lost(timeout))
 
-    def __enter__(self) -> Hold:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
         run_sync(self._release())
+
+
+#: Called once, with the hold and the reason, when a hold is lost.
+OnLost: TypeAlias = "Callable[[Hold, Loss], object]"
 
 
 class MultiHold(MultiHoldBase):
@@ -96,10 +100,6 @@ class Lock(LockBase):
 
     @overload
     def acquire(self) -> Hold: ...
-    @overload
-    def acquire(
-        self, blocking: Literal[True] = ..., timeout: Literal[-1] | None = ...
-    ) -> Hold: ...
     @overload
     def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> Hold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Hold | None:
@@ -215,6 +215,10 @@ class MultiLock(MultiLockBase):
     __slots__ = ()
     _hold_class = MultiHold
 
+    @overload
+    def acquire(self) -> MultiHold: ...
+    @overload
+    def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> MultiHold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> MultiHold | None:
         """All of the holds, or None if the time is over first; then none is kept."""
         return run_sync(self._acquire(blocking, timeout))  # type: ignore[return-value]
@@ -241,6 +245,10 @@ class Election(ElectionBase, Lock):
 
     __slots__ = ()
 
+    @overload
+    def campaign(self) -> Hold: ...
+    @overload
+    def campaign(self, timeout: float | None) -> Hold | None: ...
     def campaign(self, timeout: float | None = None) -> Hold | None:
         """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
         return self.acquire(True, timeout)

@@ -30,7 +30,7 @@ class Desk:
         self._durable = durable
         image = _image(sidecar)
         self.note, settled = _latest(where, image)
-        if len(image) < notes.IMAGE_BYTES:
+        if notes.unborn(image):
             self._begin()
         if not settled:
             self._mend()

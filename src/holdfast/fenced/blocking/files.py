@@ -66,9 +66,8 @@ def about(path: Path) -> os.stat_result | None:
 
 def opened(path: Path, how: int) -> io.FileIO:
     """A regular file that is there."""
-    mode = "r" if how & os.O_ACCMODE == os.O_RDONLY else "r+"
     try:
-        file = io.FileIO(str(path), mode, opener=lambda p, _: os.open(p, how | _FLAGS, 0o666))
+        file = _file(path, how, "r" if how & os.O_ACCMODE == os.O_RDONLY else "r+", 0o666)
     except OSError as wrong:
         if wrong.errno == errno.ELOOP:
             raise _not_regular(path) from None
@@ -90,9 +89,8 @@ def made(path: Path, how: int) -> io.FileIO:
 
 def new(path: Path, model: os.stat_result | None) -> io.FileIO:
     """A new file, private until it has the owner and mode of its model."""
-    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
-    mode = 0o666 if model is None else 0o600
-    file = io.FileIO(str(path), "w", opener=lambda p, _: os.open(p, how, mode))
+    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    file = _file(path, how, "w", 0o666 if model is None else 0o600)
     if model is not None:
         resemble(file, model, stat.S_IMODE(model.st_mode))
     return file
@@ -135,6 +133,16 @@ def told(path: Path) -> Generator[None]:
     except OSError as wrong:
         words = f"{wrong.strerror} (nothing of this write was kept)"
         raise OSError(wrong.errno, words, str(path)) from wrong
+
+
+def _file(path: Path, how: int, kind: str, mode: int) -> io.FileIO:
+    """Open a file, from the first moment as an object that closes itself.
+
+    One chain of C calls, because Ctrl-C can come between two of our own: after an ``os.open``
+    whose number nobody has noted yet, the file would stay open for ever.
+    """
+    opened_as = map(os.open, (path,), (how | _FLAGS,), (mode,))
+    return next(map(io.FileIO, opened_as, (kind,)))
 
 
 def _not_regular(path: Path) -> ConfigError:

@@ -25,7 +25,7 @@ CAPABILITIES = Capabilities(
 OPTIONS: Mapping[str, Callable[[str], Any]] = {}
 
 
-def blocking(url: StoreURL) -> Store:
+def open_blocking(url: StoreURL) -> Store:
     """The store for threads."""
     from .blocking import BlockingPort
     from .store import MemoryStore
@@ -33,7 +33,7 @@ def blocking(url: StoreURL) -> Store:
     return MemoryStore(BlockingPort(url.host + url.path))
 
 
-def aio(url: StoreURL) -> Store:
+def open_aio(url: StoreURL) -> Store:
     """The store for one event loop."""
     from .aio import AioPort
     from .store import MemoryStore

@@ -56,9 +56,10 @@ class Gate:
         try:
             flock(self.fd, _TRY)
         except BlockingIOError:
-            self._queue(within)
+            self.queue(within)
 
-    def _queue(self, within: float) -> None:
+    def queue(self, within: float) -> None:
+        """The kernel lock is taken: wait for it."""
         end = time.monotonic() + within
         for nap in _NAPS:
             os.sched_yield() if nap == 0.0 else time.sleep(nap)

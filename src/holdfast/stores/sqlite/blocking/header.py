@@ -25,7 +25,8 @@ BLOCK = 10_000
 
 # Indices of the 8-byte words.
 MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
-LATEST, QUIET, PID, WHEN, SHARED_MEMORY = range(9, 14)
+LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG = range(9, 15)
+WORDS = SIZE // 8
 
 _LOW = (1 << 64) - 1
 
@@ -87,8 +88,10 @@ class Header:
         """Were the times in this page taken since the machine last started?"""
         return (self.words[BOOT_HIGH] << 64 | self.words[BOOT_LOW]) == boot_id()
 
-    def set_up(self, durable: int, ticket: int) -> None:
-        """Make a fresh page; ``durable`` and ``ticket`` are the greatest the database knows of.
+    def set_up(
+        self, durable: int, ticket: int, world: int, database: int, latest: float
+    ) -> None:
+        """Make a fresh page from what the database knows: tickets, its world and inode, expiries.
 
         The count starts at the wall clock in microseconds, so tickets go on rising even if
         every file was deleted: nobody gives a million a second for long.
@@ -96,20 +99,25 @@ class Header:
         words = self.words
         words[VERSION] = FORMAT
         words[NEXT] = words[LIMIT] = max(time.time_ns() // 1000, durable + 1, ticket + 1)
-        words[DATABASE] = words[WORLD] = words[PID] = words[SHARED_MEMORY] = 0
-        self.restart()
+        words[PID] = words[SHARED_MEMORY] = words[LOG] = 0
+        words[WORLD], words[DATABASE] = world, database
+        self._start(latest)
+        # Last, because it says that all the rest is there.
         words[MAGIC] = MAGIC_WORD
         self.sync()
 
     def restart(self) -> None:
         """The machine was started anew: no time is valid, and tickets up to the limit may be used."""
+        self.words[NEXT] = max(self.words[NEXT], self.words[LIMIT])
+        self._start(0.0)
+        self.sync()
+
+    def _start(self, latest: float) -> None:
         words, boot = self.words, boot_id()
-        words[NEXT] = max(words[NEXT], words[LIMIT])
         words[TIME_SPACE] = time_space()
-        self.floats[LATEST] = self.floats[QUIET] = 0.0
+        self.floats[LATEST], self.floats[QUIET] = latest, 0.0
         words[BOOT_HIGH] = boot >> 64
         words[BOOT_LOW] = boot & _LOW
-        self.sync()
 
     def reserve(self) -> int:
         """Put the next block of tickets on the disk, before any of it is given; the new limit."""

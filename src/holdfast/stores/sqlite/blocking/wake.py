@@ -16,7 +16,6 @@ import os
 import select
 import socket
 import struct
-import threading
 import time
 from collections.abc import Iterable
 
@@ -189,6 +188,5 @@ class Boxes:
             box.close()
 
     def forked(self) -> None:
-        """In the child: these are the parent's. Its names stay; our copies are let go unclosed."""
+        """In the child: these are the parent's. Its names stay, only our copies are closed."""
         self._used, self._idle = {}, []
-        self.lock = threading.Lock()

@@ -122,10 +122,9 @@ SELECT ticket, held, weight FROM claims WHERE name = ?1 AND session = ?2 AND tic
 -- name: session_move
 UPDATE claims SET session = ?2 WHERE session = ?1
 
--- name: names_from
--- From a name on, in order of code points; the reader stops at the first that has not the prefix.
+-- name: names_between
 SELECT name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session
-FROM claims WHERE name >= ?1 ORDER BY name, ticket
+FROM claims WHERE name >= ?1 AND name < ?2 ORDER BY name, ticket
 
 -- name: standing
 SELECT id, held FROM claims WHERE name = ?1 AND ticket = ?2

@@ -1,0 +1,26 @@
+"""Who we are to others: host, process, label."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from ..core import checks
+from ..core.model import OWNER_BYTES_MAX
+
+
+class Owner:
+    """Says ``host:pid:label`` when called; another pid after a fork."""
+
+    __slots__ = ("label",)
+
+    def __init__(self, label: str | None = None) -> None:
+        program = os.path.basename(sys.argv[0]) if sys.argv else ""
+        self.label = checks.owner(label if label is not None else program or "python")
+
+    def __call__(self) -> str:
+        """The owner, for this process."""
+        head = f"{socket.gethostname()[:63] or 'localhost'}:{os.getpid()}:"
+        room = OWNER_BYTES_MAX - len(head.encode())
+        return head + self.label.encode()[:room].decode(errors="ignore")

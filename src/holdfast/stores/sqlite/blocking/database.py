@@ -1,0 +1,325 @@
+"""The database file: making it, recognising it, and agreeing with the gate on its *world*.
+
+A world is one life of the lines. Its number stands in the gate's header and in the database.
+When they disagree, the database was deleted or replaced under us; then a new world begins,
+empty, in which nobody is served until the last expiry of the old one has passed, because its
+holders may still believe in their holds until they look at the header again.
+
+SQLite deletes the write-ahead log and the shared memory when the last connection closes, and
+tells "last" by a POSIX lock, which a fork does not inherit and which any other close of the file
+drops ("How To Corrupt An SQLite Database File", 2.2). Who then goes on with deleted files
+lives in another world than who comes next. So each client also keeps a *guard*: a lock of its
+own open file on the same bytes, which holds SQLite's last rites off for as long as anybody is
+here, and which tells a newcomer whether the log and shared memory must be there already.
+
+Everything here runs inside the gate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import sqlite3
+import struct
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from ....errors import ConfigError, StoreUnavailable
+from .header import DATABASE, LATEST, LOG, QUIET, SHARED_MEMORY, WORLD, Header, boot_id
+from .place import Place, unusable
+from .sql import create, verbs
+
+#: "HFlk" in the SQLite header: a lock database of ours.
+APPLICATION_ID = 0x48466C6B
+SCHEMA = 1
+PAGE_SIZE = 1024
+#: Frames in the write-ahead log before it is copied back: 4 MiB, some 2,000 pairs.
+CHECKPOINT_FRAMES = 4000
+#: Only a program that isn't ours can make SQLite wait inside the gate; not for longer than this.
+BUSY_S = 1.0
+
+#: The bytes that SQLite's connections lock shared (SHARED_FIRST and SHARED_SIZE in os_unix.c).
+_SHARED_RANGE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 510, 0)
+_ALONE_RANGE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0x40000002, 510, 0)
+_NO_RANGE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0x40000002, 510, 0)
+#: Linux: a lock that belongs to the open file. Elsewhere the guard is an open file only.
+_OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", None)
+
+
+class Database:
+    """An open database that agrees with the gate."""
+
+    connection: sqlite3.Connection
+
+    def __init__(self, place: Place, header: Header) -> None:
+        self.place = place
+        self.header = header
+        self.path = place.database
+        self.inode = 0
+        self.guard = -1
+        self.opened = False
+        try:
+            with explained(self.path, opening=True):
+                self._agree()
+        except BaseException:
+            self.close()
+            raise
+
+    def _agree(self) -> None:
+        header, words = self.header, self.header.words
+        fresh = header.fresh()
+        if not fresh:
+            header.check()
+        there = self._guard() and self._complete(fresh)
+        if not there:
+            self._make(0 if fresh else self._new_world())
+            self._guard()
+        self._connect()
+        if fresh:
+            self._found_gate(there)
+        else:
+            replaced = there and (
+                words[DATABASE] != self.inode or self.meta("world") != str(words[WORLD])
+            )
+            if replaced:
+                self._new_world()
+            if replaced or self.meta("boot") != str(boot_id()):
+                self._clear(words[WORLD])
+            if not header.same_boot():
+                header.restart()
+            words[DATABASE] = self.inode
+        words[SHARED_MEMORY], words[LOG] = self._companions()
+
+    def _found_gate(self, there: bool) -> None:
+        """The gate is new: it starts from what the database knows, which goes on living."""
+        run = self.connection.execute
+        if there and self.meta("boot") != str(boot_id()):
+            self._clear(0)
+        world = _number()
+        self.set_meta("world", str(world))
+        ticket = run(verbs().latest_ticket).fetchone()[0] or 0
+        latest = run(verbs().latest_expiry).fetchone()[0] or 0.0
+        self.header.set_up(int(self.meta("limit") or 0), ticket, world, self.inode, latest)
+
+    def _new_world(self) -> int:
+        """From now on the old world's holders can see that theirs has ended."""
+        header = self.header
+        header.floats[QUIET] = max(header.floats[QUIET], header.floats[LATEST])
+        header.words[DATABASE] = 0
+        header.words[WORLD] = world = _number()
+        return world
+
+    def _guard(self) -> bool:
+        """Open the file and look at it without SQLite; False if there is none yet."""
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self.guard = os.open(self.path, flags)
+        except FileNotFoundError:
+            return False
+        except OSError as wrong:
+            raise unusable(self.path, wrong) from None
+        info = os.fstat(self.guard)
+        self.inode = info.st_ino
+        self.alone = self._lock(_ALONE_RANGE)
+        self._lock(_SHARED_RANGE)
+        if info.st_size:
+            self._recognise(os.pread(self.guard, 100, 0))
+        return info.st_size > 0
+
+    def _lock(self, what: bytes) -> bool:
+        if _OFD_SETLK is None:
+            return False
+        try:
+            fcntl.fcntl(self.guard, _OFD_SETLK, what)
+        except OSError:
+            return False
+        return True
+
+    def _recognise(self, head: bytes) -> None:
+        """Refuse what isn't ours, before SQLite has touched it."""
+        if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
+            raise ConfigError(
+                f"{self.path} is not a SQLite database: it was left as it is. Name another path, "
+                "or move the file away"
+            )
+        if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
+            raise ConfigError(
+                f"{self.path} is the database of another application: it was left as it is. "
+                "Name another path in the URL"
+            )
+        found = int.from_bytes(head[60:64], "big")
+        if found != SCHEMA:
+            raise ConfigError(
+                f"{self.path} has schema {found} and this holdfast knows {SCHEMA}: use the same "
+                "version of holdfast everywhere, or another path"
+            )
+
+    def _complete(self, fresh: bool) -> bool:
+        """Are the log and the shared memory there that others are using at this moment?
+
+        If somebody deleted them, others go on writing to files that nobody else can find. Then
+        the database that goes with them is of no use to us.
+        """
+        words = self.header.words
+        if fresh or self.alone or not words[SHARED_MEMORY]:
+            return True
+        return self._companions() == (words[SHARED_MEMORY], words[LOG])
+
+    def _companions(self) -> tuple[int, int]:
+        """The inodes of the shared memory and of the log, 0 for one that isn't there."""
+        found = []
+        for path in (self.path + "-shm", self.path + "-wal"):
+            try:
+                found.append(os.stat(path).st_ino)
+            except OSError:
+                found.append(0)
+        return found[0], found[1]
+
+    def _make(self, world: int) -> None:
+        """Make a complete database under another name, and put it in its place."""
+        self._unguard()
+        fresh = self.place.folder + "/new.db"
+        leftovers = [fresh + end for end in ("", "-journal", "-wal", "-shm")]
+        for left in (*leftovers, self.path + "-wal", self.path + "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(left)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            fd = os.open(fresh, flags, 0o600)
+            os.fchmod(fd, self.place.file_mode)
+            os.close(fd)
+        except OSError as wrong:
+            raise unusable(fresh, wrong) from None
+        made = _connect(fresh)
+        try:
+            made.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            made.execute("BEGIN IMMEDIATE")
+            for statement in create().values():
+                made.execute(statement)
+            for key, value in (("world", world), ("boot", boot_id()), ("limit", 0)):
+                made.execute(verbs().meta_set, (key, str(value)))
+            made.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            made.execute(f"PRAGMA user_version = {SCHEMA}")
+            made.execute("COMMIT")
+            mode = made.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        finally:
+            made.close()
+        if mode != "wal":
+            raise ConfigError(
+                f"SQLite cannot keep a write-ahead log at {self.path} (mode {mode}): use a path "
+                "on another file system"
+            )
+        os.rename(fresh, self.path)
+
+    def _connect(self) -> None:
+        self.connection = _connect(self.path)
+        self.opened = True
+        run = self.connection.execute
+        run("PRAGMA synchronous = NORMAL")
+        run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
+        if os.stat(self.path).st_ino != self.inode or run("PRAGMA user_version").fetchone() != (
+            SCHEMA,
+        ):
+            raise StoreUnavailable(f"{self.path} is being replaced just now: try again")
+
+    def _clear(self, world: int) -> None:
+        """Everything in it is dead."""
+        run, sql = self.connection.execute, verbs()
+        run("BEGIN IMMEDIATE")
+        run(sql.all_clear)
+        run(sql.tombs_clear)
+        run(sql.meta_set, ("world", str(world)))
+        run(sql.meta_set, ("boot", str(boot_id())))
+        run("COMMIT")
+
+    def meta(self, key: str) -> str:
+        """A note in the database, or nothing."""
+        found = self.connection.execute(verbs().meta_get, (key,)).fetchone()
+        return found[0] if found else ""
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Make a note in the database."""
+        self.connection.execute(verbs().meta_set, (key, value))
+
+    def close(self) -> None:
+        """Close the connection; SQLite tidies up after the last one of all processes."""
+        if self.guard >= 0:
+            self._lock(_NO_RANGE)
+        if self.opened:
+            self.opened = False
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.close()
+        self._unguard()
+
+    def _unguard(self) -> None:
+        """Close the guard. Without a lock of its own it stays open instead, because closing it
+        would drop the locks that SQLite has for other clients of this process."""
+        guard, self.guard = self.guard, -1
+        if guard >= 0 and _OFD_SETLK is not None:
+            os.close(guard)
+
+    def forked(self) -> None:
+        """In the child: let go of the guard, whose lock is the parent's, and of nothing else."""
+        self._unguard()
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"file:{quote(path)}?mode=rw",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _number() -> int:
+    """The number of a new world, never 0."""
+    return secrets.randbits(62) | 1
+
+
+@contextlib.contextmanager
+def explained(path: str, opening: bool = False) -> Iterator[None]:
+    """Turn the errors of SQLite and of the system into ours, with the file and the remedy."""
+    try:
+        yield
+    except StoreUnavailable:
+        raise
+    except (sqlite3.Error, OSError) as wrong:
+        raise explain(wrong, path, opening) from None
+
+
+def explain(wrong: sqlite3.Error | OSError, path: str, opening: bool) -> Exception:
+    """One of our errors for one of theirs."""
+    if isinstance(wrong, OSError):
+        return unusable(path, wrong)
+    code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return ConfigError(
+            f"{path} is damaged ({wrong}) and was left as it is: end the processes that use it, "
+            "then move it away; the next one makes a new file"
+        )
+    permanent = (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_AUTH,
+    )
+    if opening and code in permanent:
+        return unusable(path, OSError(errno.EACCES, str(wrong)))
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"the disk of {path} is full: free some space and try again")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreUnavailable(
+            f"another program (not holdfast) is writing to {path}: end it and try again"
+        )
+    return StoreUnavailable(f"the embedded store {path} failed: {wrong}")
+
+
+def full(wrong: sqlite3.Error) -> bool:
+    """Could this be a full disk?"""
+    code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)

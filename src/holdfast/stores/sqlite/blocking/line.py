@@ -1,0 +1,214 @@
+"""One line as the database has it, between loading and saving; and its rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ....core.policy import fits
+from .session import Others
+from .sql import verbs
+
+#: (address, claim id, fence) of a claim that has just become a holder.
+Poke = tuple[str, str, int]
+#: The sessions of so many holders are looked at; the rest live by their expiry.
+HOLDERS_SEEN = 32
+NEVER = 1e300
+
+
+class Row(NamedTuple):
+    """One claim, in the order of the statements ``row_*``."""
+
+    ticket: int
+    id: str
+    held: int
+    weight: int
+    ttl: float
+    since: float
+    expires: float
+    session: str | None
+    owner: str
+    meta: str
+    address: str | None
+    seat: int | None
+    leaving: int
+    kind: str
+    capacity: int
+
+
+class Line:
+    """The header of one name, and what a verb may do with the line as a whole.
+
+    The held claims are a prefix of the line in ticket order, up to ``frontier``; what waits
+    comes after it. So the head of those who wait is found without looking at the holders.
+    """
+
+    __slots__ = (
+        "capacity", "dead", "dropped", "first", "former", "frontier", "holders", "kind", "name", "others",
+        "own", "pokes", "run", "seats", "sessions", "sql", "stored", "used", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, run: Callable[..., sqlite3.Cursor], others: Others, own: str) -> None:
+        self.run = run
+        self.sql = verbs()
+        self.others = others
+        self.own = own
+        #: Sessions that this verb has proven dead or alive.
+        self.dead: dict[str, bool] = {}
+        #: Sessions of living holders, without our own.
+        self.sessions: list[str] = []
+        self.pokes: list[Poke] = []
+        #: Tickets that this verb has taken out of the line.
+        self.dropped: set[int] = set()
+        self.stored = False
+
+    def new(self, name: str, kind: str, capacity: int) -> None:
+        """Start as an empty line."""
+        self.name, self.kind, self.capacity = name, kind, capacity
+        self.former = self.used = self.seats = self.waiters = self.holders = self.frontier = 0
+        self.first = NEVER
+
+    def load(self, name: str) -> bool:
+        """Read the header, or make it up from the single claim; False if nobody is here."""
+        found = self.run(self.sql.header, (name,)).fetchone()
+        self.name = name
+        if found is not None:
+            (
+                self.kind, self.capacity, self.former, self.used, self.first, self.seats,
+                self.waiters, self.holders, self.frontier,
+            ) = found  # fmt: skip
+            self.stored = True
+            return True
+        row = self.row(self.sql.row_first, (name,))
+        if row is None:
+            return False
+        self.new(name, row.kind, row.capacity)
+        self.used, self.first, self.holders = row.weight, row.expires, 1
+        self.frontier = row.ticket
+        return True
+
+    def save(self) -> None:
+        """Write the header, if the line needs one; delete it with the last claim."""
+        if self.empty():
+            if self.stored:
+                self.run(self.sql.header_delete, (self.name,))
+                self.stored = False
+            return
+        if not self.stored and self.holders == 1 and not self.waiters and not self.former:
+            return
+        values = (
+            self.kind, self.capacity, self.former, self.used, self.first, self.seats,
+            self.waiters, self.holders, self.frontier, self.name,
+        )  # fmt: skip
+        if self.stored:
+            self.run(self.sql.header_update, values)
+        else:
+            self.run(self.sql.header_insert, values)
+            self.run(self.sql.seat_first, (self.name,))
+            self.stored = True
+
+    def empty(self) -> bool:
+        """Is nobody in line?"""
+        return not self.holders and not self.waiters
+
+    def row(self, statement: str, values: tuple[Any, ...]) -> Row | None:
+        """The one row that a statement finds."""
+        found = self.run(statement, values).fetchone()
+        return Row._make(found) if found is not None else None
+
+    def find(self, claim_id: str, ticket: int) -> Row | None:
+        """A claim by its secret id; the ticket says where to look first."""
+        sql = self.sql
+        if ticket:
+            row = self.row(sql.row_by_ticket, (self.name, ticket))
+            if row is not None and row.id == claim_id:
+                return row
+        if self.stored:
+            return self.row(sql.row_by_id, (self.name, claim_id))
+        row = self.row(sql.row_first, (self.name,))
+        return row if row is not None and row.id == claim_id else None
+
+    def at(self, ticket: int) -> Row | None:
+        """A claim by its public ticket."""
+        return self.row(self.sql.row_by_ticket, (self.name, ticket)) if ticket > 0 else None
+
+    def ahead(self) -> Row | None:
+        """The first claim of the line."""
+        return self.row(self.sql.row_first, (self.name,))
+
+    def head(self) -> Row | None:
+        """The first claim that waits."""
+        if not self.waiters:
+            return None
+        return self.row(self.sql.row_head, (self.name, self.frontier))
+
+    def drop(self, ticket: int, held: int, weight: int) -> None:
+        """Take a claim out of the line."""
+        self.run(self.sql.drop, (self.name, ticket))
+        self.dropped.add(ticket)
+        if held:
+            self.used -= weight
+            self.holders -= 1
+        else:
+            self.waiters -= 1
+
+    def settle(self, now: float, quiet: float) -> None:
+        """Drop the dead, then serve the head as long as it fits.
+
+        Nobody is served before ``quiet``: until then the holders of a database that was deleted
+        may still believe in their holds.
+        """
+        if now >= self.first:
+            self._sweep(now)
+        self._drop_dead_holders()
+        if self.waiters:
+            self._grant(now, quiet)
+
+    def _sweep(self, now: float) -> None:
+        """Drop expired holders and find the next expiry: O(n), once per expiry that passes."""
+        sql = self.sql
+        for ticket, weight in self.run(
+            sql.holders_expired, (self.name, self.frontier, now)
+        ).fetchall():
+            self.drop(ticket, 1, weight)
+        first = self.run(sql.first_expiry, (self.name, now)).fetchone()[0]
+        self.first = NEVER if first is None else first
+
+    def _drop_dead_holders(self) -> None:
+        self.sessions = []
+        if not self.holders:
+            return
+        values = (self.name, self.frontier, HOLDERS_SEEN)
+        for ticket, weight, session in self.run(self.sql.holders, values).fetchall():
+            if session is None or session == self.own:
+                continue
+            if self.is_dead(session):
+                self.drop(ticket, 1, weight)
+            elif session not in self.sessions:
+                self.sessions.append(session)
+
+    def is_dead(self, session: str | None) -> bool:
+        """Is it proven that this session has ended? Looked up once per verb."""
+        if session is None or session == self.own:
+            return False
+        known = self.dead.get(session)
+        if known is None:
+            known = self.dead[session] = self.others.dead(session)
+        return known
+
+    def _grant(self, now: float, quiet: float) -> None:
+        """A grant never touches an expiry: it is no lease."""
+        while (row := self.head()) is not None:
+            if row.expires <= now or row.weight > self.capacity or self.is_dead(row.session):
+                self.drop(row.ticket, 0, row.weight)
+                continue
+            if now < quiet or not fits(self.capacity, self.used, row.weight):
+                return
+            self.run(self.sql.grant, (self.name, row.ticket, now))
+            self.waiters -= 1
+            self.holders += 1
+            self.used += row.weight
+            self.frontier = row.ticket
+            if row.address is not None:
+                self.pokes.append((row.address, row.id, row.ticket))

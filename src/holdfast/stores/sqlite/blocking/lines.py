@@ -1,0 +1,357 @@
+"""The verbs on a contended line, each inside one transaction: the memory store's, in SQL.
+
+The meaning is that of ``stores/memory/line.py``, statement for statement, with one thing more:
+claims have sessions, and what belongs to a session that the kernel has proven dead is dropped
+when it is met. Every statement touches rows by their key, so a verb costs O(log n) but for one
+scan of the line whenever the earliest expiry in it has passed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Protocol
+
+from ....core.model import (
+    NAME_BYTES_MAX,
+    WAITERS_MAX,
+    Claim,
+    ClaimRecord,
+    Full,
+    Gone,
+    Held,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ....core.policy import ASK_AGAIN_S_MAX, fits
+from .line import NEVER, Line, Poke, Row
+from .session import Others
+from .sql import verbs
+
+#: Those who stand so far in front watch the holders too; everybody watches who is before him.
+WATCH_HOLDERS = 3
+#: A killed process's names are cleared in portions of this size, so that the gate is never
+#: closed for long.
+PORTION = 200
+DELETED = "the holders of a lock database that was deleted"
+
+
+class World(Protocol):
+    """What the verbs need to know of the rest of the store."""
+
+    #: Our session's name; None before the first claim.
+    own: str
+    #: Tickets below this one were given by a database that has been replaced since.
+    born: int
+    #: Nobody is served before this time.
+    quiet: float
+
+    def ticket(self) -> int:
+        """The next ticket, greater than all that were ever given."""
+        ...
+
+    def note_expiry(self, expires: float) -> None:
+        """A lease until then is about to be given."""
+        ...
+
+    def address(self, claim_id: str) -> str | None:
+        """Where this claim listens, from now on."""
+        ...
+
+    def known_address(self, claim_id: str) -> str | None:
+        """Where this claim listens, if it does."""
+        ...
+
+
+class Lines:
+    """The slow paths of the verbs. The caller stands in the gate and has begun a transaction."""
+
+    def __init__(
+        self,
+        run: Callable[..., sqlite3.Cursor],
+        others: Others,
+        world: World,
+        patience: float,
+    ) -> None:
+        self.run = run
+        self.others = others
+        self.world = world
+        self.patience = patience
+        self.sql = verbs()
+        #: What the caller must do once the transaction is committed and the gate is free.
+        self.pokes: list[Poke] = []
+        self.dead: set[str] = set()
+        self._buried = 0
+
+    # -- the verbs -------------------------------------------------------------------------
+
+    def join(self, claim: Claim, wait: bool, now: float) -> Joined:
+        """See :meth:`holdfast.core.ports.Store.join`."""
+        spec = claim.spec
+        reason = self._tomb(claim.id, now)
+        if reason is not None:
+            return Gone(reason)
+        line = self._line()
+        there = line.load(spec.name)
+        if there:
+            line.settle(now, self.world.quiet)
+            there = not line.empty()
+        answer = self._join(line, there, claim, wait, now)
+        self._save(line)
+        return answer
+
+    def _join(self, line: Line, there: bool, claim: Claim, wait: bool, now: float) -> Joined:
+        spec = claim.spec
+        if not there:
+            stored = line.stored
+            line.new(spec.name, str(spec.kind), spec.capacity)
+            line.stored = stored
+            if now >= self.world.quiet:
+                return self._enter(line, claim, now, True)
+        else:
+            row = line.find(claim.id, 0)
+            if row is not None:
+                return self._again(line, row, now)
+            if line.kind != spec.kind or spec.capacity not in (line.capacity, line.former):
+                return Mismatch(line.kind, line.capacity)
+            if spec.weight > line.capacity:
+                return Mismatch(line.kind, line.capacity)
+            free = not line.waiters and fits(line.capacity, line.used, spec.weight)
+            if free and now >= self.world.quiet:
+                return self._enter(line, claim, now, True)
+        if not wait:
+            ahead = line.ahead() if there else None
+            return Refused(self._retry_in(line, now), ahead.owner if ahead else DELETED)
+        if line.waiters >= WAITERS_MAX:
+            return Full(line.waiters)
+        return self._enter(line, claim, now, False)
+
+    def keep(self, keep: Keep, now: float) -> Standing:
+        """See :meth:`holdfast.core.ports.Store.keep`; one claim of the batch."""
+        line = self._line()
+        if not line.load(keep.claim.spec.name):
+            return self._gone(keep, now)
+        row = line.find(keep.new_id, keep.ticket) if keep.new_id else None
+        if row is None or not row.held:
+            row = line.find(keep.claim.id, keep.ticket)
+        if row is None or (keep.new_id and not row.held):
+            return self._gone(keep, now)
+        answer = self._keep(line, row, keep, now)
+        self._save(line)
+        return answer
+
+    def _keep(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
+        quiet = self.world.quiet
+        if row.leaving or row.expires <= now:
+            line.settle(now, quiet)
+            return Gone(Loss.EXPIRED)
+        expires = row.expires
+        if not row.held:
+            expires = now + self.patience
+            line.first = min(line.first, expires)
+            self.world.note_expiry(expires)
+            address = self.world.known_address(row.id)
+            self.run(self.sql.renew_waiting, (line.name, row.ticket, expires, address))
+            line.settle(now, quiet)
+            line.pokes = [p for p in line.pokes if p[1] != row.id]
+            if row.ticket in line.dropped:
+                return Gone(Loss.EXPIRED)
+            if row.ticket > line.frontier:
+                return self._waiting(line, row, now)
+        weight = row.weight
+        if 0 < keep.weight < weight:
+            line.used -= weight - keep.weight
+            weight = keep.weight
+        claim_id, owner, session = row.id, row.owner, row.session
+        if keep.new_id and keep.new_id != row.id:
+            claim_id, owner, session = keep.new_id, keep.claim.spec.owner, self.world.own
+        if keep.detach:
+            session = None
+        expires = max(expires, now + keep.ttl)
+        self.world.note_expiry(expires)
+        values = (line.name, row.ticket, expires, keep.ttl, weight, claim_id, owner, session)
+        self.run(self.sql.renew_held, values)
+        if not line.stored and line.holders == 1:
+            line.first = expires
+        line.settle(now, quiet)
+        return Held(row.ticket, keep.ttl)
+
+    def leave(self, leave: Leave, now: float) -> bool:
+        """See :meth:`holdfast.core.ports.Store.leave`."""
+        if leave.suspect:
+            self._bury(leave.id, now, leave.ttl, Loss.EXPIRED)
+        line = self._line()
+        if not line.load(leave.name):
+            return False
+        row = line.find(leave.id, leave.ticket) if leave.id else line.at(leave.ticket)
+        if row is None:
+            return False
+        alive = row.expires > now
+        if leave.after > 0 and row.held and alive and leave.id:
+            if not row.leaving:
+                expires = now + leave.after
+                self.world.note_expiry(expires)
+                self.run(self.sql.leave_later, (line.name, row.ticket, expires))
+                line.first = min(line.first, expires)
+                self._save(line)
+            return True
+        if not leave.id:
+            self._bury(row.id, now, row.ttl, Loss.BROKEN)
+        line.drop(row.ticket, row.held, row.weight)
+        if not line.empty():
+            line.settle(now, self.world.quiet)
+        self._save(line)
+        return alive
+
+    def resize(self, name: str, capacity: int, now: float) -> int | Mismatch | None:
+        """See :meth:`holdfast.core.ports.Store.resize`."""
+        line = self._line()
+        if not line.load(name):
+            return None
+        line.settle(now, self.world.quiet)
+        former = line.capacity
+        answer: int | Mismatch | None = former
+        if line.empty():
+            answer = None
+        elif line.kind != Kind.SEMAPHORE:
+            answer = Mismatch(line.kind, line.capacity)
+        elif capacity != former:
+            line.former, line.capacity = former, capacity
+            line.settle(now, self.world.quiet)
+        self._save(line)
+        return answer
+
+    def inspect(self, prefix: str, exact: bool, now: float) -> list[LineRecord]:
+        """See :meth:`holdfast.core.ports.Store.inspect`. Reads only, so it needs no gate."""
+        # No name within the limits sorts after this one and still begins with the prefix.
+        end = prefix + "\0" if exact else prefix + "\U0010ffff" * (NAME_BYTES_MAX // 4 + 1)
+        found: dict[str, tuple[str, int, list[ClaimRecord]]] = {}
+        waiters = 0
+        line = Line(self.run, self.others, self.world.own)
+        for row in self.run(self.sql.names_between, (prefix, end)).fetchall():
+            name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session = row
+            if name not in found:
+                found[name] = (kind, capacity, [])
+                waiters = 0
+            if not ticket or expires <= now or line.is_dead(session):
+                continue
+            waiters += not held
+            record = ClaimRecord(
+                owner=owner,
+                fence=ticket,
+                held=bool(held),
+                weight=weight,
+                age=now - since,
+                expires_in=expires - now,
+                position=0 if held else waiters,
+                meta=meta,
+            )
+            found[name][2].append(record)
+        return [LineRecord(n, k, c, tuple(rows)) for n, (k, c, rows) in found.items() if rows]
+
+    def bury(self, session: str, now: float) -> bool:
+        """Clear a portion of what a dead session left behind; True if that was all of it."""
+        self.run(self.sql.session_lone, (session,))
+        names = self.run(self.sql.session_names, (session, PORTION)).fetchall()
+        for (name,) in names:
+            line = self._line()
+            line.load(name)
+            for row in self.run(self.sql.session_rows, (name, session)).fetchall():
+                line.drop(*row)
+            line.settle(now, self.world.quiet)
+            self._save(line)
+        return len(names) < PORTION
+
+    # -- the parts -------------------------------------------------------------------------
+
+    def _line(self) -> Line:
+        return Line(self.run, self.others, self.world.own)
+
+    def _save(self, line: Line) -> None:
+        line.save()
+        self.pokes += line.pokes
+        self.dead.update(name for name, dead in line.dead.items() if dead)
+
+    def _enter(self, line: Line, claim: Claim, now: float, held: bool) -> Joined:
+        spec = claim.spec
+        world = self.world
+        ticket = world.ticket()
+        expires = now + (spec.ttl if held else self.patience)
+        world.note_expiry(expires)
+        address = None if held else world.address(claim.id)
+        seat = None
+        if held:
+            line.holders += 1
+            line.used += spec.weight
+            line.frontier = ticket
+            if line.stored or line.holders > 1:
+                seat = 0
+        else:
+            line.waiters += 1
+            line.seats += 1
+            seat = line.seats
+        line.first = min(line.first, expires)
+        values = (
+            spec.name, ticket, claim.id, int(held), spec.weight, spec.ttl, now, expires,
+            world.own, spec.owner, spec.meta, line.kind, spec.capacity, address, seat,
+        )  # fmt: skip
+        self.run(self.sql.enter, values)
+        if held:
+            return Held(ticket, spec.ttl)
+        row = line.at(ticket)
+        assert row is not None
+        return self._waiting(line, row, now)
+
+    def _again(self, line: Line, row: Row, now: float) -> Joined:
+        """A join that was sent before: its standing, kept alive if it waits."""
+        if row.leaving or row.expires <= now:
+            return Gone(Loss.EXPIRED)
+        if row.held:
+            return Held(row.ticket, row.expires - now)
+        expires = now + self.patience
+        self.world.note_expiry(expires)
+        address = self.world.address(row.id)
+        self.run(self.sql.renew_waiting, (line.name, row.ticket, expires, address))
+        return self._waiting(line, row, now)
+
+    def _waiting(self, line: Line, row: Row, now: float) -> Waiting:
+        head = line.head()
+        assert head is not None and head.seat is not None and row.seat is not None
+        position = row.seat - head.seat + 1
+        watch = list(line.sessions) if position <= WATCH_HOLDERS else []
+        before = self.run(self.sql.predecessor, (line.name, row.ticket)).fetchone()
+        session = before[0] if before else None
+        if session and session != line.own and not line.is_dead(session) and session not in watch:
+            watch.append(session)
+        return Waiting(row.ticket, position, self._retry_in(line, now), tuple(watch))
+
+    def _retry_in(self, line: Line, now: float) -> float:
+        first = line.first
+        if now < self.world.quiet:
+            first = min(first, self.world.quiet)
+        return max(0.0, min(ASK_AGAIN_S_MAX, (first if first < NEVER else now + 1e9) - now))
+
+    def _gone(self, keep: Keep, now: float) -> Gone:
+        reason = self._tomb(keep.claim.id, now)
+        if reason is None:
+            reason = Loss.SESSION if 0 < keep.ticket < self.world.born else Loss.EXPIRED
+        return Gone(reason)
+
+    def _tomb(self, claim_id: str, now: float) -> Loss | None:
+        found = self.run(self.sql.tomb, (claim_id,)).fetchone()
+        return Loss(found[1]) if found is not None and found[0] > now else None
+
+    def _bury(self, claim_id: str, now: float, ttl: float, reason: Loss) -> None:
+        self._buried += 1
+        if self._buried % 64 == 0:
+            self.run(self.sql.tombs_clean, (now,))
+        values = (claim_id, now + max(ttl, self.patience), reason.value)
+        self.run(self.sql.bury, values)

@@ -1,0 +1,139 @@
+"""The embedded store: the five verbs, for whatever runs them.
+
+What a verb means is in ``blocking/lines.py``; here it only says which work is handed to the
+port. The port for threads does it at once, the one for asyncio on a worker thread, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from ...core.model import (
+    Capabilities,
+    Claim,
+    Granted,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Standing,
+    Waiting,
+)
+
+T = TypeVar("T")
+
+#: What the embedded store can do.
+CAPABILITIES = Capabilities(
+    store="sqlite",
+    crash_noticed="at once",
+    clock="machine",
+)
+#: Claims in one batch: a transaction of so many renewals closes the gate for some 2 ms.
+KEEP_BATCH = 500
+
+
+class Engine(Protocol):
+    """The verbs as plain calls that may block; see ``blocking/engine.py``."""
+
+    label: str
+    patience: float
+
+    def join(self, claim: Claim, wait: bool, within: float) -> Joined: ...  # noqa: D102
+    def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]: ...  # noqa: D102
+    def leave(self, leave: Leave, within: float) -> bool: ...  # noqa: D102
+    def inspect(self, prefix: str, within: float, exact: bool) -> list[LineRecord]: ...  # noqa: D102
+    def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None: ...  # noqa: D102
+    def session_fd(self, within: float = 5.0) -> int: ...  # noqa: D102
+
+
+class Port(Protocol):
+    """Where the engine's work is done, and how to wait there."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that this port runs."""
+        ...
+
+    async def call(self, work: Callable[..., T], *args: object) -> T:
+        """Do it, after all that was asked before; it is begun even if the caller is cancelled."""
+        ...
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep until poked, until a session that is watched has ended, or for so long."""
+        ...
+
+    def unlisten(self, claim: Claim) -> None:
+        """Free what the claim's waiting used."""
+        ...
+
+    async def close(self) -> None:
+        """End the session and close the files."""
+        ...
+
+    def forked(self) -> None:
+        """We are the child of a fork."""
+        ...
+
+
+class SqliteStore:
+    """See :class:`holdfast.core.ports.Store`."""
+
+    capabilities = CAPABILITIES
+    keep_batch = KEEP_BATCH
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._engine = port.engine
+        self._call = port.call
+        self.patience = port.engine.patience
+
+    @property
+    def label(self) -> str:
+        """The database's path as a URL."""
+        return self._engine.label
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Enter the line, atomically; see the contract."""
+        return await self._call(self._engine.join, claim, wait, within)
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew a batch in one transaction; see the contract."""
+        return await self._call(self._engine.keep, keeps, within)
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Withdraw or release, and wake who now fits; see the contract."""
+        return await self._call(self._engine.leave, leave, within)
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep until poked or until the time is over; see the contract."""
+        return await self._port.wait(claim, waiting, seconds)
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """The lines whose name begins with the prefix; see the contract."""
+        return await self._call(self._engine.inspect, prefix, within, exact)
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """Change the capacity of a line that isn't empty; see the contract."""
+        return await self._call(self._engine.resize, name, capacity, within)
+
+    def session_fd(self) -> int:
+        """A descriptor for a child process, which keeps this client's claims alive with it.
+
+        As long as any process has it open, the kernel counts this client as alive. Pass it on
+        with ``pass_fds``. It belongs to the store: don't close it here.
+        """
+        return self._engine.session_fd()
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more; see the contract."""
+        self._port.unlisten(claim)
+
+    async def close(self) -> None:
+        """End the session, with every claim that belongs to it."""
+        await self._port.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the contract."""
+        self._port.forked()

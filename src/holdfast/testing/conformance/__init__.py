@@ -1,0 +1,33 @@
+"""The conformance kit: what every store must do, on every primitive and both faces.
+
+Whoever adds a store runs all of it::
+
+    import pytest
+    from holdfast.testing import conformance
+
+    @pytest.mark.parametrize("run", conformance.runs("mystore"), ids=str)
+    def test_conforms(run):
+        run.on("mystore://localhost/tests")
+
+Each case is a sentence that must be true, written once and run for threads, for asyncio, and
+between processes where the store reaches them. Runs use names that nobody else uses, clean up
+behind themselves, and need no order. They live on ``assert``: don't run them with ``python -O``.
+"""
+
+from __future__ import annotations
+
+from .arena import AT_ONCE_S, PRIMITIVES, SOON_S, Arena, Primitive
+from .kit import Case, Run, all_cases, case, runs
+
+__all__ = [
+    "AT_ONCE_S",
+    "PRIMITIVES",
+    "SOON_S",
+    "Arena",
+    "Case",
+    "Primitive",
+    "Run",
+    "all_cases",
+    "case",
+    "runs",
+]

@@ -1,0 +1,182 @@
+"""Where a case plays: a store, a face, the primitive under test, and those who act.
+
+A case asks the arena for what it needs and never for more: locks of the primitive under test
+(``lock`` of one client, ``rival`` of another), actors beside it, and bounded waits. Afterwards the
+arena closes what was opened and looks whether the case has left a claim behind.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ...aio import AsyncClient, AsyncHold, AsyncLock
+from ...core.model import Capabilities, ClaimRecord, Kind, LineRecord
+from ..faces import Actor, Face, Flag, now
+from ..worker import Worker
+
+R = TypeVar("R")
+
+#: "At once", and what a bounded wait may take beyond its bound, in seconds.
+AT_ONCE_S = 0.25
+#: Nothing that is waited for without a bound of its own takes longer than this.
+SOON_S = 10.0
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """Something of a client that excludes, and how it is asked for."""
+
+    name: str
+    #: The method of the client that makes it.
+    factory: str
+    kind: Kind
+    make: Callable[..., Any]
+    #: The capability without which a store refuses it.
+    needs: str = ""
+
+
+_ALL = [
+    Primitive("lock", "lock", Kind.LOCK, lambda c, n, **o: c.lock(n, **o)),
+    Primitive("reentrant", "lock", Kind.LOCK, lambda c, n, **o: c.lock(n, reentrant=True, **o)),
+    Primitive(
+        "semaphore", "semaphore", Kind.SEMAPHORE, lambda c, n, **o: c.semaphore(n, 1, **o), "semaphore"
+    ),
+    Primitive(
+        "weighted",
+        "semaphore",
+        Kind.SEMAPHORE,
+        lambda c, n, **o: c.semaphore(n, 5, weight=3, **o),
+        "semaphore",
+    ),
+    Primitive("read", "rwlock", Kind.RWLOCK, lambda c, n, **o: c.rwlock(n, **o).read, "rwlock"),
+    Primitive("write", "rwlock", Kind.RWLOCK, lambda c, n, **o: c.rwlock(n, **o).write, "rwlock"),
+    Primitive("all", "all", Kind.LOCK, lambda c, n, **o: c.all(n, n + "/2", **o)),
+    Primitive("election", "election", Kind.ELECTION, lambda c, n, **o: c.election(n, **o)),
+]
+#: Every primitive, by name. ``weighted`` is a semaphore that only one claim fits into.
+PRIMITIVES = {one.name: one for one in _ALL}
+#: Those that one holder at a time can hold, and that have all of a lock's methods.
+EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
+#: Those whose hold is one hold on one name.
+SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "election")
+#: Those that have all options of a hold's life: ``auto_renew`` and so on.
+TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
+
+
+class Arena:
+    """What a case is given."""
+
+    def __init__(self, url: str, face: Face, primitive: str, case: str) -> None:
+        self.url = url
+        self.face = face
+        self.primitive = PRIMITIVES[primitive]
+        self.start_of_names = f"{case[:60]}:{os.urandom(6).hex()}:"
+        #: The name that ``lock`` and ``rival`` are about.
+        self.name = self.start_of_names + "x"
+        #: Set by a case that leaves claims behind on purpose.
+        self.leaves_claims = False
+        self._clients: list[AsyncClient] = []
+        self._workers: list[Worker] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.sleep = face.sleep
+        #: The client under test, and another one: another owner.
+        self.locks = self.client(label="ours")
+        self.others = self.client(label="rival")
+
+    @property
+    def can(self) -> Capabilities:
+        """What the store says that it can do."""
+        return self.locks.capabilities
+
+    def client(self, **options: Any) -> AsyncClient:
+        """One more client, closed afterwards."""
+        client = self.face.client(self.url, **options)
+        self._clients.append(client)
+        return client
+
+    def lock(self, **options: Any) -> AsyncLock:
+        """A lock on the name, of the primitive under test."""
+        lock: AsyncLock = self.primitive.make(self.locks, self.name, **options)
+        return lock
+
+    def rival(self, **options: Any) -> AsyncLock:
+        """The same by another client, so that another owner holds it."""
+        lock: AsyncLock = self.primitive.make(self.others, self.name, **options)
+        return lock
+
+    def fresh(self, end: str) -> str:
+        """Another name that nobody else uses."""
+        return self.start_of_names + end
+
+    def folder(self) -> pathlib.Path:
+        """An empty folder, removed afterwards."""
+        self._folder = self._folder or tempfile.TemporaryDirectory()
+        return pathlib.Path(self._folder.name)
+
+    def start(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Actor:
+        """Do this beside the case, in a thread or task of its own."""
+        return self.face.start(lambda: work(*args))
+
+    def flag(self) -> Flag:
+        """Something to set and to wait for."""
+        return self.face.flag()
+
+    def worker(self) -> Worker:
+        """Another process with a client of its own, ended afterwards."""
+        worker = Worker(self.url, self.face)
+        self._workers.append(worker)
+        return worker
+
+    async def until(self, condition: Callable[[], Any], within: float = SOON_S) -> None:
+        """Wait until something is true; it fails if it isn't in time."""
+        end = now() + within
+        while not condition():
+            assert now() < end, f"it did not come true within {within:g} s: {condition}"
+            await self.sleep(0.002)
+
+    async def look(self, name: str = "") -> LineRecord | None:
+        """The line of the name, None if it is empty."""
+        lines = await self.others.inspect(name or self.name, exact=True)
+        return lines[0] if lines else None
+
+    async def holders(self, name: str = "") -> tuple[ClaimRecord, ...]:
+        """Who holds the name."""
+        line = await self.look(name)
+        return line.holders if line else ()
+
+    async def line(self, waiters: int, name: str = "") -> None:
+        """Wait until so many claims wait for the name."""
+        end = now() + SOON_S
+        while True:
+            line = await self.look(name)
+            here = len(line.waiters) if line else 0
+            if here == waiters:
+                return
+            assert now() < end, f"{here} instead of {waiters} wait: {line}"
+            await self.sleep(0.002)
+
+    async def free(self, within: float = SOON_S, name: str = "") -> float:
+        """Wait until nobody holds the name; how long that took."""
+        begun = now()
+        while await self.holders(name):
+            assert now() < begun + within, f"still held after {within:g} s"
+            await self.sleep(0.005)
+        return now() - begun
+
+    async def close(self) -> None:
+        """End what was begun."""
+        for worker in self._workers:
+            worker.end()
+        for client in self._clients:
+            await client.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    async def left_behind(self) -> list[LineRecord]:
+        """The claims that the case has left in the store."""
+        return [] if self.leaves_claims else await self.others.inspect(self.start_of_names)

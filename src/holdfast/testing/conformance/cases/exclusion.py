@@ -1,0 +1,296 @@
+"""What a lock is for: one at a time, in order, with fences that rise; busy is an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....errors import NotAcquired, NotHeld
+from ...faces import now
+from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, Arena
+from ..kit import case
+
+BUSY_S = 0.15
+
+
+@case(*EXCLUSIVE)
+async def an_acquired_name_is_held_until_it_is_released(at: Arena) -> None:
+    lock = at.lock()
+    assert not await lock.locked()
+    hold = await lock.acquire()
+    assert await lock.locked()
+    assert await at.rival().locked()
+    assert await hold.release() is True
+    assert not await lock.locked()
+    again = await at.rival().acquire(blocking=False)
+    assert again is not None
+    await again.release()
+
+
+@case(*EXCLUSIVE)
+async def a_try_on_a_busy_name_answers_none_at_once(at: Arena) -> None:
+    async with at.lock():
+        begun = now()
+        assert await at.rival().acquire(blocking=False) is None
+        assert await at.rival().acquire(timeout=0) is None
+        assert now() - begun < 2 * AT_ONCE_S
+        line = await at.look()
+    assert line is not None
+    assert line.waiters == ()
+
+
+@case(*EXCLUSIVE)
+async def a_bounded_wait_for_a_busy_name_ends_in_time_and_leaves_the_line(at: Arena) -> None:
+    async with at.lock():
+        begun = now()
+        assert await at.rival().acquire(timeout=BUSY_S) is None
+        took = now() - begun
+        line = await at.look()
+    assert BUSY_S <= took < BUSY_S + AT_ONCE_S
+    assert line is not None
+    assert line.waiters == ()
+
+
+@case(*EXCLUSIVE)
+async def an_unbounded_wait_is_served_when_the_name_is_free(at: Arena) -> None:
+    async def wait() -> float:
+        async with at.rival():
+            return now()
+
+    hold = await at.lock().acquire()
+    waiter = at.start(wait)
+    await at.line(waiters=1)
+    assert not waiter.finished
+    released = now()
+    await hold.release()
+    assert await waiter.result() - released < AT_ONCE_S
+
+
+@case(*EXCLUSIVE, needs=["fair"])
+async def those_who_wait_are_served_first_come_first_served(at: Arena) -> None:
+    served: list[int] = []
+    fences: list[int] = []
+
+    async def wait(number: int) -> None:
+        lock = at.lock() if number % 2 else at.rival()
+        async with lock as hold:
+            served.append(number)
+            fences.append(hold.fence)
+
+    async with at.lock() as first:
+        waiters = []
+        for number in range(6):
+            waiters.append(at.start(wait, number))
+            await at.line(waiters=number + 1)
+    for waiter in waiters:
+        await waiter.result()
+    assert served == [0, 1, 2, 3, 4, 5]
+    assert fences == sorted({first.fence, *fences})[1:]
+
+
+@case(*EXCLUSIVE, needs=["fair"])
+async def a_try_does_not_overtake_those_who_wait(at: Arena) -> None:
+    async def wait() -> None:
+        async with at.rival():
+            await inside.wait()
+
+    inside = at.flag()
+    hold = await at.lock().acquire()
+    waiter = at.start(wait)
+    await at.line(waiters=1)
+    await hold.release()
+    assert await at.lock().acquire(blocking=False) is None
+    inside.set()
+    await waiter.result()
+
+
+@case(*EXCLUSIVE, "all")
+async def never_two_are_inside_at_once(at: Arena) -> None:
+    inside: list[int] = []
+    rounds = []
+
+    async def work(number: int) -> None:
+        lock = at.lock() if number % 2 else at.rival()
+        for _ in range(8):
+            async with lock:
+                inside.append(number)
+                await at.sleep(0.0005)
+                assert inside == [number], f"{inside} are inside at once"
+                inside.remove(number)
+                rounds.append(number)
+
+    actors = [at.start(work, number) for number in range(4)]
+    for actor in actors:
+        await actor.result()
+    assert sorted(rounds) == sorted([*range(4)] * 8)
+
+
+@case(*SINGLE)
+async def every_grant_has_a_greater_fence_than_all_before(at: Arena) -> None:
+    fences = []
+    for lock in (at.lock(), at.rival(), at.lock()) * 4:
+        async with lock as hold:
+            fences.append(hold.fence)
+    assert all(isinstance(fence, int) and fence > 0 for fence in fences)
+    assert fences == sorted(set(fences))
+
+
+@case("lock", needs=["semaphore", "rwlock"])
+async def fences_rise_through_all_kinds_that_a_name_is_used_as(at: Arena) -> None:
+    fences = []
+    for _ in range(3):
+        for lock in (
+            at.locks.lock(at.name),
+            at.others.semaphore(at.name, 3),
+            at.locks.rwlock(at.name).read,
+            at.others.rwlock(at.name).write,
+            at.locks.election(at.name),
+        ):
+            async with lock as hold:
+                fences.append(hold.fence)
+    assert fences == sorted(set(fences))
+
+
+@case(*EXCLUSIVE)
+async def with_raises_not_acquired_and_says_what_on_what_how_long_and_who(at: Arena) -> None:
+    ran = False
+    async with at.lock() as hold:
+        begun = now()
+        try:
+            async with at.rival(timeout=BUSY_S):
+                ran = True
+        except NotAcquired as busy:
+            message = str(busy)
+        else:
+            raise AssertionError("the body ran unheld")
+        took = now() - begun
+    assert not ran
+    assert took < BUSY_S + 2 * AT_ONCE_S
+    for part in (at.name, at.locks.owner, f"fence {hold.fence}", "0.1", "timeout="):
+        assert part in message, f"{part!r} is not in: {message}"
+
+
+@case(*EXCLUSIVE)
+async def not_acquired_is_a_timeout_error(at: Arena) -> None:
+    async with at.lock():
+        try:
+            async with at.rival(timeout=0):
+                raise AssertionError("the body ran unheld")
+        except TimeoutError as busy:
+            assert isinstance(busy, NotAcquired)
+
+
+@case(*EXCLUSIVE)
+async def acquire_alone_waits_as_the_lock_was_made_to(at: Arena) -> None:
+    async with at.lock():
+        begun = now()
+        try:
+            await at.rival(timeout=BUSY_S).acquire()
+        except NotAcquired as busy:
+            assert at.name in str(busy)
+        else:
+            raise AssertionError("it was acquired twice")
+        assert BUSY_S <= now() - begun < BUSY_S + 2 * AT_ONCE_S
+
+
+@case(*EXCLUSIVE)
+async def an_acquire_with_a_time_of_its_own_ignores_that_of_the_lock(at: Arena) -> None:
+    async def wait() -> Any:
+        return await at.rival(timeout=0.05).acquire(timeout=-1)
+
+    async with at.lock():
+        assert await at.rival(timeout=30).acquire(timeout=BUSY_S) is None
+        assert await at.rival(timeout=30).acquire(blocking=False) is None
+        waiter = at.start(wait)
+        await at.line(waiters=1)
+        await at.sleep(0.1)
+        assert not waiter.finished
+    await (await waiter.result()).release()
+
+
+@case(*EXCLUSIVE)
+async def an_exception_in_the_body_goes_on_and_the_name_is_free(at: Arena) -> None:
+    try:
+        async with at.lock():
+            raise KeyError("the body's own")
+    except KeyError as failure:
+        assert failure.args == ("the body's own",)
+        assert not hasattr(failure, "__notes__")
+    assert not await at.rival().locked()
+
+
+@case(*SINGLE)
+async def a_hold_is_released_by_any_thread_or_task_but_a_reentrant_one(at: Arena) -> None:
+    hold = await at.lock().acquire()
+    helper = at.start(hold.release)
+    if at.primitive.name == "reentrant":
+        try:
+            await helper.result()
+        except NotHeld as refusal:
+            assert at.name in str(refusal)
+        else:
+            raise AssertionError("another released a reentrant lock")
+        assert await at.holders()
+        await hold.release()
+    else:
+        assert await helper.result() is True
+    assert not await at.holders()
+
+
+@case(*SINGLE)
+async def releasing_again_answers_the_same_and_frees_nobody_else(at: Arena) -> None:
+    hold = await at.lock().acquire()
+    assert await hold.release() is True
+    async with at.rival() as other:
+        assert await hold.release() is True
+        assert other.lost is None
+        assert [one.fence for one in await at.holders()] == [other.fence]
+
+
+@case(*SINGLE)
+async def the_lock_object_releases_what_it_gave_out(at: Arena) -> None:
+    lock = at.lock()
+    hold = await lock.acquire()
+    assert await lock.release() is True
+    assert hold.state == "released"
+    assert not await at.holders()
+
+
+@case(*SINGLE)
+async def releasing_what_is_not_held_is_a_runtime_error(at: Arena) -> None:
+    lock = at.lock()
+    for _ in range(2):
+        try:
+            await lock.release()
+        except RuntimeError as refusal:
+            assert isinstance(refusal, NotHeld)
+            assert at.name in str(refusal)
+        else:
+            raise AssertionError("it released what nobody held")
+        await (await lock.acquire()).release()
+    async with at.rival():
+        try:
+            await lock.release()
+        except NotHeld:
+            pass
+        else:
+            raise AssertionError("it released another's")
+        assert await at.holders()
+
+
+@case(*EXCLUSIVE)
+async def one_lock_object_in_two_flows_gives_back_to_each_its_own(at: Arena) -> None:
+    lock = at.lock()
+    fences: list[int] = []
+
+    async def work() -> None:
+        for _ in range(5):
+            async with lock as hold:
+                await at.sleep(0)
+                fences.append(hold.fence)
+                hold.check()
+
+    actors = [at.start(work) for _ in range(3)]
+    for actor in actors:
+        await actor.result()
+    assert fences == sorted(fences)
+    assert len(fences) == 15

@@ -1,0 +1,134 @@
+"""What a case is, and which runs there are: every case x its primitives x its faces, per store.
+
+A case that a store can't pass because it lacks an operation (``Capabilities`` says so) is run all
+the same, and must end with ``NotSupported``. A case about a property that a store doesn't have,
+such as fairness, isn't run there. Nothing is left out in any other way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple
+
+from ...core.model import Capabilities
+from ...errors import NotSupported
+from ...url import find
+from ..faces import FACES
+from . import cases
+from .arena import PRIMITIVES, Arena
+
+#: A case may take this long before it counts as hanging.
+LIMIT_S = 60.0
+#: Capabilities without which a call is refused. The others are properties.
+OPERATIONS = frozenset({"semaphore", "rwlock", "resize", "detach", "min_hold"})
+
+Text = Callable[[Arena], Awaitable[None]]
+
+
+class Case(NamedTuple):
+    """Something that must be true, in words (its name) and as a coroutine function."""
+
+    text: Text
+    primitives: tuple[str, ...]
+    faces: tuple[str, ...]
+    needs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The sentence."""
+        return self.text.__name__
+
+
+_cases: dict[str, Case] = {}
+
+
+def case(
+    *primitives: str, needs: Iterable[str] = (), only: str = "", because: str = ""
+) -> Callable[[Text], Text]:
+    """Make a coroutine function a case of these primitives.
+
+    ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
+    ``because`` says why.
+    """
+    unknown = set(primitives) - PRIMITIVES.keys()
+    assert primitives, "a case is about at least one primitive"
+    assert not unknown, f"unknown primitives: {unknown}"
+    assert bool(only) == bool(because), "a case of one face says why"
+
+    def register(text: Text) -> Text:
+        name = text.__name__
+        assert name not in _cases, f"two cases are named {name}"
+        faces = (only,) if only else tuple(FACES)
+        _cases[name] = Case(text, primitives, faces, tuple(needs))
+        return text
+
+    return register
+
+
+class Run(NamedTuple):
+    """One case on one primitive, one face and one store."""
+
+    store: str
+    face: str
+    primitive: str
+    case: Case
+    #: The operation that the store lacks, so that the case must be refused.
+    lacks: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.store}-{self.face}-{self.primitive}-{self.case.name}"
+
+    def on(self, url: str) -> None:
+        """Run it on the store at this URL; it uses names that nobody else uses.
+
+        ``AssertionError`` if what the case says isn't true there.
+        """
+        face = FACES[self.face]
+        face.run(lambda: self._play(Arena(url, face, self.primitive, self.case.name)), LIMIT_S)
+
+    async def _play(self, at: Arena) -> None:
+        try:
+            await self._text(at)
+            left = await at.left_behind()
+            assert not left, f"the case is over, but claims are left: {left}"
+        finally:
+            await at.close()
+
+    async def _text(self, at: Arena) -> None:
+        if not self.lacks:
+            await self.case.text(at)
+            return
+        try:
+            await self.case.text(at)
+        except NotSupported:
+            return
+        raise AssertionError(f"{self.store} says that it has no {self.lacks}, but did not refuse")
+
+
+def all_cases() -> list[Case]:
+    """Every case of the kit."""
+    for module in pkgutil.iter_modules(cases.__path__):
+        importlib.import_module(f"{cases.__name__}.{module.name}")
+    return list(_cases.values())
+
+
+def runs(*stores: str) -> list[Run]:
+    """Every run that these stores (URL schemes) must pass."""
+    found = []
+    for store in stores:
+        can = find(f"{store}://")[0].CAPABILITIES
+        for one in all_cases():
+            for primitive in one.primitives:
+                found += _runs(store, can, one, primitive)
+    return found
+
+
+def _runs(store: str, can: Capabilities, one: Case, primitive: str) -> Iterable[Run]:
+    needs = [*one.needs, *filter(None, [PRIMITIVES[primitive].needs])]
+    lacks = [need for need in needs if not getattr(can, need)]
+    if set(lacks) - OPERATIONS:
+        return
+    for face in one.faces:
+        yield Run(store, face, primitive, one, lacks[0] if lacks else "")

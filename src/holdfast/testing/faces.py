@@ -1,0 +1,310 @@
+"""Both faces in the same clothes, so that a test is written once and runs on each.
+
+A test is a coroutine over objects that look like those of ``holdfast.aio``. On the face for
+asyncio they are those. On the face for threads each is a :class:`Twin` around the real blocking
+object: what asyncio would await is called there and then, and the ``await`` finds its answer. So
+such a test never suspends, and runs to its end in one thread, as the library's own text does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import sys
+import threading
+import time
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Protocol, TypeVar, cast
+
+import holdfast.aio
+import holdfast.sync
+
+from ..aio import AsyncClient
+from ..runtime.blocking import boottime, run_sync
+from ..sync import Client
+
+R = TypeVar("R")
+
+#: Classes of the face for threads -> their twins of the face for asyncio.
+_TWINS: dict[type, type] = {
+    cls: getattr(holdfast.aio, f"Async{name}")
+    for name in holdfast.sync.__all__
+    if inspect.isclass(cls := getattr(holdfast.sync, name))
+}
+
+
+@functools.cache
+def _awaited(cls: type, name: str) -> bool:
+    """Is this method of the face for threads one that asyncio would await?"""
+    twin = getattr(_TWINS[cls], name, None)
+    if not inspect.isfunction(twin):
+        return False
+    answer = str(inspect.signature(twin).return_annotation)
+    return inspect.iscoroutinefunction(twin) or answer.startswith("Pending")
+
+
+class Twin:
+    """An object of the face for threads that is used as its twin of the face for asyncio."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._thing, name)
+        if not callable(value):
+            return _dressed(value)
+        if _awaited(type(self._thing), name):
+            return functools.partial(_later, value)
+        return lambda *args, **kwargs: _dressed(value(*_bare(args), **kwargs))
+
+    async def __aenter__(self) -> Any:
+        return _dressed(self._thing.__enter__())
+
+    async def __aexit__(self, *failure: Any) -> Any:
+        return self._thing.__exit__(*failure)
+
+    def __call__(self, function: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:
+        """Decorate: the real decorator is put around a blocking function with the same body."""
+        decorated = self._thing(_blocking(function))
+
+        @functools.wraps(function)
+        async def call(*args: Any, **kwargs: Any) -> R:
+            return cast(R, decorated(*args, **kwargs))
+
+        return call
+
+    def __reduce__(self) -> Any:
+        return _dressed, (self._thing,)
+
+    def __eq__(self, other: object) -> bool:
+        return self._thing is (other._thing if isinstance(other, Twin) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._thing)
+
+    def __repr__(self) -> str:
+        return repr(self._thing)
+
+
+def _dressed(value: Any) -> Any:
+    """A result, as the face for asyncio would give it."""
+    if type(value) in _TWINS:
+        return Twin(value)
+    if isinstance(value, Iterator):
+        return _walk(value)
+    if type(value) is tuple:
+        return tuple(_dressed(one) for one in value)
+    return value
+
+
+def _bare(args: tuple[Any, ...]) -> list[Any]:
+    """Arguments as the face for threads wants them."""
+    return [arg._thing if isinstance(arg, Twin) else arg for arg in args]
+
+
+async def _later(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call when awaited."""
+    given = [_blocking(arg) if inspect.iscoroutinefunction(arg) else arg for arg in _bare(args)]
+    return _dressed(method(*given, **kwargs))
+
+
+async def _walk(items: Iterator[Any]) -> AsyncIterator[Any]:
+    for item in items:
+        yield _dressed(item)
+
+
+def _blocking(function: Callable[..., Awaitable[R]]) -> Callable[..., R]:
+    """The same function for the face for threads."""
+    if not inspect.iscoroutinefunction(function):
+        return cast(Callable[..., R], function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> R:
+        return cast(R, run_sync(function(*map(_dressed, args), **kwargs)))
+
+    # Or it would still pass for a coroutine function, and for one of other arguments.
+    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    del call.__wrapped__  # type: ignore[attr-defined]
+    return call
+
+
+class Actor(Protocol):
+    """Somebody who does something beside the test: a thread or a task."""
+
+    @property
+    def finished(self) -> bool:
+        """Is it over, well or badly?"""
+        ...
+
+    async def result(self, within: float = 10.0) -> Any:
+        """What came out of it; raises what it raised; ``TimeoutError`` if it takes longer."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel the task; a thread can't be cancelled."""
+        ...
+
+
+class Flag(Protocol):
+    """Something that one actor sets and others wait for."""
+
+    def set(self) -> None:
+        """Let everybody go on, now and later."""
+        ...
+
+    async def wait(self, within: float = 10.0) -> None:
+        """Until it is set; ``TimeoutError`` if that takes longer."""
+        ...
+
+
+class Face(Protocol):
+    """One of the two faces, and how things run side by side there."""
+
+    name: str
+
+    def client(self, url: str, **options: Any) -> AsyncClient:
+        """A new client."""
+        ...
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Actor:
+        """Do this beside the test."""
+        ...
+
+    def flag(self) -> Flag:
+        """A new flag."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    async def outside(self, call: Callable[[], R]) -> R:
+        """Call what blocks and is no lock of ours, without holding up an event loop."""
+        ...
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
+        """Run a test to its end; one that hangs fails, with the stack where it does."""
+        ...
+
+
+class _Thread:
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._work = work
+        self._value: Any = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        try:
+            self._value = run_sync(self._work())
+        except BaseException as failure:
+            self._failure = failure
+
+    @property
+    def finished(self) -> bool:
+        return not self._thread.is_alive()
+
+    async def result(self, within: float = 10.0) -> Any:
+        self._thread.join(within)
+        if not self.finished:
+            raise TimeoutError(f"still busy after {within:g} s:\n{self.stack()}")
+        if self._failure is not None:
+            raise self._failure
+        return self._value
+
+    def stack(self) -> str:
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "".join(traceback.format_stack(frame))
+
+    def cancel(self) -> None:
+        raise AssertionError("a thread can't be cancelled: such a case is for asyncio alone")
+
+
+class _Event:
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set = self._event.set
+
+    async def wait(self, within: float = 10.0) -> None:
+        if not self._event.wait(within):
+            raise TimeoutError(f"nobody set the flag within {within:g} s")
+
+
+class Threads:
+    """The face for threads."""
+
+    name = "sync"
+    flag = staticmethod(_Event)
+    start = staticmethod(_Thread)
+
+    def client(self, url: str, **options: Any) -> AsyncClient:
+        """A real ``Client``, dressed as its twin."""
+        return cast(AsyncClient, Twin(Client(url, **options)))
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+    async def outside(self, call: Callable[[], R]) -> R:
+        """Call it."""
+        return call()
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
+        """In a thread of its own, so that one that hangs can be left behind."""
+        return cast(R, run_sync(_Thread(main).result(within)))
+
+
+class _Task:
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._task = asyncio.create_task(work())
+        self.cancel = self._task.cancel
+
+    @property
+    def finished(self) -> bool:
+        return self._task.done()
+
+    async def result(self, within: float = 10.0) -> Any:
+        done, _ = await asyncio.wait([self._task], timeout=within)
+        if not done:
+            raise TimeoutError(f"still busy after {within:g} s: {self._task!r}")
+        return self._task.result()
+
+
+class _AioEvent:
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.set = self._event.set
+
+    async def wait(self, within: float = 10.0) -> None:
+        async with asyncio.timeout(within):
+            await self._event.wait()
+
+
+class Tasks:
+    """The face for asyncio."""
+
+    name = "aio"
+    flag = staticmethod(_AioEvent)
+    start = staticmethod(_Task)
+    client = staticmethod(AsyncClient)
+    sleep = staticmethod(asyncio.sleep)
+    outside = staticmethod(asyncio.to_thread)
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
+        """In an event loop of its own."""
+
+        async def bounded() -> R:
+            async with asyncio.timeout(within):
+                return await main()
+
+        return asyncio.run(bounded())
+
+
+#: Both faces, by name.
+FACES: dict[str, Face] = {"sync": Threads(), "aio": Tasks()}  # type: ignore[dict-item]
+
+#: The clock of the tests: seconds that never jump.
+now = boottime

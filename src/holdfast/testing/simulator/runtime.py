@@ -1,0 +1,103 @@
+"""The runtime of the simulation: the core's view of a virtual process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, TypeVar
+
+from ...core.ports import Guard
+from ...errors import NotSupported
+from .world import Fut, Process, Task
+
+T = TypeVar("T")
+
+
+class SimLatch:
+    """A latch in virtual time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._flag = False
+        self._fut: Fut[None] | None = None
+
+    def set(self) -> None:
+        """Wake the waiter, now or when it comes."""
+        self._flag = True
+        if self._fut is not None:
+            self._fut.set(None)
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Sleep until set or until the time is over."""
+        if not self._flag:
+            fut: Fut[None] = Fut(self._process.world)
+            self._fut = fut
+            if seconds is not None:
+                self._process.world.after(seconds / self._process.rate, lambda: fut.set(None))
+            await fut
+            self._fut = None
+        was, self._flag = self._flag, False
+        return was
+
+
+class SimRuntime:
+    """Virtual time, seeded identity, tasks of one process.
+
+    With ``threads`` a process behaves as threads do: nothing runs beside an interrupted call,
+    so an undo is simply carried out. Else as asyncio does: it goes on whatever is cancelled.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.now = process.now
+        self._world = process.world
+        self._ids = process.world.rng
+
+    def bind(self) -> None:
+        """One world, one loop."""
+
+    def forked(self) -> None:
+        """Nothing of the parent's is kept here."""
+
+    def new_id(self) -> str:
+        """A new secret, from the seed."""
+        return f"{self._ids.getrandbits(128):032x}"
+
+    def flow(self) -> Hashable:
+        """The task that takes this step."""
+        return self._world.current
+
+    def jitter(self) -> float:
+        """A number from the seed."""
+        return self._ids.random()
+
+    def epoch(self) -> int:
+        """Moves in the child of a fork."""
+        return self.process.epoch
+
+    def latch(self) -> SimLatch:
+        """A new latch."""
+        return SimLatch(self.process)
+
+    def guard(self) -> Guard:
+        """The workload doesn't use it: real event loops are tested with it instead."""
+        raise NotSupported("cancel_on_lost is not simulated")
+
+    async def sleep(self, seconds: float) -> None:
+        """Let virtual time pass, by the clock of this process."""
+        fut: Fut[None] = Fut(self._world)
+        self._world.after(max(seconds, 0.0) / self.process.rate, lambda: fut.set(None))
+        await fut
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry it out: in place for threads, else as an errand that nothing cancels."""
+        if self.process.threads:
+            return await work
+        errand = Task(self.process, work, "errand")
+        errand.quiet = True
+        self._world.run_now(errand)
+        result: T = await errand.done
+        return result
+
+    def background(self, main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start the keeper."""
+        self._world.spawn(self.process, main(), f"{self.process!r} {name}")

@@ -1,0 +1,258 @@
+"""The store model: the reference line of claims behind a network that fails in every known way.
+
+The server keeps its clock; clients' clocks differ from it in rate by less than the margin allows.
+It may be down, restart with its data, or restart without (then it grants nothing until every lease
+that it may have forgotten is over: the grace that a guard against amnesia gives). Tickets are
+``max(last + 1, time in microseconds)``, so they rise across all of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.model import (
+    Capabilities,
+    Claim,
+    Granted,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Standing,
+    Waiting,
+)
+from ...errors import StoreUnavailable
+from ...stores.memory.line import Lines, Poke
+from .world import Fut, Process, World
+
+CAPABILITIES = Capabilities(store="simulated")
+
+
+class Net:
+    """What happens to messages just now; the faults turn these knobs."""
+
+    def __init__(self) -> None:
+        self.lose_request = 0.0
+        self.lose_reply = 0.0
+        self.reset = 0.0
+        self.lose_poke = 0.05
+        self.slow = 0.0
+        self.cut: set[tuple[int, str]] = set()
+
+
+class Server:
+    """The one server of the world."""
+
+    def __init__(self, world: World, ttl_max: float) -> None:
+        self.world = world
+        self.net = Net()
+        self.lines = Lines()
+        self.up = True
+        self.generation = 0
+        self.grace_until = 0.0
+        self.ttl_max = ttl_max
+        self.stores: dict[int, SimStore] = {}
+        self.after_verb: Callable[[], None] = lambda: None
+
+    def now(self) -> float:
+        """The clock of the server."""
+        return 50_000.0 + self.world.time
+
+    def restart(self, keep_data: bool) -> None:
+        """Come back, with the data or without. Without, in grace."""
+        self.up = True
+        self.generation += 1
+        if not keep_data:
+            self.lines = Lines()
+            self.grace_until = self.now() + self.ttl_max + 1.0
+
+    def stop(self) -> None:
+        """Be gone: every connection breaks."""
+        self.up = False
+        self.generation += 1
+
+    def handle(self, verb: str, args: tuple[Any, ...], address: tuple[int, int]) -> Any:
+        """Carry out one verb and send the pokes that come of it."""
+        now = self.now()
+        lines = self.lines
+        lines.next_ticket = max(lines.next_ticket, int(now * 1e6))
+        if now < self.grace_until and verb == "join":
+            return StoreUnavailable("the server restarted without its data: no grants yet")
+        answer, pokes = getattr(self, f"_{verb}")(*args, now, address)
+        self.after_verb()
+        for poke in pokes:
+            self._poke(poke)
+        return answer
+
+    def _join(self, claim: Claim, wait: bool, now: float, address: Any) -> tuple[Any, list[Poke]]:
+        return self.lines.join(claim, wait, now, address if wait else None)
+
+    def _keep(self, keeps: Sequence[Keep], now: float, address: Any) -> tuple[Any, list[Poke]]:
+        answers, pokes = [], []
+        for keep in keeps:
+            answer, some = self.lines.keep(keep, now, address)
+            answers.append(answer)
+            pokes += some
+        return answers, pokes
+
+    def _leave(self, leave: Leave, now: float, address: Any) -> tuple[Any, list[Poke]]:
+        return self.lines.leave(leave, now)
+
+    def _inspect(
+        self, prefix: str, exact: bool, now: float, address: Any
+    ) -> tuple[Any, list[Poke]]:
+        return self.lines.inspect(prefix, now, exact), []
+
+    def _resize(self, name: str, count: int, now: float, address: Any) -> tuple[Any, list[Poke]]:
+        return self.lines.resize(name, count, now)
+
+    def _poke(self, poke: Poke) -> None:
+        (pid, _), cid, fence = poke
+        world, store = self.world, self.stores[pid]
+        if world.rng.random() < self.net.lose_poke or (pid, "down") in self.net.cut:
+            return
+        world.after(_delay(self), lambda: store.poked(cid, fence))
+
+
+class Box:
+    """Where the poke of one waiting claim arrives."""
+
+    __slots__ = ("bell", "fence")
+
+    def __init__(self) -> None:
+        self.fence: int | None = None
+        self.bell: Fut[None] | None = None
+
+
+class Connection:
+    """An ordered way to the server: a request never overtakes an earlier one on it."""
+
+    __slots__ = ("broken", "generation", "last")
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.last = 0.0
+        self.broken = False
+
+
+class SimStore:
+    """The client's side: the five verbs as messages, from one process."""
+
+    capabilities = CAPABILITIES
+    keep_batch = 4
+    label = "sim://"
+
+    def __init__(self, server: Server, process: Process) -> None:
+        self.server = server
+        self.process = process
+        self.world = server.world
+        self.patience = server.lines.patience
+        self._connections: dict[object, Connection] = {}
+        self._boxes: dict[str, Box] = {}
+        server.stores[process.pid] = self
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """See ``core.ports.Store``."""
+        if wait:
+            self._boxes[claim.id] = Box()
+        answer: Joined = await self._call("join", (claim, wait), within)
+        return answer
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """See ``core.ports.Store``."""
+        answers: list[Standing | Exception] = await self._call("keep", (list(keeps),), within)
+        return answers
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """See ``core.ports.Store``."""
+        there: bool = await self._call("leave", (leave,), within)
+        return there
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """See ``core.ports.Store``."""
+        box = self._boxes.setdefault(claim.id, Box())
+        if box.fence is None:
+            bell: Fut[None] = Fut(self.world)
+            box.bell = bell
+            self.world.after(seconds / self.process.rate, lambda: bell.set(None))
+            await bell
+        return Granted(box.fence) if box.fence is not None else None
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """See ``core.ports.Store``."""
+        found: list[LineRecord] = await self._call("inspect", (prefix, exact), within)
+        return found
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """See ``core.ports.Store``."""
+        former: int | Mismatch | None = await self._call("resize", (name, capacity), within)
+        return former
+
+    def unlisten(self, claim: Claim) -> None:
+        """See ``core.ports.Store``."""
+        self._boxes.pop(claim.id, None)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def forked(self) -> None:
+        """The child has connections of its own."""
+        self._connections, self._boxes = {}, {}
+
+    def poked(self, cid: str, fence: int) -> None:
+        """A poke has arrived at this process."""
+        box = self._boxes.get(cid)
+        if box is not None:
+            box.fence = fence
+            if box.bell is not None:
+                box.bell.set(None)
+
+    async def _call(self, verb: str, args: tuple[Any, ...], within: float) -> Any:
+        """One request and its reply; whatever goes wrong, within the time."""
+        world, server, net = self.world, self.server, self.server.net
+        who = world.current if self.process.threads else None
+        conn = self._connections.get(who)
+        if conn is None or conn.broken or conn.generation != server.generation:
+            conn = self._connections[who] = Connection(server.generation)
+        reply: Fut[Any] = Fut(world)
+        world.after(
+            max(within, 0.001) / self.process.rate,
+            lambda: reply.fail(StoreUnavailable(f"no answer to {verb} within {within:.3f} s")),
+        )
+        rng = world.rng
+        lost = rng.random() < net.lose_request or (self.process.pid, "up") in net.cut
+        if not lost:
+            conn.last = max(conn.last, world.time + _delay(server))
+            world.at(conn.last, lambda: self._arrive(conn, verb, args, reply))
+        try:
+            return await reply
+        except StoreUnavailable:
+            conn.broken = True
+            raise
+        except BaseException:
+            conn.broken = self.process.threads  # asyncio goes on using it, in order
+            raise
+
+    def _arrive(self, conn: Connection, verb: str, args: tuple[Any, ...], reply: Fut[Any]) -> None:
+        server, world, net = self.server, self.world, self.server.net
+        if not server.up or conn.generation != server.generation:
+            world.after(_delay(server), lambda: reply.fail(StoreUnavailable("connection reset")))
+            return
+        answer = server.handle(verb, args, (self.process.pid, 0))
+        if isinstance(answer, StoreUnavailable):
+            world.after(_delay(server), lambda: reply.fail(answer))
+            return
+        if world.rng.random() < net.reset:
+            world.after(_delay(server), lambda: reply.fail(StoreUnavailable("connection reset")))
+        elif world.rng.random() >= net.lose_reply and (self.process.pid, "down") not in net.cut:
+            world.after(_delay(server), lambda: reply.set(answer))
+
+
+def _delay(server: Server) -> float:
+    rng = server.world.rng
+    base = 0.0002 + 0.0018 * rng.random()
+    if server.net.slow and rng.random() < 0.3:
+        return base + server.net.slow * rng.random()
+    return base

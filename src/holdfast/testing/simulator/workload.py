@@ -1,0 +1,299 @@
+"""What the claimants do: every primitive of the real core, in random order, on a few names."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from ...core.client import ClientBase
+from ...core.election import ElectionBase
+from ...core.hold import HoldBase
+from ...core.lock import LockBase
+from ...core.model import RWLOCK_CAPACITY, Kind, Leave
+from ...core.multi import MultiLockBase
+from ...core.rwlock import RWSideBase
+from ...core.semaphore import OnConflict, SemaphoreBase
+from ...errors import ConfigError, LockLost, NotAcquired, NotHeld, NotSupported, StoreUnavailable
+from .runtime import SimRuntime
+from .server import SimStore
+from .watch import Grant, Watch
+from .world import Cancelled, Process
+
+if TYPE_CHECKING:
+    from .history import History
+
+#: name -> the greatest capacity that the workload gives it.
+CAPACITY = {"a": 1, "b": 1, "c": 1, "sem": 5, "rw": RWLOCK_CAPACITY, "boss": 1}
+LOCKS = ("a", "b", "c")
+EXPECTED = (StoreUnavailable, NotAcquired, LockLost, NotHeld, ConfigError, NotSupported)
+
+
+class Actor:
+    """One claimant: a task of a process, with its own seeded will."""
+
+    def __init__(self, history: History, process: Process, number: int, seed: int) -> None:
+        self.history = history
+        self.process = process
+        self.number = number
+        self.rng = random.Random(seed)
+        self.watch: Watch = history.watch
+        self.client: ClientBase = history.clients[process.pid]
+        self.calls = 0
+        self.holding: list[Grant] = []
+
+    async def main(self) -> None:
+        """Do a number of things, one after the other; leave nothing held."""
+        choices = (
+            [self.plain] * 6
+            + [self.semaphore] * 3
+            + [self.rwlock] * 3
+            + [self.several, self.election, self.hand_over, self.adopt, self.limited]
+            + [self.resize, self.intrude, self.reenter, self.operator]
+        )
+        for _ in range(self.history.plan.actions):
+            act = self.rng.choice(choices)
+            self.history.tell(self, act.__name__)
+            try:
+                await act()
+            except EXPECTED as failure:
+                self.history.tell(self, f"  {type(failure).__name__}")
+            except Cancelled:
+                self.history.tell(self, "  cancelled")
+            except KeyboardInterrupt:
+                self.history.tell(self, "  Ctrl-C")
+            for grant in self.holding:
+                grant.released = True  # an exception left the body: nobody works on
+            await self._give_up_all()
+            await self.pause(0.3)
+
+    async def _give_up_all(self) -> None:
+        while self.holding:
+            grant = self.holding.pop()
+            for _ in range(40):
+                try:
+                    await grant.hold._release()
+                    if grant.lease.end is not None:
+                        break
+                except StoreUnavailable:
+                    await self.pause(0.5)
+                except EXPECTED:
+                    break
+                except (Cancelled, KeyboardInterrupt):
+                    continue
+
+    # -- the things to do --------------------------------------------------------------------
+
+    async def plain(self) -> None:
+        """A lock, tried or waited for, held for a while."""
+        hold = await self._take(self._lock(self.rng.choice(LOCKS)))
+        if hold is not None:
+            await self._work(hold)
+
+    async def reenter(self) -> None:
+        """A reentrant lock, entered twice."""
+        lock = self._lock(self.rng.choice(LOCKS), reentrant=True)
+        hold = await self._take(lock)
+        if hold is None:
+            return
+        again = await lock._acquire()
+        assert again is hold.hold
+        await self.pause(0.2)
+        await again._release()
+        self.watch.looked(hold, hold.hold.lost)
+        await self._work(hold)
+
+    async def semaphore(self) -> None:
+        """One to three permits."""
+        lock = self._semaphore(self.rng.randint(1, 3))
+        hold = await self._take(lock)
+        if hold is not None:
+            await self._work(hold)
+
+    async def rwlock(self) -> None:
+        """Reading, nested at times; or writing, downgraded at times."""
+        write = self.rng.random() < 0.4
+        weight = RWLOCK_CAPACITY if write else 1
+        side = RWSideBase(*self._wish(Kind.RWLOCK, "rw", RWLOCK_CAPACITY, weight))
+        hold = await self._take(side)
+        if hold is None:
+            return
+        if write and self.rng.random() < 0.6:
+            await self.pause(0.2)
+            await hold.hold._downgrade()
+            self.history.tell(self, "  downgraded")
+        elif not write and self.rng.random() < 0.4:
+            nested = await side._acquire()
+            if nested is not None:
+                await nested._release()
+        await self._work(hold)
+
+    async def several(self) -> None:
+        """Two or three locks as one."""
+        names = self.rng.sample(LOCKS, self.rng.randint(2, 3))
+        locks = [self._lock(name) for name in names]
+        multi = MultiLockBase(self.client._ctx, locks)
+        begun = self.history.world.time
+        wait = self._patience()
+        hold = await multi._acquire(timeout=wait)
+        if hold is None:
+            return
+        now = self.history.world.time
+        for one in hold._holds:
+            if one.lost is None:
+                self.holding.append(self.watch.granted(self.process, one, min(begun, now)))
+        await self.pause(1.0)
+        for grant in reversed(list(self.holding)):
+            await self._release(grant)
+
+    async def election(self) -> None:
+        """A term of office."""
+        hold = await self._take(ElectionBase(*self._wish(Kind.ELECTION, "boss", 1, 1)))
+        if hold is not None:
+            await self._work(hold)
+
+    async def limited(self) -> None:
+        """A hold that ends by itself: no renewal, or a greatest length; or a least length."""
+        kind = self.rng.randrange(3)
+        options: dict[str, Any] = {"auto_renew": False}
+        if kind == 1:
+            options = {"max_hold": self.rng.uniform(0.3, 4.0)}
+        elif kind == 2:
+            options = {"min_hold": self.rng.uniform(0.1, 2.0)}
+        hold = await self._take(self._lock(self.rng.choice(LOCKS), **options))
+        if hold is not None:
+            await self._work(hold)
+
+    async def hand_over(self) -> None:
+        """Detach a hold; whoever comes may adopt it."""
+        grant = await self._take(self._lock(self.rng.choice(LOCKS)))
+        if grant is None:
+            return
+        await self.pause(0.3)
+        self.history.detached.add(grant.lease.claim.spec.meta)
+        grant.released = True
+        token = await grant.hold._detach()
+        self.holding.remove(grant)
+        self.history.tokens.append(token)
+
+    async def adopt(self) -> None:
+        """Go on with somebody's detached hold; every second time twice, which must not work."""
+        if not self.history.tokens:
+            return
+        twice = self.rng.random() < 0.5
+        tokens = self.history.tokens
+        token = tokens[-1] if twice else tokens.pop()
+        begun = self.history.world.time
+        hold = await self.client._adopt(token, True, None)
+        grant = self.watch.granted(self.process, hold, begun, adopted=True)
+        self.holding.append(grant)
+        await self._work(grant)
+
+    async def resize(self) -> None:
+        """Another number of permits."""
+        await self._semaphore(1)._resize(self.rng.randint(3, CAPACITY["sem"]))
+
+    async def intrude(self) -> None:
+        """Leave with a wrong id: nothing may change (the other invariants would see it)."""
+        store: SimStore = self.client._ctx.store  # type: ignore[assignment]
+        name = self.rng.choice(LOCKS)
+        line = self.history.server.lines.lines.get(name)
+        row = next(line.rows(), None) if line is not None else None
+        if row is not None:
+            before = row.held
+            wrong = Leave(name, f"{self.rng.getrandbits(128):032x}", row.ticket)
+            if await store.leave(wrong, 1.0):
+                self.history.fail("ownership", f"a wrong id released {name!r} (held: {before})")
+
+    async def operator(self) -> None:
+        """Somebody breaks a hold."""
+        name = self.rng.choice(LOCKS)
+        line = self.history.server.lines.lines.get(name)
+        row = next(iter(line.held.values()), None) if line is not None else None
+        if row is None or self.rng.random() < 0.5:
+            return
+        ticket = row.ticket
+        for grant in self.watch.grants[name]:
+            if grant.lease.fence == ticket:
+                grant.broken = True
+        self.watch.broken.add(ticket)
+        await self.client._break(name, ticket)
+
+    # -- the parts ---------------------------------------------------------------------------
+
+    async def _take(self, lock: LockBase) -> Grant | None:
+        world = self.history.world
+        begun, stopped = world.time, self.process.stopped_for
+        wait = self._patience()
+        try:
+            hold = await lock._acquire(timeout=wait)
+        finally:
+            if wait is not None:
+                self.watch.in_time(self.process, begun, wait, stopped)
+        if hold is None:
+            self.history.tell(self, f"  busy: {lock.name}")
+            self.watch.busy(lock._spec.meta)
+            return None
+        grant = self.watch.granted(self.process, hold, begun)
+        self.history.tell(self, f"  holds {grant}")
+        self.holding.append(grant)
+        return grant
+
+    async def _work(self, grant: Grant) -> None:
+        """Hold it for a while, look at it now and then, release it."""
+        ttl = grant.lease.ttl
+        length = self.rng.choice((0.01, 0.3, ttl * 0.5, ttl * 2)) * self.rng.random()
+        for _ in range(self.rng.randint(1, 3)):
+            await self.pause(length / 2)
+            self.watch.looked(grant, grant.hold.lost)
+            if self.rng.random() < 0.15:
+                await grant.hold._extend(self.rng.choice((None, ttl)))
+        await self._release(grant)
+
+    async def _release(self, grant: Grant) -> None:
+        self.watch.released(grant)
+        self.history.tell(self, f"  releases {grant}")
+        await grant.hold._release()
+        if grant in self.holding:
+            self.holding.remove(grant)
+
+    def _patience(self) -> float | None:
+        return self.rng.choice((0.0, 0.05, 0.5, 3.0, 8.0, None))
+
+    async def pause(self, seconds: float) -> None:
+        """Do nothing for about so long."""
+        await self.client._ctx.runtime.sleep(self.rng.random() * 2 * seconds)
+
+    def _wish(self, kind: Kind, name: str, capacity: int, weight: int, **options: Any) -> Any:
+        self.calls += 1
+        ttl = self.rng.choice((0.4, 2.0, 2.0, 6.0, 10.0))
+        meta = f"{self.number}.{self.calls}"
+        return self.client._wish(
+            kind, name, capacity=capacity, weight=weight, ttl=ttl, meta=meta, **options
+        )
+
+    def _lock(self, name: str, reentrant: bool = False, **options: Any) -> LockBase:
+        ctx, spec, terms, timeout = self._wish(Kind.LOCK, name, 1, 1, **options)
+        return LockBase(ctx, spec, terms, timeout, reentrant)
+
+    def _semaphore(self, weight: int) -> SemaphoreBase:
+        permits = self.rng.choice((3, 3, 4))
+        ctx, spec, terms, timeout = self._wish(Kind.SEMAPHORE, "sem", permits, weight)
+        on_conflict: OnConflict = "resize" if self.rng.random() < 0.5 else "error"
+        return SemaphoreBase(ctx, spec, terms, timeout, on_conflict)
+
+
+class SimOwner:
+    """Says who the process is; the pid is what the watch looks at."""
+
+    def __init__(self, process: Process) -> None:
+        self.label = "sim"
+        self._text = f"host:{process.pid}:sim"
+
+    def __call__(self) -> str:
+        """The owner."""
+        return self._text
+
+
+def client(process: Process, store: SimStore) -> ClientBase:
+    """A client of the real core in a virtual process."""
+    return ClientBase(store, SimRuntime(process), HoldBase, "sim://", 5.0, SimOwner(process))

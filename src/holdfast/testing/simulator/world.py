@@ -1,0 +1,223 @@
+"""Virtual time and a seeded scheduler: tasks, futures, timers, processes that pause and die.
+
+One thread of Python runs everything. Whatever could happen in another order in the world is a
+choice of the seeded generator here: which of the runnable tasks takes its next step, how long a
+message travels. A seed therefore is a history, and the same seed is the same history.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Cancelled(BaseException):
+    """The task was cancelled from outside (what ``asyncio.CancelledError`` is)."""
+
+
+class Fut(Generic[T]):
+    """Something that will be known later."""
+
+    __slots__ = ("done", "failure", "value", "waiters", "world")
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.done = False
+        self.value: Any = None
+        self.failure: BaseException | None = None
+        self.waiters: list[Task] = []
+
+    def set(self, value: T) -> None:
+        """It is known now."""
+        if not self.done:
+            self.done, self.value = True, value
+            self._wake()
+
+    def fail(self, failure: BaseException) -> None:
+        """It went wrong."""
+        if not self.done:
+            self.done, self.failure = True, failure
+            self._wake()
+
+    def _wake(self) -> None:
+        for task in self.waiters:
+            self.world.ready(task)
+        self.waiters.clear()
+
+    def __await__(self) -> Generator[Fut[T], None, T]:
+        while not self.done:
+            yield self
+        if self.failure is not None:
+            raise self.failure
+        value: T = self.value
+        return value
+
+
+class Process:
+    """A process: its tasks share its fate and its clock, which runs at a rate of its own."""
+
+    def __init__(self, world: World, pid: int, rate: float, threads: bool) -> None:
+        self.world = world
+        self.pid = pid
+        self.rate = rate
+        self.offset = world.rng.uniform(0, 1000)
+        self.threads = threads
+        self.alive = True
+        self.paused = 0
+        self.epoch = 0
+        self.frozen: list[Task] = []
+        #: Virtual seconds for which it was stopped, in all.
+        self.stopped_for = 0.0
+
+    def now(self) -> float:
+        """Its monotonic clock."""
+        return self.offset + self.world.time * self.rate
+
+    def pause(self) -> None:
+        """SIGSTOP: nothing of it runs, its clock goes on."""
+        self.paused += 1
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.paused -= 1
+        if not self.paused:
+            for task in self.frozen:
+                self.world.ready(task)
+            self.frozen.clear()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is cleaned up."""
+        self.alive = False
+
+    def __repr__(self) -> str:
+        return f"p{self.pid}"
+
+
+class Task:
+    """A coroutine on its way, in a process."""
+
+    __slots__ = ("coro", "done", "name", "process", "queued", "quiet", "throw", "waits_on")
+
+    def __init__(self, process: Process, coro: Coroutine[Any, Any, Any], name: str) -> None:
+        self.process = process
+        self.coro = coro
+        self.name = name
+        self.throw: BaseException | None = None
+        self.done: Fut[Any] = Fut(process.world)
+        self.waits_on: Fut[Any] | None = None
+        self.queued = False
+        #: Somebody waits for its end and deals with what it raises.
+        self.quiet = False
+
+
+class World:
+    """The scheduler. ``step`` takes one step of one task, or lets time pass to the next timer."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self._pick = self.rng.random
+        self.time = 0.0
+        self.steps = 0
+        self.current: Task | None = None
+        self.processes: list[Process] = []
+        self._ready: list[Task] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._tie = itertools.count()
+        #: What a task raised that nobody waits for: a fault of the code under test.
+        self.crashes: list[tuple[Task, BaseException]] = []
+
+    def process(self, threads: bool, rate: float = 1.0) -> Process:
+        """A new process."""
+        one = Process(self, len(self.processes) + 1, rate, threads)
+        self.processes.append(one)
+        return one
+
+    def spawn(self, process: Process, coro: Coroutine[Any, Any, Any], name: str) -> Task:
+        """Start a task."""
+        task = Task(process, coro, name)
+        self.ready(task)
+        return task
+
+    def ready(self, task: Task) -> None:
+        """The task can take a step."""
+        if not task.queued and not task.done.done:
+            task.queued = True
+            self._ready.append(task)
+
+    def at(self, time: float, call: Callable[[], None]) -> None:
+        """Call at a time of the world."""
+        heapq.heappush(self._timers, (max(time, self.time), next(self._tie), call))
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call so many seconds from now."""
+        self.at(self.time + seconds, call)
+
+    def interrupt(self, task: Task, failure: BaseException) -> None:
+        """Have this raised in the task at the point where it waits."""
+        if task.done.done or not task.process.alive:
+            return
+        task.throw = failure
+        if task.waits_on is not None and task in task.waits_on.waiters:
+            task.waits_on.waiters.remove(task)
+        self.ready(task)
+
+    def step(self) -> bool:
+        """One step; False when nothing is left to happen."""
+        ready = self._ready
+        while ready:
+            where = int(self._pick() * len(ready))
+            task = ready[where]
+            ready[where] = ready[-1]
+            ready.pop()
+            task.queued = False
+            if not task.process.alive:
+                continue
+            if task.process.paused:
+                task.process.frozen.append(task)
+                continue
+            self.steps += 1
+            self._run(task)
+            return True
+        if not self._timers:
+            return False
+        self.steps += 1
+        time, _, call = heapq.heappop(self._timers)
+        self.time = time
+        call()
+        return True
+
+    def run_now(self, task: Task) -> None:
+        """Its first step at once, inside of the step of another task."""
+        outer = self.current
+        self._run(task)
+        self.current = outer
+
+    def _run(self, task: Task) -> None:
+        self.current, task.waits_on = task, None
+        try:
+            if task.throw is not None:
+                failure, task.throw = task.throw, None
+                waits = task.coro.throw(failure)
+            else:
+                waits = task.coro.send(None)
+        except StopIteration as end:
+            task.done.set(end.value)
+        except (Cancelled, KeyboardInterrupt) as failure:
+            task.done.fail(failure)
+        except BaseException as failure:
+            if not task.quiet:
+                self.crashes.append((task, failure))
+            task.done.fail(failure)
+        else:
+            if waits.done or task.throw is not None:
+                self.ready(task)
+            else:
+                task.waits_on = waits
+                waits.waiters.append(task)
+        finally:
+            self.current = None

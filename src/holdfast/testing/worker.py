@@ -1,0 +1,164 @@
+"""Another process with a client of its own, which does what it is told.
+
+``Worker`` is the handle; ``python -m holdfast.testing.worker URL FACE`` is the process. It reads
+commands from its standard input, one JSON list a line, and writes one JSON list for each. It ends
+with its standard input, so it never outlives the one who started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import holdfast
+
+from ..aio import AsyncClient, AsyncHold
+from ..errors import HoldfastError
+from .faces import FACES, Face
+
+#: A worker that nobody ends, ends itself after so many seconds.
+LIFE_S = 600.0
+
+
+class Worker:
+    """A process that holds locks for us. ``face`` says how it works, and how we wait for it."""
+
+    def __init__(self, url: str, face: Face) -> None:
+        source = str(pathlib.Path(holdfast.__file__).parents[1])
+        path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+        self._face = face
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.testing.worker", url, face.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        self.pid = self.process.pid
+
+    def send(self, command: str, *args: Any) -> None:
+        """Tell it to do something; ``answer`` gives what came of it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([command, *args]) + "\n")
+        self.process.stdin.flush()
+
+    async def answer(self) -> Any:
+        """The answer to the oldest command that is not yet answered; raises what it raised."""
+        assert self.process.stdout is not None
+        line = await self._face.outside(self.process.stdout.readline)
+        if not line:
+            raise EOFError(f"the worker ended with status {self.process.wait()}")
+        kind, value = json.loads(line)
+        if kind != "ok":
+            raise getattr(holdfast, kind, RuntimeError)(value)
+        return value
+
+    async def call(self, command: str, *args: Any) -> Any:
+        """Tell it to do something and wait for the answer."""
+        self.send(command, *args)
+        return await self.answer()
+
+    async def acquire(
+        self, name: str, *, timeout: float | None = None, ttl: float = 30.0
+    ) -> int | None:
+        """Have it acquire a lock; the fence, or None if the name was busy."""
+        fence: int | None = await self.call("acquire", name, timeout, ttl)
+        return fence
+
+    def kill(self) -> None:
+        """End it with SIGKILL: it can't do anything about it."""
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        """Let it end, and free what belongs to it here."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None and not pipe.closed:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue  # it is gone already
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+class _Commands:
+    """What a worker can do. Each method is a command."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+        self._holds: dict[str, AsyncHold] = {}
+
+    async def acquire(self, name: str, timeout: float | None, ttl: float) -> int | None:
+        hold = await self._client.lock(name, ttl=ttl).acquire(timeout=timeout)
+        return self._keep(hold)
+
+    async def attempt(self, name: str) -> int | None:
+        return self._keep(await self._client.lock(name).acquire(blocking=False))
+
+    async def adopt(self, token: str) -> int | None:
+        return self._keep(await self._client.adopt(token))
+
+    async def detach(self, name: str) -> str:
+        return await self._holds.pop(name).detach()
+
+    async def release(self, name: str) -> bool:
+        return await self._holds.pop(name).release()
+
+    async def state(self, name: str) -> str:
+        return self._holds[name].state
+
+    async def wait_lost(self, name: str, timeout: float) -> str | None:
+        return await self._holds[name].wait_lost(timeout)
+
+    async def break_(self, name: str, fence: int) -> bool:
+        return await self._client.break_(name, fence)
+
+    async def count(self, name: str, path: str, rounds: int) -> list[int]:
+        """Add one to the number in a file, so many times, each under the lock; the fences."""
+        file = pathlib.Path(path)
+        fences = []
+        for _ in range(rounds):
+            async with self._client.lock(name) as hold:
+                number = int(file.read_text())
+                file.write_text(str(number + 1))
+                fences.append(hold.fence)
+        return fences
+
+    def _keep(self, hold: AsyncHold | None) -> int | None:
+        if hold is None:
+            return None
+        self._holds[hold.name] = hold
+        return hold.fence
+
+
+async def _serve(client: AsyncClient, face: Face) -> None:
+    commands = _Commands(client)
+    while line := await face.outside(sys.stdin.readline):
+        command, *args = json.loads(line)
+        try:
+            reply = ["ok", await getattr(commands, command)(*args)]
+        except HoldfastError as failure:
+            reply = [type(failure).__name__, str(failure)]
+        print(json.dumps(reply), flush=True)
+    await client.close()
+
+
+def main(url: str, name: str) -> None:
+    """Serve until the standard input ends."""
+    face = FACES[name]
+
+    async def serve() -> None:
+        await _serve(face.client(url, label="worker"), face)
+
+    face.run(serve, LIFE_S)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,262 @@
+"""Power failures, deaths and disk faults in any order: what was told stays, what is shown is fenced.
+
+The simulation finds each of the planted bugs below, so it can find others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import random
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from holdfast.errors import FenceRejected
+from holdfast.fenced import FencedFile, file
+from holdfast.fenced.blocking import desk
+from tests.fenced.power import CALLS, Disk, Killed
+
+SEED = random.SystemRandom().randrange(1 << 32)
+HISTORIES = 300
+HISTORIES_PER_BUG = 3000
+
+
+class Violation(AssertionError):
+    """The guarantee of FencedFile is broken."""
+
+
+class History:
+    """One file through some lives: writes with rising fences, cut short at random."""
+
+    def __init__(self, seed: int, room: Path) -> None:
+        self.dice = random.Random(seed)
+        self.room = room
+        self.disk = Disk(self._folder(0), self.dice)
+        self.disk.folder.mkdir()
+        #: What may be in the file, each with the fence that must be accepted if it is.
+        self.possible: dict[bytes, int] = {b"": 0}
+        if self.dice.random() < 0.5:
+            self.disk.put("ledger", b"from before")
+            self.possible = {b"from before": 0}
+        self.fence = 0
+        #: Without syncing there is no promise about the power, so it doesn't fail then.
+        self.durable = self.dice.random() < 0.8
+        self.story: list[str] = ["durable" if self.durable else "not durable"]
+
+    def run(self) -> None:
+        """Three lives of the machine, in each some processes that write until they are killed."""
+        for life in range(1, 4):
+            for _ in range(self.dice.randrange(1, 5)):
+                self._process()
+            lost = self.durable and self.dice.random() < 0.7
+            if lost:
+                self.disk = self.disk.lose_power(self._folder(life))
+                self.story.append("power failure")
+            with self.disk:
+                self._look(certain=lost)
+
+    def _folder(self, life: int) -> Path:
+        return self.room / f"life{life}"
+
+    def _guard(self) -> FencedFile:
+        return FencedFile(self.disk.folder / "ledger", durable=self.durable)
+
+    def _process(self) -> None:
+        with self.disk:
+            # Half of the deaths come just before something is synced: most is at stake there.
+            self.disk.kill_at = self.dice.choice((CALLS, ("fsync",)))
+            self.disk.kill_in = self.dice.choice((0, self.dice.randrange(1, 30), 1, 2, 3))
+            for _ in range(self.dice.randrange(1, 5)):
+                self.disk.fault_in = self.dice.choice((0, 0, self.dice.randrange(1, 8)))
+                try:
+                    self._write()
+                except Killed:
+                    self.story.append("killed")
+                    return
+
+    def _write(self) -> None:
+        self.fence += self.dice.randrange(3)
+        self.fence = max(self.fence, 1)
+        data = self.dice.randbytes(self.dice.choice((3, 50, 5000, 20_000)))
+        replaces = self.dice.random() < 0.3
+        before = dict(self.possible)
+        after = {(data if replaces else old + data): self.fence for old in before}
+        self.possible = {**before, **after}  # from now on it may be either
+        self.story.append(f"{'replace' if replaces else 'append'} {self.fence}: {len(data)} bytes")
+        guard = self._guard()
+        try:
+            (guard.replace if replaces else guard.append)(self.fence, data)
+        except OSError as wrong:
+            self.story.append(f"failed: {wrong.strerror}")
+            if "nothing of this write was kept" in str(wrong):
+                self.possible = before
+            return
+        self.possible = after
+
+    def _look(self, certain: bool) -> None:
+        """What is there must be possible; if it is certain to be on the disk, nothing else is so
+        any more. What a killed process wrote may be seen, and be lost with the power."""
+        guard = self._guard()
+        try:
+            seen = guard.read()
+        except FileNotFoundError:
+            seen = b""
+        if seen not in self.possible:
+            raise Violation(f"{len(seen)} bytes: lost, torn or mixed")
+        least = self.possible[seen]
+        if guard.fence() < least:
+            raise Violation(f"shows a write of fence {least}, but accepts {guard.fence()}")
+        if least > 1:
+            for write in (guard.append, guard.replace):
+                try:
+                    write(least - 1, b"late")
+                except FenceRejected:
+                    continue
+                raise Violation(f"accepted {least - 1} after {least}")
+            certain = True  # since the guard has mended and synced what it found
+        if certain:
+            self.possible = {seen: least}
+
+
+def histories(room: Path, count: int, seed: int) -> str:
+    """Run so many; the story of the first violation, or nothing."""
+    for number in range(count):
+        folder = room / f"{number}"
+        folder.mkdir()
+        history = History(seed + number, folder)
+        try:
+            history.run()
+        except Exception as wrong:
+            return f"seed {seed + number}: {'; '.join(history.story)}: {wrong!r}"
+        finally:
+            shutil.rmtree(folder)
+    return ""
+
+
+def test_no_order_of_power_failures_deaths_and_faults_breaks_the_guarantee(tmp_path: Path) -> None:
+    print(f"seed {SEED}")
+    assert histories(tmp_path, HISTORIES, SEED) == ""
+
+
+#: A bug in words, and how it is planted in the text of desk.py.
+BUGS = {
+    "the fence is noted after the data is written": (
+        """            self._announce(fence, at, payload)
+            try:
+                files.write(file, payload)
+""",
+        """            try:
+                files.write(file, payload)
+                self._announce(fence, at, payload)
+""",
+    ),
+    "the note isn't synced before the data is written": (
+        "        self._sync(self._sidecar)\n        self.note = note",
+        "        self.note = note",
+    ),
+    "an append isn't synced": (
+        "                files.write(file, payload)\n                self._sync(file)\n            exc",
+        "                files.write(file, payload)\n            exc",
+    ),
+    "a replacement isn't synced": (
+        "                    files.write(file, payload)\n                    self._sync(file)\n",
+        "                    files.write(file, payload)\n",
+    ),
+    "the folder isn't synced after a replacement": (
+        "        self._sync_folder()\n        self._settle()\n\n    def _begin",
+        "        self._settle()\n\n    def _begin",
+    ),
+    "the folder isn't synced for a new file": (
+        "            if at == 0:  # perhaps it is new, or its maker was killed\n"
+        "                self._sync_folder()\n",
+        "",
+    ),
+    "the folder isn't synced for a new sidecar": (
+        "        self._sync_folder()\n        self._put(notes.BLANK, 0)",
+        "        self._put(notes.BLANK, 0)",
+    ),
+    "a new sidecar isn't synced before its first note": (
+        "        self._put(notes.BLANK, 0)\n        self._sync(self._sidecar)",
+        "        self._put(notes.BLANK, 0)",
+    ),
+    "a replacement doesn't note its fence": (
+        '            self._announce(fence, 0, b"")\n',
+        "",
+    ),
+    "both notes stand in the same place": (
+        "self._put(note.page(), note.offset)",
+        "self._put(note.page(), 0)",
+    ),
+    "a torn end is left": (
+        "        if not settled:\n            self._mend()",
+        "        if not settled:\n            self._settle()",
+    ),
+    "a torn end is shown to readers": (
+        "            return data[: note.at]",
+        "            return data",
+    ),
+    "whatever isn't marked as settled is cut off": (
+        " and files.crc(file, self.note.at) != self.note.crc",
+        "",
+    ),
+    "the mark is set before the data is synced": (
+        "                files.write(file, payload)\n                self._sync(file)\n            exc",
+        "                files.write(file, payload)\n                self._settle()\n"
+        "                self._sync(file)\n            exc",
+    ),
+    "the cut isn't synced before the mark is set": (
+        "        os.ftruncate(file.fileno(), at)\n        self._sync(file)",
+        "        os.ftruncate(file.fileno(), at)",
+    ),
+    "what a dead process appended isn't synced before it counts as complete": (
+        "                self._sync(file)\n        self._settle()",
+        "        self._settle()",
+    ),
+    "what a dead process noted isn't synced before the next note": (
+        "        self._sync(self._sidecar)  # its note may not have reached the disk before it died",
+        "",
+    ),
+    "what a dead process renamed isn't synced before it is appended to": (
+        "        self._where.fresh.unlink(missing_ok=True)\n        self._sync_folder()",
+        "        self._where.fresh.unlink(missing_ok=True)",
+    ),
+    "a failed append isn't cut off": (
+        "                    self._cut(file, at)\n                    self._settle()\n",
+        "                    self._settle()\n",
+    ),
+    "a short append counts as whole": (
+        "                files.write(file, payload)\n                self._sync(file)\n            exc",
+        "                os.write(file.fileno(), payload[:4096])\n"
+        "                self._sync(file)\n            exc",
+    ),
+}
+
+
+def planted(bug: str, room: Path) -> ModuleType:
+    """desk.py with a bug in it."""
+    text = inspect.getsource(desk)
+    right, wrong = BUGS[bug]
+    assert text.count(right) == 1, f"the place for the bug is gone: {right!r}"
+    path = room / "planted.py"
+    path.write_text(text.replace(right, wrong))
+    spec = importlib.util.spec_from_file_location(f"{desk.__package__}.planted", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bug: str
+) -> None:
+    # Given the real code with one bug
+    monkeypatch.setattr(file, "desk", planted(bug, tmp_path))
+    # When histories are tried, then one of them breaks the guarantee
+    found = histories(tmp_path, HISTORIES_PER_BUG, SEED)
+    print(found)
+    assert found, f"{HISTORIES_PER_BUG} histories from seed {SEED} didn't notice: {bug}"

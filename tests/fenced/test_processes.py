@@ -1,0 +1,181 @@
+"""Several processes and one file: later ones win, stopped ones lose, dead ones are no obstacle."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import FenceRejected, NotAcquired
+from holdfast.fenced import FencedFile
+from holdfast.fenced.blocking import files
+from tests.fenced.process import Child
+
+SEED = random.SystemRandom().randrange(1 << 32)
+
+
+def test_fences_in_the_file_never_fall_though_writers_race(tmp_path: Path) -> None:
+    # Given two writers whose fences interleave at random, as after lost leases
+    print(f"seed {SEED}")
+    guard = FencedFile(tmp_path / "ledger", durable=False)
+
+    def race(who: int) -> Any:
+        def work(child: Child) -> None:
+            dice = random.Random(SEED + who)
+            fence = 1
+            for count in range(400):
+                fence += dice.choice((0, 0, 0, 1, 5))
+                try:
+                    guard.append(fence, f"{fence} {who} {count}\n")
+                    child.say(f"{fence} {who} {count}")
+                except FenceRejected:
+                    fence = guard.fence()
+                time.sleep(dice.random() * 0.000_3)
+
+        return work
+
+    # When both write
+    with Child(race(1)) as one, Child(race(2)) as two:
+        told = one.rest() + two.rest()
+        assert (one.end(), two.end()) == (0, 0)
+    # Then the file has exactly what was acknowledged, in the order of the fences
+    lines = guard.read().decode().splitlines()
+    assert sorted(lines) == sorted(told)
+    fences = [int(line.split()[0]) for line in lines]
+    assert fences == sorted(fences)
+    changes = sum(a.split()[1] != b.split()[1] for a, b in zip(lines, lines[1:], strict=False))
+    print(f"{len(lines)} lines, {changes} changes of hands")
+    assert changes > 50
+    assert guard.fence() == fences[-1]
+
+
+def test_a_writer_that_slept_through_its_lease_is_refused(tmp_path: Path) -> None:
+    for turn in range(50):
+        # Given a holder with fence 5 that is stopped just before it writes
+        guard = FencedFile(tmp_path / f"ledger{turn}", durable=False)
+        guard.append(5, "first\n")
+
+        def sleepy(child: Child, guard: FencedFile = guard) -> None:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            for write in (guard.append, guard.replace):
+                try:
+                    write(5, "late\n")
+                except FenceRejected:
+                    child.say("refused")
+
+        with Child(sleepy) as old:
+            old.stopped()
+            # When the next holder writes, and then it wakes
+            guard.append(6, "second\n")
+            old.send(signal.SIGCONT)
+            # Then both its writes are refused
+            assert old.rest() == ["refused", "refused"]
+            assert old.end() == 0
+        assert guard.read() == b"first\nsecond\n"
+
+
+def test_a_writer_stopped_in_the_middle_is_waited_for_within_bounds_and_named(
+    tmp_path: Path,
+) -> None:
+    # Given a writer that is stopped with half of its data written
+    guard = FencedFile(tmp_path / "ledger", durable=False, timeout=0.1)
+    guard.append(5, "first\n")
+    whole = files.write
+
+    def stuck(child: Child) -> None:
+        def half(file: Any, payload: bytes) -> None:
+            whole(file, payload[:3])
+            os.kill(os.getpid(), signal.SIGSTOP)
+            whole(file, payload[3:])
+
+        files.write = half
+        guard.append(5, "second\n")
+        files.write = whole
+        os.kill(os.getpid(), signal.SIGSTOP)
+        try:
+            guard.append(5, "late\n")
+        except FenceRejected:
+            child.say("refused")
+
+    with Child(stuck) as old:
+        old.stopped()
+        # When others come, they are told who is in the way
+        for call in (guard.read, lambda: guard.append(6, "third\n")):
+            with pytest.raises(NotAcquired, match=f"process {old.pid} is in the middle"):
+                call()
+        # When it goes on, its write is whole; after the later holder's it may write no more
+        old.send(signal.SIGCONT)
+        old.stopped()
+        guard.append(6, "third\n")
+        old.send(signal.SIGCONT)
+        assert old.rest() == ["refused"]
+    assert guard.read() == b"first\nsecond\nthird\n"
+
+
+def test_a_child_forked_in_mid_write_doesn_t_keep_the_file_of_a_killed_parent(
+    tmp_path: Path,
+) -> None:
+    # Given a process that forks in the middle of a write and is killed; its child lives on
+    guard = FencedFile(tmp_path / "ledger", durable=False, timeout=2.0)
+    guard.append(5, "first\n")
+    whole = files.write
+
+    def forking(child: Child) -> None:
+        def half(file: Any, payload: bytes) -> None:
+            whole(file, payload[:3])
+            grandchild = os.fork()
+            if grandchild == 0:
+                signal.pause()
+            child.say(grandchild)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        files.write = half
+        guard.append(5, "second\n")
+
+    with Child(forking) as parent:
+        orphan = int(parent.hear())
+        assert parent.end() == -signal.SIGKILL
+        try:
+            # When the next one comes, it needn't wait, and the torn end is gone
+            os.kill(orphan, 0)
+            assert guard.read() == b"first\n"
+            guard.append(6, "second\n")
+            assert guard.read() == b"first\nsecond\n"
+        finally:
+            os.kill(orphan, signal.SIGKILL)
+
+
+def test_both_sides_of_a_fork_may_write(tmp_path: Path) -> None:
+    guard = FencedFile(tmp_path / "ledger", durable=False)
+    guard.append(5, "parent\n")
+    with Child(lambda _: [guard.append(5, "child\n") for _ in range(50)]) as child:
+        for _ in range(50):
+            guard.append(5, "parent\n")
+        assert child.end() == 0
+    assert sorted(guard.read().split()) == [b"child"] * 50 + [b"parent"] * 51
+
+
+def test_readers_see_whole_replacements_only(tmp_path: Path) -> None:
+    # Given a writer that replaces the contents, by others' inode each time
+    guard = FencedFile(tmp_path / "page", durable=False)
+    guard.replace(1, b"0" * 50_000)
+
+    def work(_: Child) -> None:
+        for turn in range(300):
+            guard.replace(1, b"%d" % (turn % 10) * 50_000)
+
+    # When another reads all the time, through the guard and past it
+    seen = set()
+    with Child(work) as writer:
+        while writer.lives():
+            for contents in (guard.read(), guard.path.read_bytes()):
+                assert len(contents) == 50_000
+                assert len(set(contents)) == 1
+                seen.add(contents[0])
+        assert writer.end() == 0
+    assert len(seen) > 1

@@ -1,0 +1,394 @@
+"""A table of fences in a database: real SQLite, its own paramstyles, two connections, processes."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import sys
+import threading
+import types
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ConfigError, FenceRejected, LockLost, NotSupported
+from holdfast.fenced import SqlFence, check_rowcount, sql
+from tests.fenced.process import Child
+
+SEED = random.SystemRandom().randrange(1 << 32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "orders.db"
+
+
+@pytest.fixture
+def orders(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as connection:
+        SqlFence().create(connection)
+        connection.execute("CREATE TABLE paid (name TEXT, by INTEGER)")
+        connection.commit()
+        yield connection
+
+
+def pay(connection: sqlite3.Connection, fence: int) -> None:
+    """What a holder does in one transaction: the fence first, then what it guards."""
+    SqlFence().advance(connection, "invoice:42", fence)
+    connection.execute("INSERT INTO paid VALUES ('invoice:42', ?)", (fence,))
+
+
+def paid(connection: sqlite3.Connection) -> list[int]:
+    return [by for (by,) in connection.execute("SELECT by FROM paid ORDER BY rowid")]
+
+
+def test_a_smaller_fence_is_refused_and_the_transaction_left_to_the_caller(
+    orders: sqlite3.Connection,
+) -> None:
+    # Given a name that has accepted fence 7
+    pay(orders, 7)
+    orders.commit()
+    # When an older holder comes in the middle of a transaction
+    orders.execute("INSERT INTO paid VALUES ('other', 1)")
+    with pytest.raises(FenceRejected) as told:
+        pay(orders, 6)
+    # Then it is told the table, the name and both fences, and its transaction is still open
+    for part in ("holdfast_fence", "invoice:42", "fence 6", "fence 7"):
+        assert part in str(told.value)
+    assert orders.in_transaction
+    orders.rollback()
+    assert paid(orders) == [7]
+
+
+def test_equal_and_greater_fences_are_accepted_and_names_are_apart(
+    orders: sqlite3.Connection,
+) -> None:
+    guard = SqlFence()
+    assert [guard.advance(orders, "a", fence) for fence in (3, 3, 5)] == [3, 3, 5]
+    assert guard.advance(orders, "b", 1) == 1
+    assert (guard.fence(orders, "a"), guard.fence(orders, "b"), guard.fence(orders, "c")) == (
+        5,
+        1,
+        0,
+    )
+
+
+def test_a_rollback_gives_the_old_fence_back(orders: sqlite3.Connection) -> None:
+    guard = SqlFence()
+    # Given a first use, and later an advance, that are rolled back
+    for before, fence in ((0, 5), (4, 9)):
+        pay(orders, fence)
+        assert guard.fence(orders, "invoice:42") == fence
+        orders.rollback()
+        # Then the fence is what it was, and an older one is accepted again
+        assert guard.fence(orders, "invoice:42") == before
+        pay(orders, fence - 1)
+        orders.commit()
+    assert paid(orders) == [4, 8]
+
+
+def test_a_cursor_will_do_and_stays_open(orders: sqlite3.Connection) -> None:
+    cursor = orders.cursor()
+    SqlFence().advance(cursor, "a", 2)
+    cursor.execute("SELECT 1")
+    assert cursor.fetchone() == (1,)
+    assert SqlFence().fence(cursor, "a") == 2
+
+
+def test_a_hold_is_checked_before_and_after_the_row_is_ours(orders: sqlite3.Connection) -> None:
+    class Hold:
+        fence = 5
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks == lost_at:
+                raise LockLost("lost")
+
+    guard = SqlFence()
+    lost_at, good = 0, Hold()
+    assert guard.advance(orders, "a", good) == 5
+    assert good.checks == 2
+    check_rowcount(1, "a", good)
+    for lost_at in (1, 2):
+        with pytest.raises(LockLost, match="lost"):
+            guard.advance(orders, "a", Hold())
+    lost_at = 1
+    with pytest.raises(LockLost, match="lost"):
+        check_rowcount(1, "a", Hold())
+
+
+# -- races ---------------------------------------------------------------------------------
+
+
+def test_two_connections_race_for_the_first_insert(path: Path, orders: sqlite3.Connection) -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    for turn in range(100):
+        # Given two threads with a connection each, and a name that nobody has used
+        name, start = f"name{turn}", threading.Barrier(2)
+        fences = dice.sample(range(1, 100), 2)
+        told: dict[int, bool] = {}
+
+        def first(
+            fence: int,
+            name: str = name,
+            start: threading.Barrier = start,
+            told: dict[int, bool] = told,
+        ) -> None:
+            with closing(sqlite3.connect(path, timeout=20)) as mine:
+                start.wait(20)
+                try:
+                    SqlFence().advance(mine, name, fence)
+                    mine.commit()
+                    told[fence] = True
+                except FenceRejected:
+                    told[fence] = False
+
+        # When both advance it at once
+        threads = [threading.Thread(target=first, args=(fence,)) for fence in fences]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        # Then the greater one is accepted, and it stands there
+        assert told[max(fences)]
+        assert len(told) == 2
+        assert SqlFence().fence(orders, name) == max(fences)
+        orders.rollback()
+
+
+class Overtaken(sqlite3.Connection):
+    """A connection to a database where readers don't see what is being inserted: at the moment
+    between our look and our insert, another transaction's row appears."""
+
+    others_fence = 0
+
+    def cursor(self, *_: Any) -> Any:
+        return super().cursor(OvertakenCursor)
+
+
+class OvertakenCursor(sqlite3.Cursor):
+    def execute(self, text: str, *values: Any) -> sqlite3.Cursor:
+        connection: Any = self.connection
+        if text.startswith("SAVEPOINT") and connection.others_fence:
+            super().execute(
+                "INSERT INTO holdfast_fence VALUES ('a', ?, 1)", (connection.others_fence,)
+            )
+            connection.others_fence = 0
+        return super().execute(text, *values)
+
+
+def test_who_loses_the_race_for_the_first_insert_is_judged_by_the_winner_s_fence(
+    path: Path, orders: sqlite3.Connection
+) -> None:
+    with closing(sqlite3.connect(path, factory=Overtaken)) as mine:
+        # Given another one whose row appears in the midst of our advance
+        # When its fence is smaller or equal, then ours is accepted, with what we did before
+        for theirs in (4, 5):
+            mine.execute("INSERT INTO paid VALUES ('a', 5)")
+            mine.others_fence = theirs
+            assert SqlFence().advance(mine, "a", 5) == 5
+            assert SqlFence().fence(mine, "a") == 5
+            assert paid(mine) == [5]
+            mine.rollback()
+        # When it is greater, then ours is refused
+        mine.others_fence = 6
+        with pytest.raises(FenceRejected, match="fence 6"):
+            SqlFence().advance(mine, "a", 5)
+        assert mine.in_transaction
+        assert SqlFence().fence(mine, "a") == 6
+
+
+def test_processes_with_interleaved_fences_leave_them_in_order(
+    path: Path, orders: sqlite3.Connection
+) -> None:
+    print(f"seed {SEED}")
+
+    def race(who: int) -> Any:
+        def work(child: Child) -> None:
+            dice = random.Random(SEED + who)
+            fence = 1
+            with closing(sqlite3.connect(path, timeout=20)) as mine:
+                mine.execute("PRAGMA synchronous=OFF")
+                for _ in range(100):
+                    fence += dice.choice((0, 0, 1, 4))
+                    try:
+                        pay(mine, fence)
+                        mine.commit()
+                        child.say(fence)
+                    except FenceRejected:
+                        mine.rollback()
+                        fence = SqlFence().fence(mine, "invoice:42")
+                        mine.rollback()
+
+        return work
+
+    with Child(race(1)) as one, Child(race(2)) as two:
+        told = one.rest() + two.rest()
+        assert (one.end(), two.end()) == (0, 0)
+    order = paid(orders)
+    assert order == sorted(order)
+    assert sorted(told, key=int) == [str(fence) for fence in order]
+
+
+# -- paramstyles ---------------------------------------------------------------------------
+
+UPDATE = "UPDATE t SET fence = {}, writes = writes + 1\nWHERE name = {} AND fence <= {}"
+NAMED = {"fence": 7, "name": "a"}
+
+
+@pytest.mark.parametrize(
+    "style, marks, values",
+    [
+        ("qmark", ("?", "?", "?"), (7, "a", 7)),
+        ("numeric", (":1", ":2", ":3"), (7, "a", 7)),
+        ("format", ("%s", "%s", "%s"), (7, "a", 7)),
+        ("named", (":fence", ":name", ":fence"), NAMED),
+        ("pyformat", ("%(fence)s", "%(name)s", "%(fence)s"), NAMED),
+    ],
+)
+def test_each_paramstyle_has_its_text_and_its_parameters(
+    style: str, marks: tuple[str, ...], values: object
+) -> None:
+    text = sql._UPDATE.format(table="t")
+    assert sql.render(text, style, NAMED) == (UPDATE.format(*marks), values)
+
+
+@pytest.mark.parametrize("style", ["qmark", "named", "numeric"])
+def test_the_paramstyles_that_sqlite_understands_work_there(
+    orders: sqlite3.Connection, style: str
+) -> None:
+    if style == "numeric" and sys.version_info >= (3, 12):
+        pytest.skip("sqlite3 takes :1 for a name from Python 3.12 on")
+    guard = SqlFence(paramstyle=style)
+    assert guard.advance(orders, "a", 7) == 7
+    assert guard.advance(orders, "a", 8) == 8
+    with pytest.raises(FenceRejected, match="fence 8"):
+        guard.advance(orders, "a", 7)
+
+
+def test_the_paramstyle_is_found_from_the_connection_the_cursor_or_the_module(
+    orders: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mine(sqlite3.Connection):
+        """A subclass that lives in a module without a paramstyle."""
+
+    for given in (orders, orders.cursor(), Mine(":memory:")):
+        assert sql._paramstyle(given) == "qmark"
+    # A driver whose connection is in a room of its own
+    driver = types.ModuleType("driver")
+    driver.paramstyle = "pyformat"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "driver", driver)
+    connection = type("Connection", (), {"__module__": "driver.extensions"})()
+    assert sql._paramstyle(connection) == "pyformat"
+    assert "'pyformat'" in repr(SqlFence(paramstyle=driver))
+    with pytest.raises(ConfigError, match=r"paramstyle=\.\.\."):
+        sql._paramstyle(object())
+
+
+# -- names and tables ----------------------------------------------------------------------
+
+
+def test_names_that_a_database_might_confuse_have_rows_of_their_own(
+    orders: sqlite3.Connection,
+) -> None:
+    names = ["a", "A", "a ", "ä", "a\0", "%61", "%41", "'; DROP TABLE paid; --", "?", ":1", "%s"]
+    names += ["é", "e\u0301", "n" * 256, "n" * 257, "N" * 85, "N" * 86, "ü" * 256]
+    # What a long name is stored as is no other name's
+    names.append(urllib.parse.unquote(sql._stored("n" * 256), errors="replace"))
+    guard = SqlFence()
+    for fence, name in enumerate(names, 1):
+        guard.advance(orders, name, fence)
+    assert [guard.fence(orders, name) for name in names] == list(range(1, len(names) + 1))
+    stored = [name for (name,) in orders.execute("SELECT name FROM holdfast_fence")]
+    assert len({name.strip().casefold() for name in stored}) == len(names)
+    assert all(name.isascii() and name.isprintable() and len(name) <= 255 for name in stored)
+    assert {urllib.parse.unquote(name) for name in stored} >= set(names[:13])
+
+
+def test_the_same_name_in_another_table_has_another_fence(orders: sqlite3.Connection) -> None:
+    other = SqlFence("fences_of_" + "x" * 38)
+    other.create(orders)
+    other.create(orders)
+    other.advance(orders, "a", 9)
+    assert SqlFence().fence(orders, "a") == 0
+    assert other.create_sql.startswith(f"CREATE TABLE IF NOT EXISTS fences_of_{'x' * 38} (")
+
+
+@pytest.mark.parametrize("wrong", ["", "1a", "a-b", "a.b", "a b", "a\n", "ä", "a" * 49, None, 7])
+def test_what_is_no_table_is_refused(wrong: object) -> None:
+    with pytest.raises(ConfigError, match="can't be a table"):
+        SqlFence(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", ["qmarks", 7, types])
+def test_what_is_no_paramstyle_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="known: qmark"):
+        SqlFence(paramstyle=wrong)
+
+
+def test_wrong_names_fences_and_connections_are_refused(orders: sqlite3.Connection) -> None:
+    guard = SqlFence()
+    for name, fence in (("", 1), (b"a", 1), ("x" * 513, 1), ("a", 0), ("a", "1"), ("a", 2**63)):
+        with pytest.raises(ConfigError):
+            guard.advance(orders, name, fence)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="connection or cursor"):
+        guard.advance(None, "a", 1)  # type: ignore[arg-type]
+    assert not orders.in_transaction
+
+
+def test_autocommit_is_noticed_because_the_guard_would_protect_nothing(
+    path: Path, orders: sqlite3.Connection
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as auto:
+        with pytest.raises(ConfigError, match="outside a transaction"):
+            SqlFence().advance(auto, "a", 1)
+        auto.execute("BEGIN")
+        assert SqlFence().advance(auto, "a", 2) == 2
+        auto.execute("ROLLBACK")
+
+
+def test_an_error_that_is_no_race_comes_through(orders: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        SqlFence("missing").advance(orders, "a", 1)
+    orders.execute("CREATE TABLE odd (name TEXT, fence INTEGER, writes INTEGER CHECK (writes > 5))")
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        SqlFence("odd").advance(orders, "a", 1)
+
+
+# -- a fence in one's own row ---------------------------------------------------------------
+
+
+def test_a_fence_in_the_row_itself_is_checked_by_the_number_of_rows(
+    orders: sqlite3.Connection,
+) -> None:
+    orders.execute("CREATE TABLE own (id INTEGER PRIMARY KEY, state TEXT, fence BIGINT NOT NULL)")
+    orders.execute("INSERT INTO own VALUES (42, 'new', 0)")
+
+    def change(state: str, fence: int, row: int = 42) -> None:
+        cursor = orders.execute(
+            "UPDATE own SET state = ?, fence = ? WHERE id = ? AND fence <= ?",
+            (state, fence, row, fence),
+        )
+        check_rowcount(cursor, "order 42", fence)
+
+    change("paid", 7)
+    change("sent", 7)
+    for fence, row in ((6, 42), (8, 43)):
+        with pytest.raises(FenceRejected, match=rf"order 42.* fence {fence}"):
+            change("late", fence, row)
+    assert orders.execute("SELECT state, fence FROM own").fetchall() == [("sent", 7)]
+
+
+def test_rows_may_be_given_as_a_number_and_must_be_known() -> None:
+    check_rowcount(1, "a", 7)
+    check_rowcount(3, "a", 7)
+    with pytest.raises(FenceRejected):
+        check_rowcount(0, "a", 7)
+    with pytest.raises(NotSupported, match="count rows"):
+        check_rowcount(-1, "a", 7)

@@ -1,0 +1,128 @@
+"""The house rules that can be read off one file, each a function from a file to its offences.
+
+An offence is a line of text that says where, what and what to do. `test_rules.py` applies every
+rule to every file that it concerns, and to a planted offence that it must find.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.tidy.tree import imports
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+
+#: What has a clock, a source of chance, another thread or the outside world in it.
+# fmt: off
+WORLDLY = frozenset({
+    "asyncio", "concurrent", "ctypes", "datetime", "fcntl", "io", "mmap", "multiprocessing",
+    "os", "pathlib", "queue", "random", "secrets", "select", "selectors", "shutil", "signal",
+    "socket", "sqlite3", "subprocess", "tempfile", "threading", "time", "uuid",
+})
+# fmt: on
+#: What only the rooms named `blocking` and `aio` may import: it blocks, or belongs to a loop.
+ROOMS = {
+    "asyncio": "aio",
+    **dict.fromkeys(
+        ("fcntl", "mmap", "select", "selectors", "socket", "sqlite3", "threading", "time"),
+        "blocking or aio",
+    ),
+}
+#: Packages outside the core's discipline, with the reason why.
+FREE = {
+    "cli": "a program of its own, which serves one person and may block",
+    "testing": "drives both worlds, and the clock, on purpose",
+}
+#: Single exemptions from the rule of the rooms: path -> what it may import, and why.
+EXCUSED: dict[str, tuple[frozenset[str], str]] = {}
+
+UNSAFE_MODULES = frozenset({"pickle", "cPickle", "marshal", "shelve", "dill"})
+UNSAFE_CALLS = frozenset({"eval", "exec"})
+
+# Written with a class of one character, so that this file does not offend against itself.
+UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X])\b")
+NOT_OURS = re.compile(
+    r"/w[o]rk/|/r[o]ot/|/tmp/(?:v0|plan)\b|/opt/wh[e]els"
+    r"|py[p]i\.org|python[h]osted|npm[j]s|deb\.debian\.o[r]g|find-l[i]nks|index-u[r]l"
+    r"|\bissues? #?[0-9]"
+)
+
+
+def size(text: str) -> Iterator[str]:
+    """No file is so long that nobody reads it to the end."""
+    lines = text.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield f"1: {lines} lines, at most {FILE_LINES_MAX}: which second idea wants its own file?"
+
+
+def functions(module: ast.Module) -> Iterator[str]:
+    """No function is longer than a screen; its docstring doesn't count."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1 - _docstring_lines(node)
+        if lines > FUNCTION_LINES_MAX:
+            yield f"{node.lineno}: {node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
+
+
+def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first = node.body[0]
+    if ast.get_docstring(node) is None:
+        return 0
+    return (first.end_lineno or first.lineno) - first.lineno + 1
+
+
+def pure(module: ast.Module) -> Iterator[str]:
+    """Core and `store.py` see the world through the ports alone."""
+    for line, name in imports(module):
+        if name.split(".")[0] in WORLDLY:
+            yield f"{line}: imports {name}; what it gives must come through a port"
+
+
+def room(module: ast.Module, path: str) -> Iterator[str]:
+    """What blocks stands in `blocking`, what belongs to an event loop in `aio`."""
+    parts = path.removesuffix(".py").split("/")
+    excused, _ = EXCUSED.get(path, (frozenset(), ""))
+    for line, name in imports(module):
+        top = name.split(".")[0]
+        if top in ROOMS and top not in excused and not set(ROOMS[top].split()) & set(parts):
+            yield f"{line}: imports {name}; only rooms named {ROOMS[top]} may"
+
+
+def safe(module: ast.Module) -> Iterator[str]:
+    """Nothing turns data into code, and nothing is left to be written."""
+    for line, name in imports(module):
+        if name.split(".")[0] in UNSAFE_MODULES:
+            yield f"{line}: imports {name}, which runs what it reads"
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and _called(node) in UNSAFE_CALLS:
+            yield f"{node.lineno}: calls {_called(node)}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "yaml.load":
+            yield f"{node.lineno}: calls yaml.load, which runs what it reads"
+        if isinstance(node, ast.Raise) and node.exc and "NotImplementedError" in _raised(node.exc):
+            yield f"{node.lineno}: raises NotImplementedError; NotSupported says why"
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _raised(node: ast.expr) -> str:
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node)
+
+
+def finished(text: str) -> Iterator[str]:
+    """What is missing is in the list of issues, not in the text."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := UNFINISHED.search(line):
+            yield f"{number}: says {found[0]}; do it, or leave the note out"
+
+
+def ours(text: str) -> Iterator[str]:
+    """Nothing is true on one machine only, or refers to where we work."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := NOT_OURS.search(line):
+            yield f"{number}: says {found[0]!r}, which means nothing to a reader elsewhere"

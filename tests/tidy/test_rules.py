@@ -1,0 +1,119 @@
+"""Every file keeps the house rules, and every rule can tell."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tidy import rules
+from tests.tidy.tree import ROOT, SRC, files, relative, tree
+
+PYTHON = files(".py")
+SOURCES = [p for p in PYTHON if SRC in p.parents]
+TEXTS = files(".py", ".md", ".toml", ".sh", ".sql", ".txt", "")
+
+
+def keep(paths: Iterable[Path], rule: Callable[[Path], Iterator[str]]) -> None:
+    """Fail with every offence of these files against the rule."""
+    found = [f"{relative(path)}:{offence}" for path in paths for offence in rule(path)]
+    assert not found, "\n".join(["", *found])
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def is_pure(path: Path) -> bool:
+    """Core, and the verbs of each store."""
+    return path.name == "store.py" or SRC / "core" in path.parents
+
+
+def has_rooms(path: Path) -> bool:
+    return path.relative_to(SRC).parts[0].removesuffix(".py") not in rules.FREE
+
+
+def test_the_walk_sees_the_project() -> None:
+    assert len(SOURCES) > 20
+    assert ROOT / "dev" in TEXTS
+    assert ROOT / ".ci" / "run" in TEXTS
+    assert ROOT / "pyproject.toml" in TEXTS
+
+
+def test_no_file_is_over_400_lines() -> None:
+    keep([*PYTHON, ROOT / "dev"], lambda p: rules.size(text(p)))
+
+
+def test_no_function_is_over_60_lines() -> None:
+    keep(PYTHON, lambda p: rules.functions(tree(p)))
+
+
+def test_the_core_and_every_store_see_the_world_through_ports() -> None:
+    paths = [p for p in SOURCES if is_pure(p)]
+    assert len(paths) > 5
+    keep(paths, lambda p: rules.pure(tree(p)))
+
+
+def test_what_blocks_and_what_needs_a_loop_each_stand_in_their_room() -> None:
+    paths = [p for p in SOURCES if has_rooms(p) and not is_pure(p)]
+    assert len(paths) > 5
+    keep(paths, lambda p: rules.room(tree(p), relative(p)))
+
+
+def test_every_excuse_is_still_needed() -> None:
+    for path, (excused, _) in rules.EXCUSED.items():
+        used = {name.split(".")[0] for _, name in rules.imports(tree(ROOT / path))}
+        assert excused <= used, f"{path} no longer imports {excused - used}"
+
+
+def test_nothing_turns_data_into_code_or_is_left_unwritten() -> None:
+    keep(SOURCES, lambda p: rules.safe(tree(p)))
+
+
+def test_nothing_is_left_to_be_done_later() -> None:
+    keep(TEXTS, lambda p: rules.finished(text(p)))
+
+
+def test_no_file_speaks_of_the_place_where_it_was_written() -> None:
+    keep(TEXTS, lambda p: rules.ours(text(p)))
+
+
+PLANTED = {
+    "a long file": lambda: rules.size("\n" * 401),
+    "a long function": lambda: rules.functions(ast.parse("def f():\n" + "    x = 1\n" * 60)),
+    "a clock in the core": lambda: rules.pure(ast.parse("import time")),
+    "chance in the core": lambda: rules.pure(ast.parse("def f():\n    from random import random")),
+    "a loop outside aio": lambda: rules.room(ast.parse("import asyncio"), "src/x/blocking.py"),
+    "a driver outside its room": lambda: rules.room(ast.parse("import sqlite3"), "src/x/store.py"),
+    "a driver's part": lambda: rules.room(ast.parse("import sqlite3.dbapi2"), "src/x/y.py"),
+    "pickle": lambda: rules.safe(ast.parse("from pickle import loads")),
+    "eval": lambda: rules.safe(ast.parse("eval('1')")),
+    "yaml": lambda: rules.safe(ast.parse("yaml.load(x)")),
+    "a stub": lambda: rules.safe(ast.parse("raise NotImplementedError('later')")),
+    "a bare stub": lambda: rules.safe(ast.parse("raise NotImplementedError")),
+    "a note to self": lambda: rules.finished("# {}DO: think".format("TO")),
+    "a path of ours": lambda: rules.ours("see /{}ork/shared".format("w")),
+    "an issue's number": lambda: rules.ours("as {} 3 says".format("issue")),
+}
+INNOCENT = {
+    "a docstring doesn't count": lambda: rules.functions(
+        ast.parse('def f():\n    """\n' + "    x\n" * 60 + '    """\n    return 1')
+    ),
+    "the blocking room": lambda: rules.room(ast.parse("import time"), "src/x/blocking.py"),
+    "a package as room": lambda: rules.room(ast.parse("import fcntl"), "src/x/blocking/gate.py"),
+    "the loop's room": lambda: rules.room(ast.parse("import asyncio, time"), "src/x/aio.py"),
+    "evaluating by method": lambda: rules.safe(ast.parse("cursor.exec('x')")),
+    "our own error": lambda: rules.safe(ast.parse("raise NotSupported('no')")),
+}
+
+
+@pytest.mark.parametrize("offence", PLANTED.values(), ids=PLANTED)
+def test_a_planted_offence_is_found(offence: Callable[[], Iterator[str]]) -> None:
+    assert len(list(offence())) == 1
+
+
+@pytest.mark.parametrize("text", INNOCENT.values(), ids=INNOCENT)
+def test_what_is_allowed_is_left_alone(text: Callable[[], Iterator[str]]) -> None:
+    assert list(text()) == []

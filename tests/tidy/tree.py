@@ -1,0 +1,42 @@
+"""The project's own files, as the tidy tests see them: paths, texts and syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src" / "holdfast"
+
+#: Folders that tools make, and so are nobody's text.
+MADE = {"__pycache__", "build", "dist"}
+
+
+def files(*suffixes: str, under: Path = ROOT) -> list[Path]:
+    """Every file of the project with one of these suffixes (or all), sorted."""
+    found = []
+    for folder, folders, names in os.walk(under):
+        folders[:] = [f for f in folders if f == ".ci" or not (f.startswith(".") or f in MADE)]
+        found += [Path(folder, name) for name in names]
+    return sorted(f for f in found if not suffixes or f.suffix in suffixes)
+
+
+def relative(path: Path) -> str:
+    """The path as people write it, from the project's folder."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    """The syntax tree of one Python file."""
+    return ast.parse(path.read_text(encoding="utf-8"), relative(path))
+
+
+def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, absolute module name) of every import from outside the package, wherever it stands."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module

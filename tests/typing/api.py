@@ -1,0 +1,202 @@
+"""The public API as a type checker sees it. Checked by mypy and pyright, never run.
+
+A line that must be an error carries ``type: ignore`` with the error's name; mypy complains as
+soon as it isn't an error any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import assert_type
+
+from holdfast import (
+    AsyncClient,
+    AsyncHold,
+    AsyncLock,
+    Client,
+    Hold,
+    Leader,
+    LineRecord,
+    Lock,
+    Loss,
+    State,
+    lock,
+)
+from holdfast.aio import AsyncElection, AsyncMultiHold, AsyncSemaphore
+from holdfast.fenced import FencedFile, SqlFence
+from holdfast.sync import Election, MultiHold, Semaphore
+
+locks = Client("memory://", ttl=10, label="api")
+assert_type(locks, Client)
+Client()
+Client(Path("locks.db"))
+Client(42)  # type: ignore[arg-type]
+
+
+def one_lock() -> None:
+    guard = locks.lock("invoice:42", ttl=30, timeout=5)
+    assert_type(guard, Lock)
+    assert_type(guard.acquire(), Hold)
+    assert_type(guard.acquire(True), Hold)
+    assert_type(guard.acquire(timeout=None), Hold)
+    assert_type(guard.acquire(timeout=-1), Hold)
+    assert_type(guard.acquire(timeout=5), Hold | None)
+    assert_type(guard.acquire(blocking=False), Hold | None)
+    assert_type(guard.acquire(False), Hold | None)
+    assert_type(guard.locked(), bool)
+    assert_type(guard.release(), bool)
+    with guard as inside:
+        assert_type(inside, Hold)
+    if maybe := guard.acquire(timeout=0.5):
+        assert_type(maybe, Hold)
+    guard.acquire(blocking=False).release()  # type: ignore[union-attr]
+    locks.lock(42)  # type: ignore[arg-type]
+    locks.lock("x", 5)  # type: ignore[call-arg]
+    locks.lock("x", key="y")  # type: ignore[call-arg]
+    with lock("nightly-report", timeout=5) as easy:
+        assert_type(easy, Hold)
+
+
+def one_hold(hold: Hold) -> None:
+    assert_type(hold.name, str)
+    assert_type(hold.owner, str)
+    assert_type(hold.fence, int)
+    assert_type(hold.state, State)
+    assert_type(hold.lost, Loss | None)
+    assert_type(hold.remaining(), float)
+    assert_type(hold.extend(), float)
+    assert_type(hold.extend(5), float)
+    assert_type(hold.release(), bool)
+    assert_type(hold.wait_lost(1.5), Loss | None)
+    assert_type(hold.detach(), str)
+    assert_type(locks.adopt("token"), Hold)
+    hold.check()
+    with hold as same:
+        assert_type(same, Hold)
+    hold.fence = 5  # type: ignore[misc]
+
+
+def told(hold: Hold, reason: Loss) -> None:
+    """What on_lost is given."""
+
+
+locks.lock("x", on_lost=told)
+locks.lock("x", on_lost="told")  # type: ignore[arg-type]
+
+
+@locks.lock("user:{user_id}", timeout=2)
+def charge(user_id: int, amount: float = 1.0) -> str:
+    return f"{user_id} {amount}"
+
+
+assert_type(charge(1), str)
+assert_type(charge(user_id=1, amount=2.0), str)
+charge("1")  # type: ignore[arg-type]
+charge(1, 2.0, 3)  # type: ignore[call-arg]
+
+
+def others() -> None:
+    pool = locks.semaphore("gpu", permits=4, weight=2)
+    assert_type(pool, Semaphore)
+    assert_type(pool.acquire(), Hold)
+    assert_type(pool.acquire(timeout=1), Hold | None)
+    assert_type(pool.resize(8), int | None)
+    assert_type(pool.permits, int)
+    assert_type(pool.available(), int)
+    locks.semaphore("gpu", permits=4, on_conflict="shrug")  # type: ignore[arg-type]
+
+    catalog = locks.rwlock("catalog")
+    assert_type(catalog.read.acquire(), Hold)
+    with catalog.read as reading:
+        assert_type(reading, Hold)
+    with catalog.write as writing:
+        assert_type(writing, Hold)
+        writing.downgrade()
+
+    both = locks.all("a", locks.lock("b"), timeout=5)
+    assert_type(both.acquire(), MultiHold)
+    assert_type(both.acquire(timeout=1), MultiHold | None)
+    with both as all_of_them:
+        assert_type(all_of_them, MultiHold)
+        assert_type(all_of_them.fences, dict[str, int])
+        assert_type(all_of_them.holds, tuple[Hold, ...])
+
+    vote = locks.election("scheduler")
+    assert_type(vote, Election)
+    assert_type(vote.campaign(), Hold)
+    assert_type(vote.campaign(timeout=5), Hold | None)
+    assert_type(vote.leader(), Leader | None)
+    assert_type(vote.observe(), Iterator[Leader | None])
+    assert_type(vote.run(lambda hold: hold.fence), int)
+
+    assert_type(locks.inspect("invoice:"), list[LineRecord])
+    with locks as same:
+        assert_type(same, Client)
+
+
+def fenced(hold: Hold) -> None:
+    FencedFile("ledger").append(hold, b"line\n")
+    FencedFile(Path("ledger")).replace(42, "text")
+    assert_type(FencedFile("ledger").fence(), int)
+    assert_type(SqlFence(), SqlFence)
+
+
+alocks = AsyncClient("memory://")
+
+
+async def one_async_lock() -> None:
+    guard = alocks.lock("invoice:42", ttl=30, timeout=5, cancel_on_lost=True)
+    assert_type(guard, AsyncLock)
+    assert_type(await guard.acquire(), AsyncHold)
+    assert_type(await guard.acquire(timeout=5), AsyncHold | None)
+    assert_type(await guard.acquire(blocking=False), AsyncHold | None)
+    assert_type(await guard.locked(), bool)
+    assert_type(await guard.release(), bool)
+    async with guard as inside:
+        assert_type(inside, AsyncHold)
+        assert_type(inside.fence, int)
+        assert_type(inside.remaining(), float)
+        inside.check()
+        assert_type(await inside.extend(), float)
+        assert_type(await inside.release(), bool)
+        assert_type(await inside.detach(), str)
+        assert_type(await inside.wait_lost(), Loss | None)
+    assert_type(await alocks.adopt("token"), AsyncHold)
+    with guard:  # type: ignore[attr-defined]
+        pass
+
+
+@alocks.lock("user:{user_id}", timeout=2)
+async def acharge(user_id: int, amount: float = 1.0) -> str:
+    return f"{user_id} {amount}"
+
+
+async def async_others() -> None:
+    assert_type(await acharge(1), str)
+    await acharge("1")  # type: ignore[arg-type]
+
+    pool = alocks.semaphore("gpu", permits=4, weight=2)
+    assert_type(pool, AsyncSemaphore)
+    assert_type(await pool.acquire(timeout=1), AsyncHold | None)
+    assert_type(await pool.resize(8), int | None)
+    assert_type(await pool.available(), int)
+
+    catalog = alocks.rwlock("catalog")
+    async with catalog.read as reading:
+        assert_type(reading, AsyncHold)
+    async with catalog.write as writing:
+        await writing.downgrade()
+
+    async with alocks.all("a", alocks.lock("b"), timeout=5) as all_of_them:
+        assert_type(all_of_them, AsyncMultiHold)
+
+    vote = alocks.election("scheduler")
+    assert_type(vote, AsyncElection)
+    assert_type(await vote.campaign(timeout=5), AsyncHold | None)
+    assert_type(await vote.leader(), Leader | None)
+    assert_type(vote.observe(), AsyncIterator[Leader | None])
+
+    async with alocks as same:
+        assert_type(same, AsyncClient)
+    assert_type(await alocks.inspect(), list[LineRecord])
