@@ -10,11 +10,12 @@ comes next. A *fault* is a call that fails as on a full or broken disk.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from holdfast.fenced.blocking import files
 
@@ -54,9 +55,10 @@ class File:
                 luck = dice.random()
                 if luck < 0.3:
                     continue
+                piece = data[start:end]
                 if luck < 0.5:
-                    end = start + dice.randrange(min(end - start, dice.choice((100, PAGE))))
-                contents = _apply(contents, at + start, data[start:end])
+                    piece = piece[: dice.randrange(min(len(piece), dice.choice((100, PAGE))))]
+                contents = _apply(contents, at + start, piece)
         return contents
 
 
@@ -70,7 +72,7 @@ def _apply(contents: bytes, at: int, data: bytes | None) -> bytes:
 def _pages(at: int, size: int) -> list[tuple[int, int]]:
     """The pieces of a write that lie in one page each, counted from its start."""
     cuts = [0, *range(PAGE - at % PAGE, size, PAGE), size]
-    return [(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+    return [(a, b) for a, b in itertools.pairwise(cuts) if b > a]
 
 
 class Disk:
@@ -97,7 +99,7 @@ class Disk:
 
     # -- the calls -------------------------------------------------------------------------
 
-    def __enter__(self) -> Disk:
+    def __enter__(self) -> Self:
         self.dead = False
         for room, name in (
             *((os, name) for name in CALLS if name not in ("write", "half")),
@@ -107,7 +109,7 @@ class Disk:
             setattr(room, name, self._noted(name, getattr(room, name)))
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         while self._kept:
             setattr(*self._kept.pop())
         self.kill_in = self.fault_in = 0

@@ -7,7 +7,7 @@ import select
 import signal
 import traceback
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 PATIENCE_S = 20.0
 
@@ -68,13 +68,6 @@ class Child:
         """Send a signal."""
         os.kill(self.pid, number)
 
-    def lives(self) -> bool:
-        """Is it still at work?"""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if pid:
-            self._status = os.waitstatus_to_exitcode(status)
-        return not pid
-
     def end(self) -> int:
         """Wait for its end: the exit code, or minus the signal."""
         if self._status is None:
@@ -86,7 +79,7 @@ class Child:
         os.close(self._mouth)
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._status is None:
             self.send(signal.SIGKILL)
             self.end()

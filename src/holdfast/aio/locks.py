@@ -67,8 +67,13 @@ class AsyncHold(HoldBase):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *failure: object) -> None:
-        await self._release()
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._exit(failure)
 
 
 #: Called once, with the hold and the reason, when a hold is lost.
@@ -88,6 +93,17 @@ class AsyncMultiHold(MultiHoldBase):
     async def release(self) -> bool:
         """Give all of them back, the last one first. True if none had been lost before."""
         return await self._release()
+
+    async def __aenter__(self) -> AsyncMultiHold:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._exit(failure)
 
 
 class AsyncLock(LockBase):

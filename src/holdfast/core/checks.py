@@ -54,7 +54,7 @@ def _text(what: str, value: object, most: int, least: int) -> str:
             f"{what} {value[:40]!r}... has {size} bytes of UTF-8; at most {most} are allowed "
             "(hash a long one)"
         )
-    return str(value)
+    return str.__str__(value)  # the text that was checked: a subclass may print another
 
 
 def seconds(what: str, value: Any, least: float, most: float) -> float:
@@ -63,7 +63,8 @@ def seconds(what: str, value: Any, least: float, most: float) -> float:
     if isinstance(span, bool) or not isinstance(span, (int, float)):
         raise ConfigError(f"{what} must be seconds as a number or a timedelta, not {value!r:.80}")
     if not least <= span <= most:  # also refuses nan
-        raise ConfigError(f"{what}={span:g} s is not from {least:g} to {most:g} seconds")
+        shown = f"{span:g}" if isinstance(span, float) else f"{span!r:.40}"
+        raise ConfigError(f"{what}={shown} s is not from {least:g} to {most:g} seconds")
     return float(span)
 
 

@@ -220,6 +220,8 @@ class Attempt:
             await self._withdraw()
             return None
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
+        if ctx.closed:
+            ctx.require_open()
         if push is not None and self.trust:
             if ctx.now() < deadline(self.sent, ctx.store.patience):
                 self.pushed = True
@@ -308,10 +310,11 @@ async def acquire(
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
             hold = make(lease)
-            if ctx.now() < lease.deadline:
+            if ctx.now() < lease.deadline and not ctx.closed:
                 return hold, ""
             lease.closing = True
             ctx.keeper.drop(lease)
+            ctx.require_open()
             await attempt.too_late()
     except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
         ctx.keeper.later(attempt.leave(suspect=True), ctx.now() + spec.ttl)
@@ -328,6 +331,8 @@ def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Term
     fence, until = grant
     until = min(until, attempt.sent + terms.max_hold)
     lease = Lease(attempt.claim, fence, until, attempt.sent, terms, attempt.suspect)
+    if terms.min_hold:  # from now: a push may have granted long after the last request was sent
+        lease.min_until = ctx.now() + terms.min_hold
     if terms.auto_renew:
         if attempt.pushed:
             early = attempt.sent + ctx.store.patience * PUSHED_RENEW_PART

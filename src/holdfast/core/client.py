@@ -108,6 +108,7 @@ class ClientBase:
 
         ctx = self._ctx
         ctx.require_open()
+        ctx.runtime.bind()
         if not ctx.store.capabilities.detach:
             raise NotSupported(
                 f"{self.url} can't adopt a hold: it ends with the session that took it"
@@ -137,6 +138,13 @@ class ClientBase:
             until = deadline(sent, answer.expires_in)
             lease = Lease(fresh, fence, until, sent, terms, retried)
             hold = ctx.hold_class(ctx, lease)
+            if ctx.now() >= until:  # we were stopped meanwhile
+                lease.closing = True
+                await ctx.undo(Leave(claim.spec.name, fresh.id, fence, 0.0, True, lease.ttl))
+                raise NotHeld(
+                    f"the detached hold on {claim.spec.name!r} (fence {fence}) was adopted too "
+                    "late: its lease is over"
+                )
             if on_lost is not None:
                 lease.callbacks.append(on_lost)
             if terms.auto_renew:

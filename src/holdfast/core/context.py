@@ -10,15 +10,19 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet, WeakValueDictionary
 
 from ..errors import NotHeld, StoreUnavailable
 from .hold import HoldBase, Lease
 from .keeper import Keeper, warn_orphan
-from .model import Leave
+from .model import Leave, Spec
 from .policy import REQUEST_S, UNDO_S, back_off
 from .ports import Runtime, Store
 
 T = TypeVar("T")
+
+#: Who is inside what: name, kind, and the thread or task.
+Flow = tuple[str, str, Hashable]
 
 
 class Flows:
@@ -30,20 +34,21 @@ class Flows:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._inside: dict[tuple[str, Hashable], HoldBase] = {}
+        #: Weakly, so that a forgotten hold is collected here too.
+        self._inside: WeakValueDictionary[Flow, HoldBase] = WeakValueDictionary()
 
-    def find(self, name: str) -> HoldBase | None:
-        """The hold on this name that the current thread or task is inside of."""
-        return self._inside.get((name, self._runtime.flow()))
+    def find(self, spec: Spec) -> HoldBase | None:
+        """The hold on this name, as what it is wanted, that the current thread or task is in."""
+        return self._inside.get((spec.name, spec.kind, self._runtime.flow()))
 
     def enter(self, hold: HoldBase, strict: bool) -> None:
         """The current thread or task is inside this hold now; ``strict``: only it may leave."""
         hold._flow, hold._strict = self._runtime.flow(), strict
-        self._inside[hold.name, hold._flow] = hold
+        self._inside[_flow(hold)] = hold
 
     def let_go(self, hold: HoldBase) -> bool:
         """Count one level down; True if it was the outermost one."""
-        if self._inside.get((hold.name, hold._flow)) is not hold:
+        if self._inside.get(_flow(hold)) is not hold:
             return True
         if hold._strict and hold._flow != self._runtime.flow():
             raise NotHeld(
@@ -53,8 +58,17 @@ class Flows:
         hold._count -= 1
         if hold._count > 0:
             return False
-        del self._inside[hold.name, hold._flow]
+        self.forget(hold)
         return True
+
+    def forget(self, hold: HoldBase) -> None:
+        """Nobody is inside this hold any more."""
+        if self._inside.get(_flow(hold)) is hold:
+            del self._inside[_flow(hold)]
+
+
+def _flow(hold: HoldBase) -> Flow:
+    return hold.name, hold._lease.claim.spec.kind, hold._flow
 
 
 class Owner(Protocol):
@@ -93,6 +107,8 @@ class Context:
         self.owner = self._owner()
         self.keeper = Keeper(self)
         self.flows = Flows(self.runtime)
+        #: The holds that the keeper doesn't renew, so that closing finds them too.
+        self.unrenewed: WeakSet[HoldBase] = WeakSet()
         self.orphans.clear()
 
     def forked(self) -> None:
@@ -102,9 +118,13 @@ class Context:
         self.begin()
 
     def drain_orphans(self) -> None:
-        """Warn of the holds that were forgotten since the last time."""
+        """Warn of the holds that were forgotten since the last time.
+
+        Where warnings are errors the log alone says it: whoever comes by here, the keeper or the
+        acquire of another name, must not fail for it.
+        """
         while self.orphans:
-            with contextlib.suppress(IndexError):
+            with contextlib.suppress(IndexError, Warning):
                 warn_orphan(self.orphans.popleft())
 
     async def insist(self, call: Callable[[float], Awaitable[T]], until: float) -> tuple[T, bool]:

@@ -56,20 +56,7 @@ class Door:
         cancellation that we asked for, because of the loss, becomes ``LockLost``.
         """
         one = self._leaving(what)
-        try:
-            kept = await one.hold._release()
-        except StoreUnavailable:
-            if failure is None and one.hold.lost is None:
-                raise
-            kept = False
-        ours = one.guard is not None and one.guard.caused(failure)
-        reason = one.hold.lost
-        if kept or reason is None:
-            return
-        story = _story(what, reason)
-        if failure is None or ours:
-            raise LockLost(story, reason) from failure
-        failure.add_note(story)
+        await give_back(one.hold, what, failure, one.guard)
 
     def _leaving(self, what: str) -> Entry:
         flow = self._runtime.flow()
@@ -82,6 +69,26 @@ class Door:
         if not entries:
             raise NotHeld(f"{what} is left, but was not entered")
         return entries.pop()
+
+
+async def give_back(
+    hold: Any, what: str, failure: BaseException | None, guard: Guard | None = None
+) -> None:
+    """Release a hold whose body is over; see ``Door.leave``."""
+    try:
+        kept = await hold._release()
+    except StoreUnavailable:
+        if failure is None and hold.lost is None:
+            raise
+        kept = False
+    ours = guard is not None and guard.caused(failure)
+    reason = hold.lost
+    if kept or reason is None:
+        return
+    story = _story(what, reason)
+    if failure is None or ours:
+        raise LockLost(story, reason) from failure
+    failure.add_note(story)
 
 
 def _story(what: str, reason: Loss) -> str:

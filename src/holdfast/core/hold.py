@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 from ..errors import LockLost, NotHeld, NotSupported, StoreUnavailable
 from . import checks
+from .door import give_back
 from .model import Claim, Gone, Held, Keep, Leave, Loss, State
 from .policy import REQUEST_S, deadline, margin, renew_every
 
@@ -76,7 +78,7 @@ class Lease:
         self.due = 0.0
         self.renewing = terms.auto_renew
         self.stop_at = begun + terms.max_hold
-        self.min_until = begun + terms.min_hold if terms.min_hold else 0.0
+        self.min_until = 0.0
         self.suspect = suspect
         self.closing = False
         self.end: State | None = None
@@ -109,10 +111,11 @@ class Lease:
         """Is the deadline as late as ``max_hold`` allows?"""
         return self.deadline + margin(self.ttl) >= self.stop_at
 
-    def keep(self, now: float) -> Keep:
-        """The request that renews it: never beyond ``max_hold``. A smaller weight than that of
-        the claim goes with it each time, so that a downgrade whose reply was lost is caught up."""
-        ttl = min(self.ttl, max(self.stop_at - now, 0.001))
+    def keep(self, now: float, length: float = 0.0) -> Keep:
+        """The request that renews it, for its ttl or another length: never beyond ``max_hold``. A
+        smaller weight than that of the claim goes with it each time, so that a downgrade whose
+        reply was lost is caught up."""
+        ttl = min(length or self.ttl, max(self.stop_at - now, 0.001))
         shrunk = self.weight if self.weight < self.claim.spec.weight else 0
         return Keep(self.claim, self.fence, ttl, shrunk)
 
@@ -134,6 +137,9 @@ class HoldBase:
         #: The thread or task that is inside, for reentrant locks and read-write locks.
         self._flow: Any = None
         self._strict = False
+        lease.hold_ref = ref(self)
+        if not lease.renewing:
+            ctx.unrenewed.add(self)
 
     # -- looking ---------------------------------------------------------------------------
 
@@ -169,8 +175,11 @@ class HoldBase:
     def lost(self) -> Loss | None:
         """Why the hold is lost, or None while it isn't. Once lost it stays lost."""
         lease = self._lease
-        if lease.end is None and self._epoch != self._ctx.epoch:
-            lease.reason = lease.reason or Loss.FORKED
+        if lease.end is None:
+            if self._epoch != self._ctx.epoch:
+                lease.reason = lease.reason or Loss.FORKED
+            elif self._ctx.closed and not lease.closing:
+                lease.reason = lease.reason or Loss.CLOSED
         return lease.loss(self._ctx.now())
 
     @property
@@ -207,9 +216,13 @@ class HoldBase:
 
     def on_lost(self, call: OnLost) -> None:
         """Have ``call(hold, reason)`` called once when the hold is lost, on the keeper's thread
-        or task. It must be quick; what it raises is logged."""
+        or task; at once, and here, if the loss is known already. It must be quick; what it
+        raises is logged."""
         self._lease.callbacks.append(call)
-        self._ctx.keeper.watch(self._lease)
+        if self._lease.end is State.LOST:
+            self._ctx.keeper.tell(self._lease)
+        else:
+            self._ctx.keeper.watch(self._lease)
 
     def __repr__(self) -> str:
         return (
@@ -247,9 +260,14 @@ class HoldBase:
         self._step_back()
         return lease.reason is None
 
+    async def _exit(self, failure: BaseException | None) -> None:
+        """The body of a ``with`` over this hold is over."""
+        await give_back(self, f"{self._lease.claim.spec.kind} {self.name!r}", failure)
+
     def _abandon(self) -> None:
         """Give it back without awaiting anything: the keeper does it."""
         lease, ctx = self._lease, self._ctx
+        ctx.flows.forget(self)
         if lease.end is None:
             lease.closing, lease.end = True, State.RELEASED
             ctx.keeper.drop(lease)
@@ -277,15 +295,16 @@ class HoldBase:
 
     async def _extend(self, ttl: Any = None) -> float:
         self.check()
-        lease = self._lease
-        if ttl is not None:
-            lease.ttl = checks.ttl(ttl)
+        lease, keeper = self._lease, self._ctx.keeper
+        length = lease.ttl if ttl is None else checks.ttl(ttl)
+        sent = self._ctx.now()
+        await self._keep(lease.keep(sent, length))
+        if length != lease.ttl:  # only now: if it failed, all goes on as it was
+            lease.ttl = length
             if lease.renewing:
-                self._ctx.keeper.drop(lease)
-                lease.every = renew_every(lease.ttl)
-        await self._keep(lease.keep(self._ctx.now()))
-        if ttl is not None and lease.renewing:
-            self._ctx.keeper.add(lease, self._ctx.now() + lease.every)
+                keeper.drop(lease)
+                lease.every = renew_every(length)
+                keeper.add(lease, sent + lease.every)
         return self.remaining()
 
     async def _downgrade(self) -> None:
@@ -310,13 +329,17 @@ class HoldBase:
             )
         if self._strict or self._count > 1:
             raise NotSupported(f"a reentrant hold on {self.name!r} belongs to its thread or task")
-        if self._flow is not None:
-            ctx.flows.let_go(self)
-        ctx.keeper.drop(lease)
-        await self._keep(Keep(lease.claim, lease.fence, lease.ttl, detach=True))
+        ctx.keeper.drop(lease)  # or a renewal that comes after it would tie the claim to us again
+        try:
+            await self._keep(Keep(lease.claim, lease.fence, lease.ttl, detach=True))
+        except BaseException:
+            if lease.renewing and lease.end is None:  # still ours
+                ctx.keeper.add(lease, ctx.now())
+            raise
         lease.closing, lease.end = True, State.DETACHED
         from . import token
 
+        ctx.flows.forget(self)
         self._step_back()
         return token.write(lease.claim, lease.fence, lease.ttl, lease.weight)
 

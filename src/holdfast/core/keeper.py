@@ -57,6 +57,8 @@ class Keeper:
         self._started = False
         self._stopped = False
         self._idle_since = 0.0
+        #: The batch that is being renewed.
+        self._asked: list[Lease] = []
 
     # -- called by holds and claims, from any thread -----------------------------------------
 
@@ -109,14 +111,20 @@ class Keeper:
         log.error("lost %r (fence %d): %s", spec.name, lease.fence, lease.reason)
         for latch in list(lease.latches):
             latch.set()
+        self.tell(lease)
+
+    def tell(self, lease: Lease) -> None:
+        """Call who asked to be told of the loss; each is called once, whoever comes first."""
         hold = lease.hold_ref() if lease.hold_ref is not None else None
-        for call in lease.callbacks:
-            if hold is None:
-                break
+        while hold is not None and lease.reason is not None and lease.callbacks:
+            try:
+                call = lease.callbacks.pop(0)
+            except IndexError:
+                return  # another thread took it
             try:
                 call(hold, lease.reason)
             except Exception:
-                log.exception("the on_lost callback of %r raised", spec.name)
+                log.exception("the on_lost callback of %r raised", lease.claim.spec.name)
 
     def stop(self) -> None:
         """End the thread or task soon."""
@@ -132,6 +140,8 @@ class Keeper:
         leaves = [undo[2] for undo in self._undos]
         leases = [lease for queue in self._queues.values() for lease in list(queue)]
         leases += [entry[2] for entry in self._heap]
+        leases += self._asked
+        leases += [hold._lease for hold in list(self._ctx.unrenewed)]
         self._undos, self._heap, self._queues = [], [], {}
         for lease in leases:
             if lease.end is None and not lease.closing:
@@ -144,20 +154,30 @@ class Keeper:
     def _rouse(self) -> None:
         if next(self._starter, False):
             self._started = True
-            self._ctx.runtime.background(self._run, "holdfast-keeper")
+            self._ctx.runtime.background(self._run, self._over, "holdfast-keeper")
         else:
             self._latch.set()
 
     async def _run(self) -> None:
-        ctx = self._ctx
         while not self._stopped:
-            ctx.drain_orphans()
-            batch = self._due(ctx.now())
-            if batch:
-                await self._renew(batch)
-            await self._undo()
-            if batch:
-                continue
+            await self._round()
+
+    def _over(self) -> None:
+        """It ended; if somebody cancelled the task, the next hold starts another."""
+        for lease in self._asked:
+            heapq.heappush(self._heap, (self._ctx.now(), next(self._tie), lease))
+        self._asked = []
+        self._starter, self._started = iter((True,)), False
+
+    async def _round(self) -> None:
+        ctx = self._ctx
+        ctx.drain_orphans()
+        batch = self._due(ctx.now())
+        if batch:
+            await self._renew(batch)
+            self._asked = []
+        await self._undo()
+        if not batch:
             await self._latch.wait(self._plan(ctx.now()))
             self._wake_at = 0.0
 
@@ -196,7 +216,7 @@ class Keeper:
 
     def _due(self, now: float) -> list[Lease]:
         """The next batch, nearest deadline first; each lease is taken out of its queue."""
-        batch: list[Lease] = []
+        batch = self._asked = []
         while self._heap and self._heap[0][0] <= now:
             lease = heapq.heappop(self._heap)[2]
             lease.watched = False
@@ -217,7 +237,7 @@ class Keeper:
         keeps: list[tuple[Lease, Keep]] = []
         now = ctx.now()
         for lease in batch:
-            if lease.orphan or lease.end is not None:
+            if lease.orphan or lease.closing or lease.end is not None:
                 continue
             reason = lease.loss(now)
             if reason is not None:

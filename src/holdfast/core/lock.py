@@ -23,6 +23,8 @@ L = TypeVar("L", bound="LockBase")
 
 #: To name the holder in an error, the store is asked once more, but not for longer than this.
 WHO_S = 0.1
+#: From so many holds on, a lock object looks which of them are over.
+MANY = 16
 
 
 class LockBase:
@@ -33,6 +35,7 @@ class LockBase:
         "_ctx",
         "_door",
         "_given",
+        "_many",
         "_reentrant",
         "_spec",
         "_terms",
@@ -52,7 +55,9 @@ class LockBase:
         self._terms = terms
         self._timeout = timeout
         self._reentrant = reentrant
-        self._given: list[HoldBase] = []
+        #: The holds that are out, in order; each step on it is atomic, as threads share it.
+        self._given: dict[HoldBase, None] = {}
+        self._many = MANY
         self._door = Door(ctx.runtime)
 
     @property
@@ -76,7 +81,7 @@ class LockBase:
                 if slot != "__weakref__":
                     setattr(twin, slot, getattr(self, slot))
         twin._spec = self._spec._replace(name=checks.name(name))
-        twin._given, twin._door = [], Door(self._ctx.runtime)
+        twin._given, twin._door = {}, Door(self._ctx.runtime)
         return twin
 
     # -- acquire -----------------------------------------------------------------------------
@@ -100,7 +105,7 @@ class LockBase:
         if self._spec.owner is not ctx.owner:  # we are the child of a fork
             self._spec = self._spec._replace(owner=ctx.owner)
         if self._reentrant:
-            inside = ctx.flows.find(self._spec.name)
+            inside = ctx.flows.find(self._spec)
             if inside is not None:
                 return self._again(inside), ""
         hold, holder = await claims.acquire(ctx, self._spec, self._terms, wait, self._make, begun)
@@ -121,12 +126,17 @@ class LockBase:
             lease.callbacks.append(terms.on_lost)
         if lease.callbacks:
             self._ctx.keeper.watch(lease)
-        lease.hold_ref = ref(hold)
-        given = self._given
-        if given and len(given) >= 16:
-            self._given = given = [h for h in given if h._lease.end is None]
-        given.append(hold)
+        self._given[hold] = None
+        if len(self._given) >= self._many:
+            self._shed()
         return hold
+
+    def _shed(self) -> None:
+        """Let go of holds that are over though nobody released them; seldom, as it looks at all."""
+        for hold in list(self._given):
+            if hold.lost is not None:
+                self._given.pop(hold, None)
+        self._many = max(MANY, 2 * len(self._given))
 
     async def _insist(self) -> HoldBase:
         """A hold within the lock's own time-out, or ``NotAcquired``."""
@@ -179,22 +189,24 @@ class LockBase:
 
     async def _release_one(self) -> bool:
         """Release the hold that this lock object gave out last and that isn't over."""
-        while self._given:
-            hold = self._given[-1]
+        while True:
+            try:
+                hold, _ = self._given.popitem()
+            except KeyError:
+                break
             if hold._lease.end is None or hold._count > 1:
-                return await hold._release()
-            self._given.pop()
+                try:
+                    return await hold._release()
+                finally:
+                    if hold._lease.end is None:  # entered more than once, or it failed
+                        self._given[hold] = None
         raise NotHeld(
             f"{self.name!r} is not held through this lock object; "
             "release the hold that acquire() returned"
         )
 
     def _forget(self, hold: HoldBase) -> None:
-        given = self._given
-        if given and given[-1] is hold:
-            given.pop()
-        elif hold in given:
-            given.remove(hold)
+        self._given.pop(hold, None)
 
     async def _locked(self) -> bool:
         """Does anybody hold it, here or elsewhere?"""

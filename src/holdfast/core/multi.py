@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ConfigError, LockLost, NotAcquired, StoreUnavailable
 from . import checks
 from .context import Context
-from .door import Door
+from .door import Door, give_back
 from .hold import HoldBase
 from .lock import LockBase
 from .model import Loss
@@ -60,6 +60,10 @@ class MultiHoldBase:
     def __bool__(self) -> bool:
         return True
 
+    async def _exit(self, failure: BaseException | None) -> None:
+        """The body of a ``with`` over these holds is over."""
+        await give_back(self, f"all of {', '.join(map(repr, self.names))}", failure)
+
     async def _release(self) -> bool:
         """Release all, the last one first; the first failure is raised once all were tried.
         If we are interrupted, the keeper releases the rest."""
@@ -91,6 +95,9 @@ class MultiLockBase:
     def __init__(self, ctx: Context, locks: Sequence[LockBase], timeout: Any = None) -> None:
         if not locks:
             raise ConfigError("all() needs at least one name")
+        odd = next((one for one in locks if not isinstance(one, LockBase)), None)
+        if odd is not None:
+            raise ConfigError(f"all() takes names and locks, not {odd!r:.80} (write all(*names))")
         ordered = sorted(locks, key=lambda lock: lock.name.encode())
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:

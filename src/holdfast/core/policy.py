@@ -14,6 +14,8 @@ from __future__ import annotations
 PATIENCE_S = 3.0
 #: A waiter asks again after at most this part of its patience, poke or no poke.
 ASK_AGAIN_S_MAX = PATIENCE_S / 3
+#: A tombstone lives this long and the claim's ttl: no request is under way for longer.
+TOMB_S = 30.0
 #: Never ask more often than this, whatever a store answers.
 ASK_AGAIN_S_MIN = 0.002
 #: Two clocks may differ in rate by this much...

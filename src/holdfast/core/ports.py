@@ -178,6 +178,11 @@ class Runtime(Protocol):
         """
         ...
 
-    def background(self, main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Start the keeper: one thread or one task per client, when it is first needed."""
+    def background(
+        self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
+    ) -> None:
+        """Start the keeper: one thread or one task per client, when it is first needed.
+
+        ``over`` is called when it has ended, or was cancelled before it began.
+        """
         ...

@@ -23,7 +23,7 @@ class RWSideBase(LockBase):
         self, wait: float | None, begun: float | None = None
     ) -> tuple[HoldBase | None, str]:
         flows = self._ctx.flows
-        inside = flows.find(self._spec.name)
+        inside = flows.find(self._spec)
         if inside is not None and inside.lost is None:
             if self._spec.weight == 1:
                 return self._again(inside), ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..errors import ConfigError
+from ..errors import ConfigError, NotSupported
 from . import checks
 from .claims import CapacityMismatch, times
 from .context import Context
@@ -72,6 +72,8 @@ class SemaphoreBase(LockBase):
 
     async def _resize(self, permits: Any, within: float = REQUEST_S) -> int | None:
         self._ctx.require_open()
+        if not self._ctx.store.capabilities.resize:
+            raise NotSupported(f"{self._ctx.store.label} can't change the permits of a line in use")
         count = checks.count("permits", permits)
         answer = await self._ctx.store.resize(self.name, count, min(within, REQUEST_S))
         if isinstance(answer, Mismatch):

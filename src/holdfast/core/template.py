@@ -16,6 +16,12 @@ def filler(template: str, function: Callable[..., Any]) -> Callable[..., str]:
     """
     import inspect  # because it is slow to import and only decorators need it
 
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+        raise ConfigError(
+            f"{function.__qualname__} is a generator function: a decorator's lock would be free "
+            "before its body runs. Use `with` in the body"
+        )
     if "{" not in template and "}" not in template:
         return lambda *args, **kwargs: template
     try:

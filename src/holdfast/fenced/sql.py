@@ -25,6 +25,7 @@ _STYLES = {
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 _NAME_CHARS = 255
 _SAVEPOINT = "holdfast_fence"
+_MYSQL = frozenset({"MySQLdb", "cymysql", "mariadb", "mysql", "pymysql"})
 
 _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
   name VARCHAR(255) NOT NULL PRIMARY KEY,
@@ -35,6 +36,10 @@ _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
 # so the same fence for the second time would look like a refusal.
 _UPDATE = """UPDATE {table} SET fence = <fence>, writes = writes + 1
 WHERE name = <name> AND fence <= <fence>"""
+# On MySQL an UPDATE that finds no row locks the gap where it would be, so that two first uses, even
+# of different names, would wait for each other's INSERT. There the row is made before the UPDATE.
+_ENSURE = """INSERT INTO {table} (name, fence, writes) VALUES (<name>, 0, 0)
+ON DUPLICATE KEY UPDATE writes = writes"""
 _INSERT = "INSERT INTO {table} (name, fence, writes) VALUES (<name>, <fence>, 1)"
 _SELECT = "SELECT fence FROM {table} WHERE name = <name>"
 
@@ -100,7 +105,7 @@ class SqlFence:
     (deadlock, serialization failure: roll back and repeat).
     """
 
-    __slots__ = ("_style", "_table")
+    __slots__ = ("_module", "_style", "_table")
 
     def __init__(
         self, table: str = "holdfast_fence", *, paramstyle: str | ModuleType | None = None
@@ -115,6 +120,7 @@ class SqlFence:
             raise ConfigError(f"no paramstyle {style!r:.80}; known: {', '.join(_STYLES)}")
         self._table = table
         self._style: str | None = style
+        self._module = paramstyle.__name__ if isinstance(paramstyle, ModuleType) else ""
 
     @property
     def create_sql(self) -> str:
@@ -135,9 +141,8 @@ class SqlFence:
         """
         mine = number(fence)
         with _cursor(connection) as cursor:
-            ask = _Statements(cursor, self._table, self._style_of(connection), _stored(name), mine)
-            _advance(ask, f"the table {self._table!r}, for {name!r:.80},", mine)
-            if getattr(getattr(cursor, "connection", connection), "in_transaction", True) is False:
+            _advance(self._ask(connection, cursor, name, mine), f"{name!r:.80}", mine)
+            if _in_transaction(connection) is False:
                 raise ConfigError(
                     f"{name!r:.80} was advanced outside a transaction, where it guards nothing; "
                     "begin one, or open the connection without autocommit"
@@ -147,14 +152,23 @@ class SqlFence:
     def fence(self, connection: Connection | Cursor, name: str) -> int:
         """The greatest fence accepted for a name, as your transaction sees it; 0 if none."""
         with _cursor(connection) as cursor:
-            ask = _Statements(cursor, self._table, self._style_of(connection), _stored(name), 0)
-            return ask.seen() or 0
+            return self._ask(connection, cursor, name, 0).seen() or 0
 
     def __repr__(self) -> str:
         return f"SqlFence({self._table!r}, paramstyle={self._style!r})"
 
-    def _style_of(self, connection: object) -> str:
-        return self._style or _paramstyle(connection)
+    def _ask(self, given: object, cursor: Any, name: str, fence: int) -> _Statements:
+        module, style = self._module, self._style
+        if not module:
+            module, found = _driver(given)
+            style = style or found
+        if not style:
+            raise ConfigError(
+                f"the driver of {type(given).__module__}.{type(given).__name__} doesn't tell its "
+                f"paramstyle; give SqlFence(paramstyle=...): its module, or {', '.join(_STYLES)}"
+            )
+        mysql = module.partition(".")[0] in _MYSQL
+        return _Statements(cursor, self._table, style, mysql, _stored(name), fence)
 
 
 def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
@@ -189,14 +203,19 @@ def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
 class _Statements:
     """The three statements about one name, in one cursor."""
 
-    def __init__(self, cursor: Cursor, table: str, style: str, name: str, fence: int) -> None:
+    def __init__(
+        self, cursor: Cursor, table: str, style: str, mysql: bool, name: str, fence: int
+    ) -> None:
         self._cursor = cursor
-        self._table = table
+        self.table = table
         self._style = style
+        self.mysql = mysql
         self._values = {"name": name, "fence": fence}
 
     def accept(self) -> bool:
-        """Advance the row if there is one that allows it. It is locked then, or newly made."""
+        """Advance the row if there is one that allows it. It stays locked, whatever the answer."""
+        if self.mysql:
+            self._run(_ENSURE)
         return self._run(_UPDATE) > 0
 
     def seen(self) -> int | None:
@@ -212,16 +231,17 @@ class _Statements:
         conflict = None
         try:
             self._run(_INSERT)
-        except Exception as wrong:
-            if all(kind.__name__ != "IntegrityError" for kind in type(wrong).__mro__):
-                raise
+        except Exception as wrong:  # not every driver has an IntegrityError for it
             conflict = wrong
-            self._cursor.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            try:
+                self._cursor.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            except Exception:
+                raise wrong from None  # it ended the whole transaction, as a deadlock does
         self._cursor.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
         return conflict
 
     def _run(self, template: str) -> int:
-        sql, values = render(template.format(table=self._table), self._style, self._values)
+        sql, values = render(template.format(table=self.table), self._style, self._values)
         self._cursor.execute(sql, values)
         return self._cursor.rowcount
 
@@ -247,6 +267,7 @@ def render(text: str, style: str, values: dict[str, Any]) -> tuple[str, Any]:
 def _advance(ask: _Statements, what: str, mine: int) -> None:
     """Return if the fence was accepted. There is a second round for the one who loses the race
     for the first insert."""
+    what = f"the table {ask.table!r}, for {what},"
     conflict: Exception | None = None
     for _ in range(2):
         if ask.accept():
@@ -254,11 +275,11 @@ def _advance(ask: _Statements, what: str, mine: int) -> None:
         seen = ask.seen()
         if seen is not None and seen > mine:
             raise refusal(what, mine, seen)
-        if seen is None:
+        if seen is None and not ask.mysql:
             conflict = ask.insert()
             if conflict is None:
                 return
-    # The row is there, but not for our snapshot (REPEATABLE READ). MySQL's UPDATE saw it all the
+    # The row is there, but not in our snapshot (REPEATABLE READ). MySQL's UPDATE saw it all the
     # same and declined, so the fence in it is greater; PostgreSQL's didn't look.
     if conflict is not None:
         raise conflict
@@ -280,19 +301,24 @@ def _cursor(given: Any) -> Generator[Any]:
         cursor.close()
 
 
-def _paramstyle(given: object) -> str:
-    """The paramstyle of the module that a connection or cursor comes from."""
+def _driver(given: object) -> tuple[str, str | None]:
+    """The module that a connection or cursor comes from and that has a paramstyle; and that."""
     for kind in type(given).__mro__:
         room = kind.__module__
         while room:
             style = getattr(sys.modules.get(room), "paramstyle", None)
             if style in _STYLES:
-                return str(style)
+                return room, style
             room = room.rpartition(".")[0]
-    raise ConfigError(
-        f"the driver of {type(given).__module__}.{type(given).__name__} doesn't tell its "
-        f"paramstyle; give SqlFence(paramstyle=...), one of {', '.join(_STYLES)}"
-    )
+    return "", None
+
+
+def _in_transaction(given: Any) -> bool | None:
+    """Is a transaction open? None if the driver doesn't tell."""
+    sqlite3 = sys.modules.get("sqlite3")  # of others' cursors, pg8000's warn when asked for it
+    if sqlite3 and isinstance(given, sqlite3.Cursor):
+        given = given.connection
+    return getattr(given, "in_transaction", None)
 
 
 def _rows(cursor: Cursor | int) -> int:

@@ -95,10 +95,11 @@ class Errand(Generic[T]):
         self._alive.discard(self)
 
 
-class Pending(Generic[T]):
+class Pending(Coroutine[Any, Any, T]):
     """An answer that must be awaited: asked for its truth, it refuses.
 
-    So ``if lock.acquire():`` without ``await`` doesn't enter the body, it raises.
+    So ``if lock.acquire():`` without ``await`` doesn't enter the body, it raises. Otherwise it is
+    a coroutine, so that ``asyncio.create_task`` and its like take it.
     """
 
     __slots__ = ("_what", "_work")
@@ -109,6 +110,18 @@ class Pending(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._work.__await__()
+
+    def send(self, value: Any) -> Any:
+        """See ``Coroutine``."""
+        return self._work.send(value)
+
+    def throw(self, *failure: Any) -> Any:
+        """See ``Coroutine``."""
+        return self._work.throw(*failure)
+
+    def close(self) -> None:
+        """See ``Coroutine``."""
+        self._work.close()
 
     def __bool__(self) -> bool:
         self._work.close()
@@ -198,8 +211,11 @@ class AioRuntime:
         """Start the work at once and wait for its end; cancelled, it goes on without us."""
         return await asyncio.shield(Errand(work).done)
 
-    def background(self, main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+    def background(
+        self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
+    ) -> None:
         """Start the keeper's task; it ends with the loop."""
         task = asyncio.get_running_loop().create_task(main(), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: over())

@@ -110,6 +110,15 @@ class BlockingRuntime:
         return await work
 
     @staticmethod
-    def background(main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+    def background(
+        main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
+    ) -> None:
         """Start the keeper's thread; it ends with the process."""
-        threading.Thread(target=lambda: run_sync(main()), name=name, daemon=True).start()
+
+        def run() -> None:
+            try:
+                run_sync(main())
+            finally:
+                over()
+
+        threading.Thread(target=run, name=name, daemon=True).start()

@@ -67,8 +67,13 @@ class Hold(HoldBase):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *failure: object) -> None:
-        run_sync(self._release())
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        run_sync(self._exit(failure))
 
 
 #: Called once, with the hold and the reason, when a hold is lost.
@@ -88,6 +93,17 @@ class MultiHold(MultiHoldBase):
     def release(self) -> bool:
         """Give all of them back, the last one first. True if none had been lost before."""
         return run_sync(self._release())
+
+    def __enter__(self) -> MultiHold:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        run_sync(self._exit(failure))
 
 
 class Lock(LockBase):

@@ -27,18 +27,16 @@ from ..sync import Client
 
 R = TypeVar("R")
 
-#: Classes of the face for threads -> their twins of the face for asyncio.
-_TWINS: dict[type, type] = {
-    cls: getattr(holdfast.aio, f"Async{name}")
-    for name in holdfast.sync.__all__
-    if inspect.isclass(cls := getattr(holdfast.sync, name))
-}
+#: The classes of the face for threads; each has a twin on the face for asyncio.
+_CLASSES = frozenset(
+    cls for cls in map(vars(holdfast.sync).get, holdfast.sync.__all__) if inspect.isclass(cls)
+)
 
 
 @functools.cache
-def _awaited(cls: type, name: str) -> bool:
+def _awaited(cls: str, name: str) -> bool:
     """Is this method of the face for threads one that asyncio would await?"""
-    twin = getattr(_TWINS[cls], name, None)
+    twin = getattr(getattr(holdfast.aio, f"Async{cls}"), name, None)
     if not inspect.isfunction(twin):
         return False
     answer = str(inspect.signature(twin).return_annotation)
@@ -53,16 +51,16 @@ class Twin:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._thing, name)
-        if not callable(value):
+        if type(value) in _CLASSES or not callable(value):
             return _dressed(value)
-        if _awaited(type(self._thing), name):
+        if _awaited(type(self._thing).__name__, name):
             return functools.partial(_later, value)
         return lambda *args, **kwargs: _dressed(value(*_bare(args), **kwargs))
 
     async def __aenter__(self) -> Any:
         return _dressed(self._thing.__enter__())
 
-    async def __aexit__(self, *failure: Any) -> Any:
+    async def __aexit__(self, *failure: object) -> Any:
         return self._thing.__exit__(*failure)
 
     def __call__(self, function: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:
@@ -90,7 +88,7 @@ class Twin:
 
 def _dressed(value: Any) -> Any:
     """A result, as the face for asyncio would give it."""
-    if type(value) in _TWINS:
+    if type(value) in _CLASSES:
         return Twin(value)
     if isinstance(value, Iterator):
         return _walk(value)
@@ -122,11 +120,11 @@ def _blocking(function: Callable[..., Awaitable[R]]) -> Callable[..., R]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> R:
-        return cast(R, run_sync(function(*map(_dressed, args), **kwargs)))
+        return run_sync(function(*map(_dressed, args), **kwargs))
 
     # Or it would still pass for a coroutine function, and for one of other arguments.
-    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    del call.__wrapped__  # type: ignore[attr-defined]
+    vars(call).pop("__wrapped__")
+    vars(call)["__signature__"] = inspect.signature(function)
     return call
 
 
@@ -291,7 +289,10 @@ class Tasks:
     start = staticmethod(_Task)
     client = staticmethod(AsyncClient)
     sleep = staticmethod(asyncio.sleep)
-    outside = staticmethod(asyncio.to_thread)
+
+    async def outside(self, call: Callable[[], R]) -> R:
+        """Call it in another thread."""
+        return await asyncio.to_thread(call)
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
         """In an event loop of its own."""

@@ -2,37 +2,17 @@
 
 Nothing in it is played: the processes, the files, the signals and the times are real.
 
-    story     the three acts, ordered and told        worker   what each process does
-    crew      processes, pipes, kill, stop, wake      ledger   the entries, and their audit
-    history   the measured events, and what follows   verdict  every promise checked
-    voice     the terminal: width, colours, signs     timeline, picture   the hand-offs, drawn
+    stage     the folder, the crew, the end           worker   what each process does
+    story     the three acts, ordered and told        ledger   the entries, and their audit
+    crew      processes, pipes, kill, stop, wake      verdict  every promise checked
+    history   the measured events, what follows       voice    the terminal: width, colours
+    timeline, picture   the hand-offs, drawn in the terminal and as SVG
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import random
-import shutil
-import signal
-import sys
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
-
-from ...errors import ConfigError, HoldfastError, StoreUnavailable
-from ...sync import Client
-from . import picture, timeline
-from .crew import Crew, StoryError
-from .history import scenes, workers
-from .story import SIZE, Story
-from .verdict import findings
-from .voice import Mark, Voice
-
-EX_WRONG, EX_UNAVAILABLE, EX_CONFIG = 1, 69, 78
-PICTURE, LEDGER = "timeline.svg", "ledger.txt"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,16 +21,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         type=Path,
-        help=f"put {PICTURE} and {LEDGER} there; else the picture goes to a folder of its own",
+        help="put the picture (timeline.svg) and the ledger (ledger.txt) into this folder",
     )
     parser.add_argument(
-        "--keep", action="store_true", help="keep the working folder with the store and the ledger"
+        "--keep",
+        action="store_true",
+        help="keep the working folder, with the lock store and the ledger",
     )
 
 
 def run(argv: list[str]) -> int:
-    """Tell the story; 0 if everything is as promised, 1 if not, 78 if it can't be told here."""
-    parser = argparse.ArgumentParser(prog="holdfast demo", description=__doc__.splitlines()[0])
+    """Tell the story with these options; the exit status.
+
+    0: everything is as promised. 1: something is wrong; it says what. 78: the story can't be
+    told here, for example because nothing can be written. 69: the store gave no answer.
+    130, 143: ended by Ctrl-C, by SIGTERM. No process is left behind in any case.
+    """
+    parser = argparse.ArgumentParser(
+        prog="holdfast demo", description="Nine processes, one lock, one ledger, and what happens."
+    )
     arguments(parser)
     options = parser.parse_args(argv)
+    from .stage import play  # because a parser alone needs nothing of it
+
     return play(options.out, options.keep)

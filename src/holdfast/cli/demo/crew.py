@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO
 
 from . import worker
@@ -52,7 +53,7 @@ class Member:
 class Crew:
     """Worker processes ``w1`` to ``wN``; a context manager that leaves none behind."""
 
-    def __init__(self, size: int, url: str, path: str, seed: int) -> None:
+    def __init__(self, size: int, store: Path, path: Path, seed: int) -> None:
         self.events: list[Event] = []
         self.members: dict[str, Member] = {}
         self._selector = selectors.DefaultSelector()
@@ -61,12 +62,12 @@ class Crew:
         sys.stderr.flush()
         try:
             for seat in range(1, size + 1):
-                self._fork(f"w{seat}", url, path, seed)
+                self._fork(f"w{seat}", store, path, seed)
         except BaseException:
             self.close()
             raise
 
-    def _fork(self, name: str, url: str, path: str, seed: int) -> None:
+    def _fork(self, name: str, store: Path, path: Path, seed: int) -> None:
         orders_in, orders_out = os.pipe()
         events_in, events_out = os.pipe()
         pid = os.fork()
@@ -80,7 +81,7 @@ class Crew:
                 os.close(orders_out)
                 os.close(events_in)
                 orders, events = os.fdopen(orders_in, "rb"), os.fdopen(events_out, "wb")
-                status = worker.main(name, url, path, seed, orders, events)
+                status = worker.main(name, store, path, seed, orders, events)
             finally:
                 os._exit(status)  # because everything above us belongs to the parent
         os.close(orders_in)

@@ -69,19 +69,8 @@ class Story:
         names = self._shuffled()
         for name in names:
             crew.order(name, Order(wait=False))
-        answers: list[Event] = []
-        for event in crew.listen("nine workers try the lock"):
-            if event.what in (What.HELD, What.BUSY):
-                answers.append(event)
-                verb = "got it, as" if event.what is What.HELD else "busy: held by"
-                mark = Mark.GOOD if event.what is What.HELD else Mark.NO
-                voice.say(f"{event.worker}  {verb} {event.text}, fence {event.fence}", mark)
-            if len(answers) == SIZE:
-                break
+        answers = list(self._answers())
         got = [event for event in answers if event.what is What.HELD]
-        for winner in got:
-            crew.go(winner.worker)
-        crew.wait(What.DONE, names, "the lock is given back")
         told = [e for e in answers if e.what is What.BUSY and (e.text, e.fence) == _who(got)]
         if len(got) != 1 or len(told) != SIZE - 1:
             self.wrong.append(f"{len(got)} got the lock at one try, {len(told)} were told who")
@@ -89,6 +78,23 @@ class Story:
             f"{count(len(got)).capitalize()} got it, {count(len(told))} were told who has it. The "
             f"slowest answer took {ms(max(event.took for event in answers))}."
         )
+
+    def _answers(self) -> Iterator[Event]:
+        """What each worker is told, as it comes; the one who got it keeps it until all know."""
+        waiting, busy = SIZE, SIZE
+        for event in self._crew.listen("nine workers try the lock"):
+            if event.what in (What.HELD, What.BUSY):
+                got = event.what is What.HELD
+                verb, mark = ("got it, as", Mark.GOOD) if got else ("busy: held by", Mark.NO)
+                self._voice.say(f"{event.worker}  {verb} {event.text}, fence {event.fence}", mark)
+                yield event
+                waiting -= 1
+                if waiting == 0:
+                    for winner in [e for e in self._crew.events if e.what is What.HELD]:
+                        self._crew.go(winner.worker)
+            busy -= event.what is What.DONE
+            if busy == 0:
+                return
 
     # -- two: a line -----------------------------------------------------------------------------
 

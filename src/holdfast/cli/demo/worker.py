@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ...errors import FenceRejected
@@ -46,14 +47,14 @@ class Worker:
     """The work of one process."""
 
     def __init__(
-        self, name: str, url: str, path: str, seed: int, orders: BinaryIO, events: BinaryIO
+        self, name: str, store: Path, path: Path, seed: int, orders: BinaryIO, events: BinaryIO
     ) -> None:
         self._name = name
         self._orders = orders
         self._events = events
         self._random = random.Random(f"{seed}:{name}")
         self._ledger = FencedFile(path)
-        self._client = Client(url, label=name)
+        self._client = Client(store, label=name)
 
     def serve(self) -> None:
         """Carry out orders until there are no more."""
@@ -130,13 +131,13 @@ class Worker:
         return at
 
 
-def main(name: str, url: str, path: str, seed: int, orders: BinaryIO, events: BinaryIO) -> int:
+def main(name: str, store: Path, path: Path, seed: int, orders: BinaryIO, events: BinaryIO) -> int:
     """The life of a worker process; its exit status."""
     # The story answers Ctrl-C: it reaches the whole group, and one account of it is enough.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        Worker(name, url, path, seed, orders, events).serve()
+        Worker(name, store, path, seed, orders, events).serve()
     except BrokenPipeError:
         return 1
     except Exception as wrong:  # whatever it is, the story has to tell it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -76,7 +75,7 @@ class Desk:
         """Make the sidecar whole, all its pages now, so that a full disk can't hinder a note."""
         model = files.about(self._where.data)
         if model is not None:  # who may write the one may write the other
-            files.resemble(self._sidecar, model, stat.S_IMODE(model.st_mode) & 0o666)
+            files.resemble(self._sidecar, model, model.st_mode & 0o666)
         self._sync_folder()
         self._put(notes.BLANK, 0)
         self._sync(self._sidecar)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import stat
@@ -60,22 +59,16 @@ def about(path: Path) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise _not_regular(path)
+        raise ConfigError(
+            f"{str(path)!r} is a folder, a link or a device; only a regular file can be guarded"
+        )
     return found
 
 
 def opened(path: Path, how: int) -> io.FileIO:
     """A regular file that is there."""
-    try:
-        file = _file(path, how, "r" if how & os.O_ACCMODE == os.O_RDONLY else "r+", 0o666)
-    except OSError as wrong:
-        if wrong.errno == errno.ELOOP:
-            raise _not_regular(path) from None
-        raise
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise _not_regular(path)
-    return file
+    about(path)
+    return _file(path, how, "r" if how & os.O_ACCMODE == os.O_RDONLY else "r+", 0o666)
 
 
 def made(path: Path, how: int) -> io.FileIO:
@@ -92,12 +85,15 @@ def new(path: Path, model: os.stat_result | None) -> io.FileIO:
     how = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     file = _file(path, how, "w", 0o666 if model is None else 0o600)
     if model is not None:
-        resemble(file, model, stat.S_IMODE(model.st_mode))
+        resemble(file, model, model.st_mode & 0o777)
     return file
 
 
 def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
-    """Give a file the owner and group of another, as far as we may, and a mode."""
+    """Give a file the owner and group of another, as far as we may, and a mode.
+
+    If it can't have the group, then no group may do anything, because it would be a wrong one.
+    """
     mine = os.fstat(file.fileno())
     for uid, gid in ((model.st_uid, model.st_gid), (-1, model.st_gid)):
         if (mine.st_uid, mine.st_gid) == (model.st_uid, model.st_gid):
@@ -105,6 +101,8 @@ def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
         with suppress(PermissionError):
             os.fchown(file.fileno(), uid, gid)
             break
+    else:
+        mode &= ~0o070
     with suppress(PermissionError):
         os.fchmod(file.fileno(), mode)
 
@@ -143,9 +141,3 @@ def _file(path: Path, how: int, kind: str, mode: int) -> io.FileIO:
     """
     opened_as = map(os.open, (path,), (how | _FLAGS,), (mode,))
     return next(map(io.FileIO, opened_as, (kind,)))
-
-
-def _not_regular(path: Path) -> ConfigError:
-    return ConfigError(
-        f"{str(path)!r} is a folder, a link or a device; only a regular file can be guarded"
-    )

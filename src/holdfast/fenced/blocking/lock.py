@@ -18,7 +18,7 @@ from pathlib import Path
 from ...errors import NotAcquired
 from .files import Place, made, opened
 
-_NAP_S_MIN, _NAP_S_MAX = 0.000_2, 0.02
+_NAP_S_MIN, _NAP_S_MAX = 0.000_2, 0.005
 
 #: The sidecars that calls have open at this moment. The child of a fork closes its copies,
 #: because a copy in a child that lives on would keep the lock of a parent that was killed.

@@ -40,7 +40,7 @@ from ...core.model import (
     Standing,
     Waiting,
 )
-from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, fits
+from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
 #: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
@@ -337,4 +337,4 @@ class Lines:
     def _bury(self, cid: str, now: float, ttl: float, reason: Loss) -> None:
         if len(self.tombs) > 1000:
             self.tombs = {i: t for i, t in self.tombs.items() if t[0] > now}
-        self.tombs[cid] = (now + max(ttl, self.patience), reason)
+        self.tombs[cid] = (now + ttl + TOMB_S, reason)

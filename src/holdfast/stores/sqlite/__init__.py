@@ -7,9 +7,10 @@ waiters look instead of listening, where Unix sockets cannot be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ...core.finding import Finding
 from ...core.ports import Store
 from ...url import StoreURL, word
 from .store import CAPABILITIES, SqliteStore
@@ -19,7 +20,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "wake": word("push", "poll"),
 }
 
-__all__ = ["CAPABILITIES", "OPTIONS", "aio", "blocking"]
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
 
 def open_blocking(url: StoreURL) -> Store:
@@ -34,3 +35,10 @@ def open_aio(url: StoreURL) -> Store:
     from .aio import LoopPort
 
     return SqliteStore(LoopPort(url))
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with the files of a store, for ``holdfast doctor``."""
+    from .blocking.doctor import examine
+
+    return examine(url)

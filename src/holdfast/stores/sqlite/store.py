@@ -32,20 +32,39 @@ CAPABILITIES = Capabilities(
 )
 #: Claims in one batch: a transaction of so many renewals closes the gate for some 2 ms.
 KEEP_BATCH = 500
+#: Making a session may wait so many seconds for the gate.
+SESSION_S = 5.0
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block; see ``blocking/engine.py``."""
+    """The verbs as plain calls that may block, each with its time last (``blocking/engine.py``)."""
 
     label: str
     patience: float
 
-    def join(self, claim: Claim, wait: bool, within: float) -> Joined: ...  # noqa: D102
-    def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]: ...  # noqa: D102
-    def leave(self, leave: Leave, within: float) -> bool: ...  # noqa: D102
-    def inspect(self, prefix: str, within: float, exact: bool) -> list[LineRecord]: ...  # noqa: D102
-    def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None: ...  # noqa: D102
-    def session_fd(self, within: float = 5.0) -> int: ...  # noqa: D102
+    def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Enter the line."""
+        ...
+
+    def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew a batch."""
+        ...
+
+    def leave(self, leave: Leave, within: float) -> bool:
+        """Withdraw or release."""
+        ...
+
+    def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
+        """Look at the lines."""
+        ...
+
+    def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """Change a capacity."""
+        ...
+
+    def session_fd(self, within: float) -> int:
+        """The descriptor that keeps the session alive."""
+        ...
 
 
 class Port(Protocol):
@@ -57,7 +76,10 @@ class Port(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do it, after all that was asked before; it is begun even if the caller is cancelled."""
+        """Do it, after all that was asked before, even if the caller is cancelled meanwhile.
+
+        The last argument is the time that it may take, seconds.
+        """
         ...
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
@@ -88,11 +110,7 @@ class SqliteStore:
         self._engine = port.engine
         self._call = port.call
         self.patience = port.engine.patience
-
-    @property
-    def label(self) -> str:
-        """The database's path as a URL."""
-        return self._engine.label
+        self.label = port.engine.label
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically; see the contract."""
@@ -112,7 +130,7 @@ class SqliteStore:
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
         """The lines whose name begins with the prefix; see the contract."""
-        return await self._call(self._engine.inspect, prefix, within, exact)
+        return await self._call(self._engine.inspect, prefix, exact, within)
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
         """Change the capacity of a line that isn't empty; see the contract."""
@@ -124,7 +142,7 @@ class SqliteStore:
         As long as any process has it open, the kernel counts this client as alive. Pass it on
         with ``pass_fds``. It belongs to the store: don't close it here.
         """
-        return self._engine.session_fd()
+        return self._engine.session_fd(SESSION_S)
 
     def unlisten(self, claim: Claim) -> None:
         """The claim waits no more; see the contract."""

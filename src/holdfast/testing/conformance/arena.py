@@ -12,14 +12,14 @@ import pathlib
 import tempfile
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from ...aio import AsyncClient, AsyncHold, AsyncLock
+from ...aio import AsyncClient, AsyncLock
 from ...core.model import Capabilities, ClaimRecord, Kind, LineRecord
 from ..faces import Actor, Face, Flag, now
 from ..worker import Worker
 
-R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
 
 #: "At once", and what a bounded wait may take beyond its bound, in seconds.
 AT_ONCE_S = 0.25
@@ -44,7 +44,11 @@ _ALL = [
     Primitive("lock", "lock", Kind.LOCK, lambda c, n, **o: c.lock(n, **o)),
     Primitive("reentrant", "lock", Kind.LOCK, lambda c, n, **o: c.lock(n, reentrant=True, **o)),
     Primitive(
-        "semaphore", "semaphore", Kind.SEMAPHORE, lambda c, n, **o: c.semaphore(n, 1, **o), "semaphore"
+        "semaphore",
+        "semaphore",
+        Kind.SEMAPHORE,
+        lambda c, n, **o: c.semaphore(n, 1, **o),
+        "semaphore",
     ),
     Primitive(
         "weighted",
@@ -66,6 +70,33 @@ EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
 SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "election")
 #: Those that have all options of a hold's life: ``auto_renew`` and so on.
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
+
+
+class Caught(Generic[E]):
+    """An exception that must come; afterwards it is in ``error``."""
+
+    error: E
+
+    def __init__(self, kind: type[E], words: tuple[str, ...]) -> None:
+        self._kind = kind
+        self._words = words
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, failure: BaseException | None, trace: object) -> bool:
+        assert failure is not None, f"{self._kind.__name__} was not raised"
+        if not isinstance(failure, self._kind):
+            return False
+        self.error = failure
+        missing = [word for word in self._words if word not in str(failure)]
+        assert not missing, f"{missing} is not in: {failure}"
+        return True
+
+
+def raises(kind: type[E], *words: str) -> Caught[E]:
+    """A context whose body must end with this exception, and with these words in its text."""
+    return Caught(kind, words)
 
 
 class Arena:

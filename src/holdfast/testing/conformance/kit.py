@@ -34,6 +34,8 @@ class Case(NamedTuple):
     primitives: tuple[str, ...]
     faces: tuple[str, ...]
     needs: tuple[str, ...]
+    #: It changes something of the whole process, such as its warnings.
+    alone: bool
 
     @property
     def name(self) -> str:
@@ -45,12 +47,17 @@ _cases: dict[str, Case] = {}
 
 
 def case(
-    *primitives: str, needs: Iterable[str] = (), only: str = "", because: str = ""
+    *primitives: str,
+    needs: Iterable[str] = (),
+    only: str = "",
+    because: str = "",
+    alone: bool = False,
 ) -> Callable[[Text], Text]:
     """Make a coroutine function a case of these primitives.
 
     ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
-    ``because`` says why.
+    ``because`` says why. ``alone``: it changes something of the whole process, such as its
+    warnings, so that it can't run beside others.
     """
     unknown = set(primitives) - PRIMITIVES.keys()
     assert primitives, "a case is about at least one primitive"
@@ -61,7 +68,7 @@ def case(
         name = text.__name__
         assert name not in _cases, f"two cases are named {name}"
         faces = (only,) if only else tuple(FACES)
-        _cases[name] = Case(text, primitives, faces, tuple(needs))
+        _cases[name] = Case(text, primitives, faces, tuple(needs), alone)
         return text
 
     return register
@@ -116,7 +123,7 @@ def all_cases() -> list[Case]:
 
 def runs(*stores: str) -> list[Run]:
     """Every run that these stores (URL schemes) must pass."""
-    found = []
+    found: list[Run] = []
     for store in stores:
         can = find(f"{store}://")[0].CAPABILITIES
         for one in all_cases():

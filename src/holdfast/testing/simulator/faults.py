@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from .world import Cancelled
+from .world import Cancelled, Process
 
 if TYPE_CHECKING:
     from .history import History
@@ -23,10 +23,14 @@ class Fault(NamedTuple):
         return f"{self.kind} at {self.at:.2f} s for {self.length:.2f} s (victim {self.victim})"
 
 
+#: A request that was lost is given up after up to half of what is left of a lease.
+GIVE_UP_S = 3.5
+
 KINDS = (
-    "lose_request", "lose_reply", "reset", "slow", "lose_poke", "cut", "cut_up", "cut_down",
+    "lose_request", "lose_reply", "lossy", "lossy", "reset", "slow", "lose_poke", "cut", "cut_up", "cut_down",
     "server_down", "amnesia", "pause", "pause", "pause", "kill",
-    "cancel", "cancel", "cancel", "cancel", "interrupt", "interrupt", "interrupt", "fork",
+    "cancel", "cancel", "cancel", "cancel", "interrupt", "interrupt", "interrupt", "fork", "clock",
+    "aim_keep", "aim_keep", "aim_join", "aim_join", "aim_leave", "fade", "fade",
 )  # fmt: skip
 
 
@@ -64,14 +68,16 @@ class Faults:
         act = getattr(self, fault.kind)
         act(fault)
 
-    def _trouble(self, length: float) -> None:
+    def _trouble(self, length: float, process: Process | None = None) -> None:
+        """From now on for so long renewals of this process (of all) may fail."""
         now = self.history.world.time
-        self.history.watch.trouble.append((now, now + length))
+        pid = None if process is None else process.pid
+        self.history.watch.trouble.append((now, now + length, pid))
 
     def _knob(self, knob: str, value: float, rest: float, length: float) -> None:
         net = self.history.server.net
         setattr(net, knob, value)
-        self._trouble(length + 6.0)  # a request that was lost is given up up to 5 s later
+        self._trouble(length + GIVE_UP_S)
         self.history.world.after(length, lambda: setattr(net, knob, rest))
 
     def lose_request(self, fault: Fault) -> None:
@@ -80,6 +86,11 @@ class Faults:
 
     def lose_reply(self, fault: Fault) -> None:
         """Requests are carried out, their replies vanish, one in two."""
+        self._knob("lose_reply", 0.5, 0.0, fault.length)
+
+    def lossy(self, fault: Fault) -> None:
+        """Requests and replies vanish, one in two each."""
+        self._knob("lose_request", 0.5, 0.0, fault.length)
         self._knob("lose_reply", 0.5, 0.0, fault.length)
 
     def reset(self, fault: Fault) -> None:
@@ -108,26 +119,26 @@ class Faults:
         """What the server sends to a process doesn't arrive."""
         self._cut(fault, ("down",))
 
-    def _cut(self, fault: Fault, ways: tuple[str, ...]) -> None:
+    def _cut(self, fault: Fault, ways: tuple[str, ...], process: Process | None = None) -> None:
         history = self.history
-        process = history.some_process(fault.victim)
+        process = process or history.some_process(fault.victim)
         cuts = {(process.pid, way) for way in ways}
         history.server.net.cut |= cuts
-        self._trouble(fault.length + 6.0)
+        self._trouble(fault.length + GIVE_UP_S, process)
         history.world.after(fault.length, lambda: history.server.net.cut.difference_update(cuts))
 
     def server_down(self, fault: Fault) -> None:
         """The server is away for a while and comes back with its data."""
         server = self.history.server
         server.stop()
-        self._trouble(fault.length + 6.0)
+        self._trouble(fault.length + GIVE_UP_S)
         self.history.world.after(fault.length, lambda: server.restart(True))
 
     def amnesia(self, fault: Fault) -> None:
         """The server comes back without its data."""
         history, server = self.history, self.history.server
         server.stop()
-        self._trouble(fault.length + 6.0)
+        self._trouble(fault.length + GIVE_UP_S)
 
         def back() -> None:
             server.restart(False)
@@ -135,12 +146,12 @@ class Faults:
 
         history.world.after(fault.length, back)
 
-    def pause(self, fault: Fault) -> None:
+    def pause(self, fault: Fault, process: Process | None = None) -> None:
         """SIGSTOP, preferably of one who holds; its clock goes on."""
         history = self.history
-        process = history.some_process(fault.victim)
+        process = process or history.some_process(fault.victim)
         process.pause()
-        self._trouble(fault.length + 6.0)
+        self._trouble(fault.length + GIVE_UP_S, process)
 
         def back() -> None:
             process.stopped_for += fault.length
@@ -170,6 +181,52 @@ class Faults:
             world.interrupt(task, KeyboardInterrupt())
             if fault.victim % 3 == 0:
                 world.after(0.001, lambda: world.interrupt(task, KeyboardInterrupt()))
+
+    def aim_join(self, fault: Fault) -> None:
+        """Something happens while the next join of a process is between sending and reply."""
+        self._aim(fault, "join")
+
+    def aim_keep(self, fault: Fault) -> None:
+        """The same for its next keep."""
+        self._aim(fault, "keep")
+
+    def aim_leave(self, fault: Fault) -> None:
+        """The same for its next leave."""
+        self._aim(fault, "leave")
+
+    def _aim(self, fault: Fault, verb: str) -> None:
+        """Stop the process, or cancel (interrupt) one of its claimants, at that moment."""
+        history = self.history
+        process = history.some_process(fault.victim)
+        mine = [a for a in history.actors if a.process is process]
+        holding = [a for a in mine if a.holding] or mine
+
+        def hit() -> None:
+            if history.healed or not process.alive:
+                return
+            if fault.victim % 5 < 2 or not holding:
+                self.pause(fault, process)
+                return
+            if fault.victim % 5 == 2:
+                self._cut(fault._replace(length=0.01), ("down",), process)  # the reply is lost
+                return
+            actor = holding[fault.victim // 7 % len(holding)]
+            failure = KeyboardInterrupt() if process.threads else Cancelled()
+            history.world.interrupt(history.tasks[actor.number], failure)
+
+        history.server.aims[process.pid] = (verb, hit)
+
+    def fade(self, fault: Fault) -> None:
+        """A link gets slow and then is gone, for longer than any lease."""
+        self._knob("slow", 3.0, 0.0, 4.0)
+        self.history.world.after(
+            3.5, lambda: self._cut(fault._replace(length=14.0), ("up", "down"))
+        )
+
+    def clock(self, fault: Fault) -> None:
+        """The wall clock of a process jumps by up to an hour. Nothing may depend on it."""
+        process = self.history.some_process(fault.victim)
+        process.wall_jump += (fault.victim % 7200) - 3600
 
     def fork(self, fault: Fault) -> None:
         """A process forks: the child may not believe in, nor free, what its parent holds."""

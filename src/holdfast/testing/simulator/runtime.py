@@ -98,6 +98,8 @@ class SimRuntime:
         result: T = await errand.done
         return result
 
-    def background(self, main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Start the keeper."""
+    def background(
+        self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
+    ) -> None:
+        """Start the keeper; it lasts as long as its process."""
         self._world.spawn(self.process, main(), f"{self.process!r} {name}")

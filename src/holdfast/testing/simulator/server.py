@@ -54,6 +54,8 @@ class Server:
         self.grace_until = 0.0
         self.ttl_max = ttl_max
         self.stores: dict[int, SimStore] = {}
+        #: process -> (verb, what to do while its next request of that verb is under way).
+        self.aims: dict[int, tuple[str, Callable[[], None]]] = {}
         self.after_verb: Callable[[], None] = lambda: None
 
     def now(self) -> float:
@@ -150,13 +152,13 @@ class SimStore:
         self.world = server.world
         self.patience = server.lines.patience
         self._connections: dict[object, Connection] = {}
-        self._boxes: dict[str, Box] = {}
+        self.boxes: dict[str, Box] = {}
         server.stores[process.pid] = self
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """See ``core.ports.Store``."""
         if wait:
-            self._boxes[claim.id] = Box()
+            self.boxes[claim.id] = Box()
         answer: Joined = await self._call("join", (claim, wait), within)
         return answer
 
@@ -172,7 +174,7 @@ class SimStore:
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """See ``core.ports.Store``."""
-        box = self._boxes.setdefault(claim.id, Box())
+        box = self.boxes.setdefault(claim.id, Box())
         if box.fence is None:
             bell: Fut[None] = Fut(self.world)
             box.bell = bell
@@ -192,18 +194,18 @@ class SimStore:
 
     def unlisten(self, claim: Claim) -> None:
         """See ``core.ports.Store``."""
-        self._boxes.pop(claim.id, None)
+        self.boxes.pop(claim.id, None)
 
     async def close(self) -> None:
         """Nothing is open."""
 
     def forked(self) -> None:
         """The child has connections of its own."""
-        self._connections, self._boxes = {}, {}
+        self._connections, self.boxes = {}, {}
 
     def poked(self, cid: str, fence: int) -> None:
         """A poke has arrived at this process."""
-        box = self._boxes.get(cid)
+        box = self.boxes.get(cid)
         if box is not None:
             box.fence = fence
             if box.bell is not None:
@@ -222,6 +224,10 @@ class SimStore:
             lambda: reply.fail(StoreUnavailable(f"no answer to {verb} within {within:.3f} s")),
         )
         rng = world.rng
+        aim = server.aims.get(self.process.pid)
+        if aim is not None and aim[0] == verb:
+            del server.aims[self.process.pid]
+            world.after(rng.random() * 0.004, aim[1])
         lost = rng.random() < net.lose_request or (self.process.pid, "up") in net.cut
         if not lost:
             conn.last = max(conn.last, world.time + _delay(server))

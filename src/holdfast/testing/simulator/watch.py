@@ -8,11 +8,14 @@ from ...core.hold import HoldBase, Lease
 from ...core.model import Loss, State
 
 if TYPE_CHECKING:
+    from ...stores.memory.line import Line
     from .server import Server
     from .world import Process, World
 
 #: `acquire(timeout=T)` must be back within T and this much.
 GRACE_S = 0.25
+#: With the store in reach, an abandoned claim is withdrawn within so many seconds.
+UNDONE_S = 3.0
 
 
 class Violation(AssertionError):
@@ -89,7 +92,9 @@ class Watch:
         #: Tickets that an operator has broken, or is about to.
         self.broken: set[int] = set()
         #: Virtual times until which faults may excuse a lost lease.
-        self.trouble: list[tuple[float, float]] = []
+        self.trouble: list[tuple[float, float, int | None]] = []
+        #: Acquires that ended with an exception: when; nothing of them may be left for long.
+        self.abandoned: dict[str, float] = {}
         self._held_before: dict[str, tuple[frozenset[int], int]] = {}
         server.after_verb = self.server_line
 
@@ -114,7 +119,44 @@ class Watch:
                         f"{name!r}: ticket {newest} was served before {row.ticket}, which lives",
                     )
                 break
+            for row in line.held.values():
+                if row.ticket not in before and row.expires <= now:
+                    raise Violation("no resurrection", f"{name!r}: granted to the dead {row.meta}")
             self._held_before[name] = (held, line.capacity)
+            self._abandoned_are_gone(name, line, now)
+            self._waiters_live(name, line, now)
+
+    def _abandoned_are_gone(self, name: str, line: Line, now: float) -> None:
+        """What an interrupted acquire asked for is withdrawn soon after the trouble is over."""
+        for row in line.rows():
+            since = self.abandoned.get(row.meta)
+            if since is None or row.expires <= now or self.world.time < since + UNDONE_S:
+                continue
+            process = self.world.processes[int(row.owner.split(":")[1]) - 1]
+            if process.alive and not process.paused and not self.troubled(UNDONE_S):
+                raise Violation("no leak", f"{name!r}: {row.meta} was interrupted and is left")
+
+    def _waiters_live(self, name: str, line: Line, now: float) -> None:
+        """A waiter of a living process does not lose its place for want of being kept."""
+        for row in line.waiting.values():
+            if row.expires > now or self.troubled(row.ttl + 8.0):
+                continue
+            process = self.world.processes[int(row.owner.split(":")[1]) - 1]
+            waits = row.id in self.server.stores[process.pid].boxes
+            if waits and process.alive and not process.paused:
+                raise Violation("keep-alive", f"{name!r}: {row.meta} of {row.owner} lost its place")
+
+    def troubled(self, span: float) -> bool:
+        """Was there a fault within so many seconds?"""
+        return any(end > self.world.time - span for _, end, _ in self.trouble)
+
+    def told(self, hold: HoldBase) -> None:
+        """``on_lost`` was called: never for what was given back."""
+        for grant in self.grants[hold.name]:
+            if grant.hold is hold and grant.released and not grant.lost_seen and not grant.broken:
+                raise Violation(
+                    "no false loss", f"{grant} was released, and its owner told of a loss"
+                )
 
     # -- the clients' side -------------------------------------------------------------------
 
@@ -182,8 +224,8 @@ class Watch:
         since = self.world.time - ttl * 1.5 - 6.0
         total = sum(
             min(end, self.world.time) - max(start, since)
-            for start, end in self.trouble
-            if end > since and start < self.world.time
+            for start, end, pid in self.trouble
+            if end > since and start < self.world.time and pid in (None, grant.process.pid)
         )
         if total < ttl * 0.5:
             raise Violation(

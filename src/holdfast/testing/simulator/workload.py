@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from ...core.client import ClientBase
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: name -> the greatest capacity that the workload gives it.
 CAPACITY = {"a": 1, "b": 1, "c": 1, "sem": 5, "rw": RWLOCK_CAPACITY, "boss": 1}
+#: A history has at least so many steps.
+STEPS_MIN = 300
 LOCKS = ("a", "b", "c")
 EXPECTED = (StoreUnavailable, NotAcquired, LockLost, NotHeld, ConfigError, NotSupported)
 
@@ -50,7 +53,9 @@ class Actor:
             + [self.several, self.election, self.hand_over, self.adopt, self.limited]
             + [self.resize, self.intrude, self.reenter, self.operator]
         )
-        for _ in range(self.history.plan.actions):
+        done = 0
+        while done < self.history.plan.actions or self.history.world.steps < STEPS_MIN:
+            done += 1
             act = self.rng.choice(choices)
             self.history.tell(self, act.__name__)
             try:
@@ -63,23 +68,28 @@ class Actor:
                 self.history.tell(self, "  Ctrl-C")
             for grant in self.holding:
                 grant.released = True  # an exception left the body: nobody works on
-            await self._give_up_all()
-            await self.pause(0.3)
+            await self._in_the_end(self._give_up_all)
+            await self._in_the_end(lambda: self.pause(0.3))
+
+    async def _in_the_end(self, act: Callable[[], Awaitable[None]]) -> None:
+        """What a claimant does whatever interrupts it, as a ``finally`` would."""
+        while True:
+            try:
+                return await act()
+            except (Cancelled, KeyboardInterrupt):
+                continue
 
     async def _give_up_all(self) -> None:
         while self.holding:
-            grant = self.holding.pop()
-            for _ in range(40):
+            grant = self.holding[-1]
+            while grant.lease.end is None:
                 try:
                     await grant.hold._release()
-                    if grant.lease.end is not None:
-                        break
                 except StoreUnavailable:
                     await self.pause(0.5)
                 except EXPECTED:
                     break
-                except (Cancelled, KeyboardInterrupt):
-                    continue
+            self.holding.pop()
 
     # -- the things to do --------------------------------------------------------------------
 
@@ -226,6 +236,9 @@ class Actor:
         wait = self._patience()
         try:
             hold = await lock._acquire(timeout=wait)
+        except BaseException:
+            self.watch.abandoned[lock._spec.meta] = world.time
+            raise
         finally:
             if wait is not None:
                 self.watch.in_time(self.process, begun, wait, stopped)
@@ -256,6 +269,10 @@ class Actor:
         if grant in self.holding:
             self.holding.remove(grant)
 
+    def _told(self, hold: HoldBase, reason: object) -> None:
+        self.history.tell(self, f"  told that {hold.name!r} is lost: {reason}")
+        self.watch.told(hold)
+
     def _patience(self) -> float | None:
         return self.rng.choice((0.0, 0.05, 0.5, 3.0, 8.0, None))
 
@@ -267,6 +284,7 @@ class Actor:
         self.calls += 1
         ttl = self.rng.choice((0.4, 2.0, 2.0, 6.0, 10.0))
         meta = f"{self.number}.{self.calls}"
+        options.setdefault("on_lost", self._told)
         return self.client._wish(
             kind, name, capacity=capacity, weight=weight, ttl=ttl, meta=meta, **options
         )

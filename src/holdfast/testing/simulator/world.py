@@ -73,10 +73,15 @@ class Process:
         self.frozen: list[Task] = []
         #: Virtual seconds for which it was stopped, in all.
         self.stopped_for = 0.0
+        self.wall_jump = 0.0
 
     def now(self) -> float:
         """Its monotonic clock."""
         return self.offset + self.world.time * self.rate
+
+    def wall(self) -> float:
+        """Its wall clock, which jumps. Right code never reads it; a planted bug does."""
+        return self.now() + self.wall_jump
 
     def pause(self) -> None:
         """SIGSTOP: nothing of it runs, its clock goes on."""

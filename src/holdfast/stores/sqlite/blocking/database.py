@@ -1,9 +1,4 @@
-"""The database file: making it, recognising it, and agreeing with the gate on its *world*.
-
-A world is one life of the lines. Its number stands in the gate's header and in the database.
-When they disagree, the database was deleted or replaced under us; then a new world begins,
-empty, in which nobody is served until the last expiry of the old one has passed, because its
-holders may still believe in their holds until they look at the header again.
+"""The database file: making it, recognising it, opening it, letting it go.
 
 SQLite deletes the write-ahead log and the shared memory when the last connection closes, and
 tells "last" by a POSIX lock, which a fork does not inherit and which any other close of the file
@@ -21,14 +16,14 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import sqlite3
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Generator
 from urllib.parse import quote
 
 from ....errors import ConfigError, StoreUnavailable
-from .header import DATABASE, LATEST, LOG, QUIET, SHARED_MEMORY, WORLD, Header, boot_id
+from .header import boot_id
 from .place import Place, unusable
 from .sql import create, verbs
 
@@ -50,67 +45,19 @@ _OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", None)
 
 
 class Database:
-    """An open database that agrees with the gate."""
+    """The file, guarded; once it is connected, an open database."""
 
     connection: sqlite3.Connection
 
-    def __init__(self, place: Place, header: Header) -> None:
+    def __init__(self, place: Place) -> None:
         self.place = place
-        self.header = header
         self.path = place.database
         self.inode = 0
         self.guard = -1
+        self.alone = False
         self.opened = False
-        try:
-            with explained(self.path, opening=True):
-                self._agree()
-        except BaseException:
-            self.close()
-            raise
-
-    def _agree(self) -> None:
-        header, words = self.header, self.header.words
-        fresh = header.fresh()
-        if not fresh:
-            header.check()
-        there = self._guard() and self._complete(fresh)
-        if not there:
-            self._make(0 if fresh else self._new_world())
-            self._guard()
-        self._connect()
-        if fresh:
-            self._found_gate(there)
-        else:
-            replaced = there and (
-                words[DATABASE] != self.inode or self.meta("world") != str(words[WORLD])
-            )
-            if replaced:
-                self._new_world()
-            if replaced or self.meta("boot") != str(boot_id()):
-                self._clear(words[WORLD])
-            if not header.same_boot():
-                header.restart()
-            words[DATABASE] = self.inode
-        words[SHARED_MEMORY], words[LOG] = self._companions()
-
-    def _found_gate(self, there: bool) -> None:
-        """The gate is new: it starts from what the database knows, which goes on living."""
-        run = self.connection.execute
-        if there and self.meta("boot") != str(boot_id()):
-            self._clear(0)
-        world = _number()
-        self.set_meta("world", str(world))
-        ticket = run(verbs().latest_ticket).fetchone()[0] or 0
-        latest = run(verbs().latest_expiry).fetchone()[0] or 0.0
-        self.header.set_up(int(self.meta("limit") or 0), ticket, world, self.inode, latest)
-
-    def _new_world(self) -> int:
-        """From now on the old world's holders can see that theirs has ended."""
-        header = self.header
-        header.floats[QUIET] = max(header.floats[QUIET], header.floats[LATEST])
-        header.words[DATABASE] = 0
-        header.words[WORLD] = world = _number()
-        return world
+        #: Was there a database of ours before we came?
+        self.there = self._guard()
 
     def _guard(self) -> bool:
         """Open the file and look at it without SQLite; False if there is none yet."""
@@ -124,7 +71,12 @@ class Database:
         info = os.fstat(self.guard)
         self.inode = info.st_ino
         self.alone = self._lock(_ALONE_RANGE)
-        self._lock(_SHARED_RANGE)
+        end = time.monotonic() + BUSY_S
+        while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):
+            # Somebody's last connection is deleting the log at this moment.
+            if time.monotonic() > end:
+                raise StoreUnavailable(f"another program has {self.path} locked: try again")
+            time.sleep(0.001)
         if info.st_size:
             self._recognise(os.pread(self.guard, 100, 0))
         return info.st_size > 0
@@ -157,18 +109,15 @@ class Database:
                 "version of holdfast everywhere, or another path"
             )
 
-    def _complete(self, fresh: bool) -> bool:
+    def complete(self, companions: tuple[int, int]) -> bool:
         """Are the log and the shared memory there that others are using at this moment?
 
         If somebody deleted them, others go on writing to files that nobody else can find. Then
         the database that goes with them is of no use to us.
         """
-        words = self.header.words
-        if fresh or self.alone or not words[SHARED_MEMORY]:
-            return True
-        return self._companions() == (words[SHARED_MEMORY], words[LOG])
+        return self.alone or not any(companions) or self.companions() == companions
 
-    def _companions(self) -> tuple[int, int]:
+    def companions(self) -> tuple[int, int]:
         """The inodes of the shared memory and of the log, 0 for one that isn't there."""
         found = []
         for path in (self.path + "-shm", self.path + "-wal"):
@@ -178,7 +127,7 @@ class Database:
                 found.append(0)
         return found[0], found[1]
 
-    def _make(self, world: int) -> None:
+    def make(self, world: int) -> None:
         """Make a complete database under another name, and put it in its place."""
         self._unguard()
         fresh = self.place.folder + "/new.db"
@@ -213,8 +162,10 @@ class Database:
                 "on another file system"
             )
         os.rename(fresh, self.path)
+        self._guard()
 
-    def _connect(self) -> None:
+    def connect(self) -> None:
+        """Open it with SQLite."""
         self.connection = _connect(self.path)
         self.opened = True
         run = self.connection.execute
@@ -225,8 +176,8 @@ class Database:
         ):
             raise StoreUnavailable(f"{self.path} is being replaced just now: try again")
 
-    def _clear(self, world: int) -> None:
-        """Everything in it is dead."""
+    def clear(self, world: int) -> None:
+        """Everything in it is dead; this world begins."""
         run, sql = self.connection.execute, verbs()
         run("BEGIN IMMEDIATE")
         run(sql.all_clear)
@@ -263,7 +214,12 @@ class Database:
 
     def forked(self) -> None:
         """In the child: let go of the guard, whose lock is the parent's, and of nothing else."""
+        self.opened = False
         self._unguard()
+
+    def __del__(self) -> None:
+        """A client that was forgotten: nobody will close it any more."""
+        self.close()
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -276,13 +232,8 @@ def _connect(path: str) -> sqlite3.Connection:
     )
 
 
-def _number() -> int:
-    """The number of a new world, never 0."""
-    return secrets.randbits(62) | 1
-
-
 @contextlib.contextmanager
-def explained(path: str, opening: bool = False) -> Iterator[None]:
+def explained(path: str, opening: bool = False) -> Generator[None]:
     """Turn the errors of SQLite and of the system into ours, with the file and the remedy."""
     try:
         yield

@@ -43,11 +43,12 @@ class Gate:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.path = place.gate
+        self._porter: Porter | None = None
+        self.fd = self.held = -1
         self.fd = _open(place)
         #: The descriptor whose lock we hold while inside: ours or the porter's.
         self.held = self.fd
         self.header: Header | None = None
-        self._porter: Porter | None = None
         info = os.fstat(self.fd)
         self.file = (info.st_dev, info.st_ino)
 
@@ -118,6 +119,9 @@ class Gate:
         fd, self.fd, self.held = self.fd, -1, -1
         if fd >= 0:
             os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
     def forked(self) -> None:
         """In the child: close our copies, so that a parent who dies in the gate doesn't leave it

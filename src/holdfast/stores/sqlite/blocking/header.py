@@ -25,7 +25,7 @@ BLOCK = 10_000
 
 # Indices of the 8-byte words.
 MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
-LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG = range(9, 15)
+LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS = range(9, 17)
 WORDS = SIZE // 8
 
 _LOW = (1 << 64) - 1
@@ -41,7 +41,7 @@ def boot_id() -> int:
 
 
 def time_space() -> int:
-    """The time namespace of this process, whose boot clock may be shifted; 0 where there is none."""
+    """The time namespace of this process, whose clocks may be shifted; 0 where there is none."""
     try:
         return os.stat("/proc/self/ns/time").st_ino
     except OSError:
@@ -88,26 +88,24 @@ class Header:
         """Were the times in this page taken since the machine last started?"""
         return (self.words[BOOT_HIGH] << 64 | self.words[BOOT_LOW]) == boot_id()
 
-    def set_up(
-        self, durable: int, ticket: int, world: int, database: int, latest: float
-    ) -> None:
-        """Make a fresh page from what the database knows: tickets, its world and inode, expiries.
+    def set_up(self, ticket: int, latest: float, world: int) -> None:
+        """Make a fresh page: ``ticket`` and ``latest`` are the greatest that are known.
 
         The count starts at the wall clock in microseconds, so tickets go on rising even if
         every file was deleted: nobody gives a million a second for long.
         """
         words = self.words
         words[VERSION] = FORMAT
-        words[NEXT] = words[LIMIT] = max(time.time_ns() // 1000, durable + 1, ticket + 1)
+        words[NEXT] = words[LIMIT] = max(time.time_ns() // 1000, ticket + 1)
         words[PID] = words[SHARED_MEMORY] = words[LOG] = 0
-        words[WORLD], words[DATABASE] = world, database
+        words[WORLD] = world
         self._start(latest)
         # Last, because it says that all the rest is there.
         words[MAGIC] = MAGIC_WORD
         self.sync()
 
     def restart(self) -> None:
-        """The machine was started anew: no time is valid, and tickets up to the limit may be used."""
+        """After a boot no time is valid, and every ticket up to the limit may have been given."""
         self.words[NEXT] = max(self.words[NEXT], self.words[LIMIT])
         self._start(0.0)
         self.sync()
@@ -115,7 +113,8 @@ class Header:
     def _start(self, latest: float) -> None:
         words, boot = self.words, boot_id()
         words[TIME_SPACE] = time_space()
-        self.floats[LATEST], self.floats[QUIET] = latest, 0.0
+        self.floats[LATEST] = self.floats[TOMBS] = latest
+        self.floats[QUIET] = 0.0
         words[BOOT_HIGH] = boot >> 64
         words[BOOT_LOW] = boot & _LOW
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ....core.policy import fits
+from .lone import Lone
 from .session import Others
 from .sql import verbs
 
@@ -31,10 +32,8 @@ class Row(NamedTuple):
     owner: str
     meta: str
     address: str | None
-    seat: int | None
+    seat: int
     leaving: int
-    kind: str
-    capacity: int
 
 
 class Line:
@@ -45,15 +44,23 @@ class Line:
     """
 
     __slots__ = (
-        "capacity", "dead", "dropped", "first", "former", "frontier", "holders", "kind", "name", "others",
-        "own", "pokes", "run", "seats", "sessions", "sql", "stored", "used", "waiters",
+        "born", "capacity", "dead", "died", "dropped", "first", "former", "frontier", "holders",
+        "kind", "loaded", "lone", "moved", "name", "others", "own", "pokes", "run", "seats", "sessions",
+        "sql", "stored", "used", "waiters",
     )  # fmt: skip
 
-    def __init__(self, run: Callable[..., sqlite3.Cursor], others: Others, own: str) -> None:
+    def __init__(
+        self, run: Callable[..., sqlite3.Cursor], lone: Lone, others: Others, own: str
+    ) -> None:
         self.run = run
         self.sql = verbs()
+        self.lone = lone
         self.others = others
         self.own = own
+        #: The slot of a lone claim that was moved into the line, to be freed after the commit.
+        self.moved = -1
+        #: The line began, or ended, in this transaction.
+        self.born = self.died = False
         #: Sessions that this verb has proven dead or alive.
         self.dead: dict[str, bool] = {}
         #: Sessions of living holders, without our own.
@@ -61,52 +68,67 @@ class Line:
         self.pokes: list[Poke] = []
         #: Tickets that this verb has taken out of the line.
         self.dropped: set[int] = set()
+        #: The header is in the database, with these values.
         self.stored = False
+        self.loaded: tuple[Any, ...] = ()
 
     def new(self, name: str, kind: str, capacity: int) -> None:
         """Start as an empty line."""
         self.name, self.kind, self.capacity = name, kind, capacity
         self.former = self.used = self.seats = self.waiters = self.holders = self.frontier = 0
         self.first = NEVER
+        self.loaded = ()
 
     def load(self, name: str) -> bool:
-        """Read the header, or make it up from the single claim; False if nobody is here."""
+        """Read the line, moving the claim that stands alone into it; False if nobody is here."""
         found = self.run(self.sql.header, (name,)).fetchone()
-        self.name = name
+        alone = self.lone.find(name)
+        if alone is not None:
+            self.moved = alone.slot
         if found is not None:
+            # A slot that still has this name was moved by somebody who could not free it.
+            self.name, self.stored, self.loaded = name, True, found
             (
                 self.kind, self.capacity, self.former, self.used, self.first, self.seats,
                 self.waiters, self.holders, self.frontier,
             ) = found  # fmt: skip
-            self.stored = True
             return True
-        row = self.row(self.sql.row_first, (name,))
-        if row is None:
+        if alone is None:
             return False
-        self.new(name, row.kind, row.capacity)
-        self.used, self.first, self.holders = row.weight, row.expires, 1
-        self.frontier = row.ticket
+        self.new(name, alone.kind, alone.capacity)
+        self.used, self.first, self.holders = alone.weight, alone.first, 1
+        self.frontier = alone.ticket
+        self.insert(
+            (
+                name, alone.ticket, alone.id, 1, alone.weight, alone.ttl, alone.since,
+                alone.expires, alone.session or None, alone.owner, alone.meta, None, 0,
+            )
+        )  # fmt: skip
         return True
 
+    def insert(self, values: tuple[Any, ...]) -> None:
+        """Add a claim to the line; its slot is not enough to go by from now on."""
+        if not self.stored and not self.born:
+            self.born = True
+            self.lone.born(self.name)
+        self.run(self.sql.enter, values)
+
     def save(self) -> None:
-        """Write the header, if the line needs one; delete it with the last claim."""
+        """Write the header; delete it with the last claim."""
         if self.empty():
             if self.stored:
                 self.run(self.sql.header_delete, (self.name,))
-                self.stored = False
-            return
-        if not self.stored and self.holders == 1 and not self.waiters and not self.former:
+            self.died = self.stored or self.born
+            self.stored = self.born = False
             return
         values = (
             self.kind, self.capacity, self.former, self.used, self.first, self.seats,
-            self.waiters, self.holders, self.frontier, self.name,
+            self.waiters, self.holders, self.frontier,
         )  # fmt: skip
-        if self.stored:
-            self.run(self.sql.header_update, values)
-        else:
-            self.run(self.sql.header_insert, values)
-            self.run(self.sql.seat_first, (self.name,))
-            self.stored = True
+        if values != self.loaded:
+            statement = self.sql.header_update if self.stored else self.sql.header_insert
+            self.run(statement, (*values, self.name))
+            self.loaded = values
 
     def empty(self) -> bool:
         """Is nobody in line?"""

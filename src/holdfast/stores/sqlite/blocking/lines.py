@@ -31,8 +31,9 @@ from ....core.model import (
     Standing,
     Waiting,
 )
-from ....core.policy import ASK_AGAIN_S_MAX, fits
+from ....core.policy import ASK_AGAIN_S_MAX, TOMB_S, fits
 from .line import NEVER, Line, Poke, Row
+from .lone import Lone
 from .session import Others
 from .sql import verbs
 
@@ -47,12 +48,15 @@ DELETED = "the holders of a lock database that was deleted"
 class World(Protocol):
     """What the verbs need to know of the rest of the store."""
 
-    #: Our session's name; None before the first claim.
+    #: Our session's name, empty before the first claim.
     own: str
-    #: Tickets below this one were given by a database that has been replaced since.
+    #: Tickets below this one were given before these files took the place of others.
     born: int
-    #: Nobody is served before this time.
-    quiet: float
+
+    @property
+    def quiet(self) -> float:
+        """Nobody is served before this time."""
+        ...
 
     def ticket(self) -> int:
         """The next ticket, greater than all that were ever given."""
@@ -77,11 +81,13 @@ class Lines:
     def __init__(
         self,
         run: Callable[..., sqlite3.Cursor],
+        lone: Lone,
         others: Others,
         world: World,
         patience: float,
     ) -> None:
         self.run = run
+        self.lone = lone
         self.others = others
         self.world = world
         self.patience = patience
@@ -89,7 +95,28 @@ class Lines:
         #: What the caller must do once the transaction is committed and the gate is free.
         self.pokes: list[Poke] = []
         self.dead: set[str] = set()
+        self.moved: list[int] = []
+        self.born: list[str] = []
+        self.died: list[str] = []
         self._buried = 0
+
+    def begin(self) -> None:
+        """A transaction begins."""
+        for notes in (self.pokes, self.dead, self.moved, self.born, self.died):
+            notes.clear()
+
+    def committed(self) -> None:
+        """It is committed. First the slots, because a kill in between must not leave a claim
+        in a slot that counts again although its line has ended."""
+        for slot in self.moved:
+            self.lone.free(slot)
+        for name in self.died:
+            self.lone.died(name)
+
+    def rolled_back(self) -> None:
+        """It has certainly not taken place."""
+        for name in self.born:
+            self.lone.died(name)
 
     # -- the verbs -------------------------------------------------------------------------
 
@@ -111,9 +138,7 @@ class Lines:
     def _join(self, line: Line, there: bool, claim: Claim, wait: bool, now: float) -> Joined:
         spec = claim.spec
         if not there:
-            stored = line.stored
             line.new(spec.name, str(spec.kind), spec.capacity)
-            line.stored = stored
             if now >= self.world.quiet:
                 return self._enter(line, claim, now, True)
         else:
@@ -143,8 +168,9 @@ class Lines:
         if row is None or not row.held:
             row = line.find(keep.claim.id, keep.ticket)
         if row is None or (keep.new_id and not row.held):
-            return self._gone(keep, now)
-        answer = self._keep(line, row, keep, now)
+            answer: Standing = self._gone(keep, now)
+        else:
+            answer = self._keep(line, row, keep, now)
         self._save(line)
         return answer
 
@@ -179,8 +205,6 @@ class Lines:
         self.world.note_expiry(expires)
         values = (line.name, row.ticket, expires, keep.ttl, weight, claim_id, owner, session)
         self.run(self.sql.renew_held, values)
-        if not line.stored and line.holders == 1:
-            line.first = expires
         line.settle(now, quiet)
         return Held(row.ticket, keep.ttl)
 
@@ -192,8 +216,11 @@ class Lines:
         if not line.load(leave.name):
             return False
         row = line.find(leave.id, leave.ticket) if leave.id else line.at(leave.ticket)
-        if row is None:
-            return False
+        there = row is not None and self._leave(line, row, leave, now)
+        self._save(line)
+        return there
+
+    def _leave(self, line: Line, row: Row, leave: Leave, now: float) -> bool:
         alive = row.expires > now
         if leave.after > 0 and row.held and alive and leave.id:
             if not row.leaving:
@@ -201,14 +228,12 @@ class Lines:
                 self.world.note_expiry(expires)
                 self.run(self.sql.leave_later, (line.name, row.ticket, expires))
                 line.first = min(line.first, expires)
-                self._save(line)
             return True
         if not leave.id:
             self._bury(row.id, now, row.ttl, Loss.BROKEN)
         line.drop(row.ticket, row.held, row.weight)
         if not line.empty():
             line.settle(now, self.world.quiet)
-        self._save(line)
         return alive
 
     def resize(self, name: str, capacity: int, now: float) -> int | Mismatch | None:
@@ -233,29 +258,22 @@ class Lines:
         """See :meth:`holdfast.core.ports.Store.inspect`. Reads only, so it needs no gate."""
         # No name within the limits sorts after this one and still begins with the prefix.
         end = prefix + "\0" if exact else prefix + "\U0010ffff" * (NAME_BYTES_MAX // 4 + 1)
-        found: dict[str, tuple[str, int, list[ClaimRecord]]] = {}
-        waiters = 0
-        line = Line(self.run, self.others, self.world.own)
+        found: dict[str, LineRecord] = {}
+        rows: list[ClaimRecord] = []
+        line = self._line()
         for row in self.run(self.sql.names_between, (prefix, end)).fetchall():
             name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session = row
-            if name not in found:
-                found[name] = (kind, capacity, [])
-                waiters = 0
-            if not ticket or expires <= now or line.is_dead(session):
-                continue
-            waiters += not held
-            record = ClaimRecord(
-                owner=owner,
-                fence=ticket,
-                held=bool(held),
-                weight=weight,
-                age=now - since,
-                expires_in=expires - now,
-                position=0 if held else waiters,
-                meta=meta,
-            )
-            found[name][2].append(record)
-        return [LineRecord(n, k, c, tuple(rows)) for n, (k, c, rows) in found.items() if rows]
+            if not ticket:
+                rows = []
+                found[name] = LineRecord(name, kind, capacity, ())
+            elif expires > now and not line.is_dead(session):
+                times = now - since, expires - now
+                position = 0 if held else sum(not c.held for c in rows[-1:]) and rows[-1].position
+                position = 0 if held else position + 1
+                rows.append(
+                    ClaimRecord(owner, ticket, bool(held), weight, *times, position, meta)
+                )
+        return []
 
     def bury(self, session: str, now: float) -> bool:
         """Clear a portion of what a dead session left behind; True if that was all of it."""
@@ -324,8 +342,8 @@ class Lines:
 
     def _waiting(self, line: Line, row: Row, now: float) -> Waiting:
         head = line.head()
-        assert head is not None and head.seat is not None and row.seat is not None
-        position = row.seat - head.seat + 1
+        assert head is not None, "a claim that waits makes a line that somebody heads"
+        position = (row.seat or 0) - (head.seat or 0) + 1
         watch = list(line.sessions) if position <= WATCH_HOLDERS else []
         before = self.run(self.sql.predecessor, (line.name, row.ticket)).fetchone()
         session = before[0] if before else None
@@ -353,5 +371,5 @@ class Lines:
         self._buried += 1
         if self._buried % 64 == 0:
             self.run(self.sql.tombs_clean, (now,))
-        values = (claim_id, now + max(ttl, self.patience), reason.value)
+        values = (claim_id, now + ttl + TOMB_S, reason.value)
         self.run(self.sql.bury, values)

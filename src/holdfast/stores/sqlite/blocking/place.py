@@ -13,6 +13,7 @@ aren't known to work between everybody who sees the file.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ from ....url import StoreURL
 
 #: Local file systems whose flock and mmap hold between all processes that see them.
 TRUSTED = frozenset(
-    "ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs jfs reiserfs nilfs2 ubifs tmpfs ramfs overlay aufs "
-    "apfs hfs ufs".split()
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"}
+    | {"nilfs2", "ubifs", "tmpfs", "ramfs", "overlay", "aufs", "apfs", "hfs", "ufs"}
 )
 MOUNTS = "/proc/self/mountinfo"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
@@ -50,6 +51,11 @@ class Place:
         """Mode of every folder."""
         return 0o2770 if self.shared else 0o700
 
+    def make_folders(self) -> None:
+        """Make what stands beside the database, or check what is there."""
+        for folder in (self.folder, self.sessions):
+            _make(folder, self)
+
 
 def database_path(url: StoreURL) -> str:
     """The database file that a URL means; makes the user's private folder if it means that."""
@@ -59,33 +65,44 @@ def database_path(url: StoreURL) -> str:
             "locks.db; for a relative one, write the absolute path"
         )
     if url.path in ("", "/"):
-        return default_path()
+        return make_default()
     if "\0" in url.path or url.path.endswith("/"):
         raise ConfigError(f"sqlite://{url.path!r}: give the path of a file, not of a folder")
     return url.path
 
 
 def default_path() -> str:
-    """The database in the user's private state folder, which is made with mode 0700."""
+    """The database in the user's private state folder."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         state = os.path.join(os.path.expanduser("~"), ".local", "state")
-    if not os.path.isabs(state):
+    return os.path.join(state, "holdfast", "locks.db")
+
+
+def make_default() -> str:
+    """The same, and the folder made with mode 0700."""
+    path = default_path()
+    if not os.path.isabs(path):
         raise ConfigError("no home folder is known: set HOME, XDG_STATE_HOME or HOLDFAST_URL")
-    folder = os.path.join(state, "holdfast")
+    folder = os.path.dirname(path)
     try:
-        os.makedirs(state, exist_ok=True)
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
         os.makedirs(folder, 0o700, exist_ok=True)
     except OSError as wrong:
         raise ConfigError(
             f"cannot make the state folder {folder}: {wrong.strerror}; "
             "set XDG_STATE_HOME or HOLDFAST_URL to a place that can be written"
         ) from None
-    return os.path.join(folder, "locks.db")
+    return path
+
+
+def label(url: StoreURL) -> str:
+    """The URL as people see it, with the default path spelt out."""
+    return str(url) if url.host or url.path.strip("/") else f"sqlite://{default_path()}"
 
 
 def prepare(path: str, any_fs: bool) -> Place:
-    """Check the folder of a database and make what stands beside it; ConfigError says the remedy."""
+    """Check the folder of a database and make what stands beside it, or say how to mend it."""
     parent = os.path.realpath(os.path.dirname(path))
     shared = _check_folder(parent)
     if not any_fs:
@@ -94,8 +111,7 @@ def prepare(path: str, any_fs: bool) -> Place:
     folder = database + ".d"
     place = Place(database, folder, folder + "/gate", folder + "/sessions", shared)
     _check_file(database)
-    for made in (place.folder, place.sessions):
-        _make(made, place)
+    place.make_folders()
     return place
 
 
@@ -165,8 +181,6 @@ def _make(folder: str, place: Place) -> None:
 
 def unusable(path: str, wrong: OSError) -> Exception:
     """The error for a file that cannot be made or opened: for good, or just now (disk full)."""
-    import errno
-
     if wrong.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE, errno.EMFILE):
         return StoreUnavailable(
             f"the embedded store cannot use {path}: {wrong.strerror}; "

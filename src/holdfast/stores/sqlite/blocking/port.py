@@ -15,6 +15,7 @@ T = TypeVar("T")
 #: A waiter that nobody can poke looks at its row this often at first, and at last, seconds.
 POLL_FIRST_S = 0.001
 POLL_LAST_S = 0.050
+CLOSE_S = 2.0
 
 
 class ThreadPort:
@@ -31,13 +32,14 @@ class ThreadPort:
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until poked, until somebody watched has died, or until the time is over."""
         if self.boxes.known(claim.id) is not None:
-            return self.boxes.wait(claim.id, self.engine.alarms(waiting.watch), seconds)
+            alarms = [fd for fd in map(self.engine.alarm, waiting.watch) if fd >= 0]
+            return self.boxes.wait(claim.id, alarms, seconds)
         end = time.monotonic() + seconds
         nap = POLL_FIRST_S
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(nap, left))
             nap = min(nap * 1.5, POLL_LAST_S)
-            fence = self.engine.peek(claim, waiting)
+            fence = self.engine.peek(claim, waiting, left)
             if fence is not None:
                 return Granted(fence) if fence else None
         return None
@@ -48,7 +50,7 @@ class ThreadPort:
 
     async def close(self) -> None:
         """End everything."""
-        self.engine.close()
+        self.engine.close(CLOSE_S)
 
     def forked(self) -> None:
         """In the child of a fork."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
 
 from .place import Place, unusable
@@ -28,6 +27,8 @@ CACHE_MAX = 128
 
 class Session:
     """Our own session: made complete under another name, then put in its place."""
+
+    fd = -1
 
     def __init__(self, place: Place) -> None:
         self.name = os.urandom(8).hex()
@@ -60,6 +61,10 @@ class Session:
         with contextlib.suppress(OSError):
             if fd >= 0:
                 os.close(fd)
+
+    def __del__(self) -> None:
+        """A client that was forgotten is as good as dead: its claims end."""
+        self.end(unlink=False)
 
 
 def _fifo(path: str) -> int:
@@ -151,8 +156,7 @@ class Others:
         for name in list(self._fds):
             self.forget(name)
 
-    def forked(self) -> None:
-        """In the child: let go of the copies, which are readers only and locked by nobody here."""
+    def __del__(self) -> None:
         self.close()
 
 
@@ -164,8 +168,3 @@ def _free(fd: int) -> bool:
         return False
     flock(fd, LOCK_UN)
     return True
-
-
-def is_fifo(fd: int) -> bool:
-    """Can it hang up?"""
-    return stat.S_ISFIFO(os.fstat(fd).st_mode)

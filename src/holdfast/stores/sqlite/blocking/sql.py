@@ -1,4 +1,4 @@
-"""The statements, from the files in ``schema/``: named blocks, read once, constants from then on."""
+"""The statements, from the files in ``schema/``: named blocks, read once, then constants."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _FOLDER = Path(__file__).resolve().parent.parent / "schema"
 
 
 def blocks(text: str) -> dict[str, str]:
-    """Each ``-- name: x`` block of a file as one statement, without its comments.
+    r"""Each ``-- name: x`` block of a file as one statement, without its comments.
 
-    >>> blocks("-- name: one\\n-- why\\nSELECT 1\\n\\n-- name: two\\nSELECT\\n  2\\n")
-    {'one': 'SELECT 1', 'two': 'SELECT\\n  2'}
+    >>> blocks("-- name: one\n-- why\nSELECT 1\n\n-- name: two\nSELECT\n  2\n")
+    {'one': 'SELECT 1', 'two': 'SELECT\n  2'}
     """
     found: dict[str, list[str]] = {}
     lines: list[str] = []

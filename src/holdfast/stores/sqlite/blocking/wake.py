@@ -48,11 +48,11 @@ class Post:
         self.place = place
         self.folder = place.sessions
         self._dir = -1
+        self._sender = _datagram()
         if len(os.fsencode(self.folder)) + 32 > PATH_MAX:
             # The address has room for 107 bytes only, so longer paths go through a descriptor.
             self._dir = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self.folder = f"/proc/self/fd/{self._dir}"
-        self._sender = _datagram()
         self._count = 0
 
     def send(self, address: str, claim_id: str, fence: int) -> bool:
@@ -88,6 +88,9 @@ class Post:
             os.close(self._dir)
             self._dir = -1
 
+    def __del__(self) -> None:
+        self.close()
+
 
 def _datagram() -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -118,6 +121,9 @@ class Mailbox:
         self.socket.close()
         with contextlib.suppress(OSError):
             os.unlink(self.path)
+
+    def __del__(self) -> None:
+        self.socket.close()
 
 
 class Boxes:
@@ -190,3 +196,62 @@ class Boxes:
     def forked(self) -> None:
         """In the child: these are the parent's. Its names stay, only our copies are closed."""
         self._used, self._idle = {}, []
+
+
+class LoopBox:
+    """The one socket of a client under asyncio: the worker makes it, the loop reads it."""
+
+    def __init__(self) -> None:
+        self._boxes: list[Mailbox] = []
+        self._known: dict[str, str] = {}
+        self._early: dict[str, int] = {}
+
+    @property
+    def fd(self) -> int:
+        """The socket to listen at; only when a claim is known."""
+        return self._boxes[-1].fd
+
+    def address(self, claim_id: str, post: Post, session: str) -> str | None:
+        """The address for this claim; inside the gate."""
+        if not self._boxes or not self._boxes[-1].address.startswith(session):
+            box = post.open_box(session)
+            if box is None:
+                return None
+            self._boxes.append(box)
+        self._known[claim_id] = self._boxes[-1].address
+        return self._boxes[-1].address
+
+    def known(self, claim_id: str) -> str | None:
+        """The address that this claim has, if it has one."""
+        return self._known.get(claim_id)
+
+    def release(self, claim_id: str) -> None:
+        """The claim waits no more."""
+        self._known.pop(claim_id, None)
+        self._early.pop(claim_id, None)
+
+    def read(self) -> list[tuple[str, int]]:
+        """All (claim id, fence) that have arrived."""
+        return self._boxes[-1].read() if self._boxes else []
+
+    def keep(self, claim_id: str, fence: int) -> None:
+        """A poke came before its claim began to sleep; one for a claim that has gone is dropped."""
+        if claim_id in self._known:
+            self._early[claim_id] = fence
+
+    def early(self, claim_id: str) -> int | None:
+        """The poke that came early, once."""
+        return self._early.pop(claim_id, None)
+
+    def close(self) -> None:
+        """Nothing: the loop closes the sockets, when it has ceased to listen."""
+
+    def shut(self) -> None:
+        """Close all."""
+        boxes, self._boxes = self._boxes, []
+        for box in boxes:
+            box.close()
+
+    def forked(self) -> None:
+        """In the child: forget the parent's."""
+        self._boxes, self._known, self._early = [], {}, {}

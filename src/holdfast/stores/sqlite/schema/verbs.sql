@@ -1,19 +1,5 @@
 -- Every statement that is run once the database is open. Values travel as parameters only.
 
--- name: join_first
--- Uncontended join, whole: nobody is in line and the id has no tombstone.
-INSERT INTO claims
-  (name, ticket, id, held, weight, ttl, since, expires, session, owner, meta, kind, capacity)
-SELECT ?1, ?2, ?3, 1, ?4, ?5, ?6, ?6 + ?5, ?7, ?8, ?9, ?10, ?11
-WHERE NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1)
-  AND NOT EXISTS (SELECT 1 FROM tombs WHERE id = ?3)
-
--- name: leave_last
--- Uncontended leave, whole: no header, so nobody waits.
-DELETE FROM claims
-WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND expires > ?4
-  AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0)
-
 -- name: keep_held
 -- Renewal of what is held, whole: nothing in its line has expired.
 UPDATE claims SET expires = max(expires, ?4 + ?5), ttl = ?5
@@ -37,29 +23,21 @@ WHERE name = ?10 AND ticket = 0
 -- name: header_delete
 DELETE FROM claims WHERE name = ?1 AND ticket = 0
 
--- name: seat_first
--- The claim that was alone becomes one of a line, and enters the index by_id.
-UPDATE claims SET seat = 0 WHERE name = ?1 AND ticket > 0 AND seat IS NULL
-
 -- name: row_first
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
-  kind, capacity
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket > 0 ORDER BY ticket LIMIT 1
 
 -- name: row_by_ticket
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
-  kind, capacity
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket = ?2
 
 -- name: row_by_id
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
-  kind, capacity
-FROM claims WHERE id = ?2 AND seat IS NOT NULL AND name = ?1
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
+FROM claims WHERE id = ?2 AND name = ?1
 
 -- name: row_head
 -- The first who waits: the held claims are a prefix of the line, up to the frontier.
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
-  kind, capacity
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1
 
 -- name: predecessor
@@ -77,9 +55,8 @@ SELECT min(expires) FROM claims WHERE name = ?1 AND ticket > 0 AND expires > ?2
 
 -- name: enter
 INSERT INTO claims
-  (name, ticket, id, held, weight, ttl, since, expires, session, owner, meta, kind, capacity,
-   address, seat)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+  (name, ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
 
 -- name: drop
 DELETE FROM claims WHERE name = ?1 AND ticket = ?2
@@ -107,12 +84,6 @@ ON CONFLICT (id) DO UPDATE SET until = excluded.until, reason = excluded.reason
 -- name: tombs_clean
 DELETE FROM tombs WHERE until <= ?1
 
--- name: session_lone
--- The claims of a dead session that stand alone: nobody waits behind them.
-DELETE FROM claims
-WHERE session = ?1 AND NOT EXISTS
-  (SELECT 1 FROM claims AS header WHERE header.name = claims.name AND header.ticket = 0)
-
 -- name: session_names
 SELECT DISTINCT name FROM claims WHERE session = ?1 LIMIT ?2
 
@@ -128,6 +99,10 @@ FROM claims WHERE name >= ?1 AND name < ?2 ORDER BY name, ticket
 
 -- name: standing
 SELECT id, held FROM claims WHERE name = ?1 AND ticket = ?2
+
+-- name: names
+-- Every name that has a line.
+SELECT name FROM claims WHERE ticket = 0
 
 -- name: all_clear
 DELETE FROM claims

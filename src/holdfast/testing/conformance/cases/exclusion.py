@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....errors import NotAcquired, NotHeld
 from ...faces import now
-from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, Arena
+from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, Arena, raises
 from ..kit import case
 
 BUSY_S = 0.15
@@ -130,7 +128,7 @@ async def every_grant_has_a_greater_fence_than_all_before(at: Arena) -> None:
     for lock in (at.lock(), at.rival(), at.lock()) * 4:
         async with lock as hold:
             fences.append(hold.fence)
-    assert all(isinstance(fence, int) and fence > 0 for fence in fences)
+    assert min(fences) > 0
     assert fences == sorted(set(fences))
 
 
@@ -155,13 +153,10 @@ async def with_raises_not_acquired_and_says_what_on_what_how_long_and_who(at: Ar
     ran = False
     async with at.lock() as hold:
         begun = now()
-        try:
+        with raises(NotAcquired) as caught:
             async with at.rival(timeout=BUSY_S):
                 ran = True
-        except NotAcquired as busy:
-            message = str(busy)
-        else:
-            raise AssertionError("the body ran unheld")
+        message = str(caught.error)
         took = now() - begun
     assert not ran
     assert took < BUSY_S + 2 * AT_ONCE_S
@@ -172,30 +167,27 @@ async def with_raises_not_acquired_and_says_what_on_what_how_long_and_who(at: Ar
 @case(*EXCLUSIVE)
 async def not_acquired_is_a_timeout_error(at: Arena) -> None:
     async with at.lock():
-        try:
+        with raises(TimeoutError) as caught:
             async with at.rival(timeout=0):
                 raise AssertionError("the body ran unheld")
-        except TimeoutError as busy:
-            assert isinstance(busy, NotAcquired)
+        assert isinstance(caught.error, NotAcquired)
 
 
 @case(*EXCLUSIVE)
 async def acquire_alone_waits_as_the_lock_was_made_to(at: Arena) -> None:
     async with at.lock():
         begun = now()
-        try:
+        with raises(NotAcquired, at.name):
             await at.rival(timeout=BUSY_S).acquire()
-        except NotAcquired as busy:
-            assert at.name in str(busy)
-        else:
-            raise AssertionError("it was acquired twice")
         assert BUSY_S <= now() - begun < BUSY_S + 2 * AT_ONCE_S
 
 
 @case(*EXCLUSIVE)
 async def an_acquire_with_a_time_of_its_own_ignores_that_of_the_lock(at: Arena) -> None:
-    async def wait() -> Any:
-        return await at.rival(timeout=0.05).acquire(timeout=-1)
+    async def wait() -> bool:
+        hold = await at.rival(timeout=0.05).acquire(timeout=-1)
+        assert hold is not None
+        return await hold.release()
 
     async with at.lock():
         assert await at.rival(timeout=30).acquire(timeout=BUSY_S) is None
@@ -204,17 +196,16 @@ async def an_acquire_with_a_time_of_its_own_ignores_that_of_the_lock(at: Arena) 
         await at.line(waiters=1)
         await at.sleep(0.1)
         assert not waiter.finished
-    await (await waiter.result()).release()
+    assert await waiter.result() is True
 
 
 @case(*EXCLUSIVE)
 async def an_exception_in_the_body_goes_on_and_the_name_is_free(at: Arena) -> None:
-    try:
+    with raises(KeyError) as caught:
         async with at.lock():
             raise KeyError("the body's own")
-    except KeyError as failure:
-        assert failure.args == ("the body's own",)
-        assert not hasattr(failure, "__notes__")
+    assert caught.error.args == ("the body's own",)
+    assert not hasattr(caught.error, "__notes__")
     assert not await at.rival().locked()
 
 
@@ -223,12 +214,8 @@ async def a_hold_is_released_by_any_thread_or_task_but_a_reentrant_one(at: Arena
     hold = await at.lock().acquire()
     helper = at.start(hold.release)
     if at.primitive.name == "reentrant":
-        try:
+        with raises(NotHeld, at.name):
             await helper.result()
-        except NotHeld as refusal:
-            assert at.name in str(refusal)
-        else:
-            raise AssertionError("another released a reentrant lock")
         assert await at.holders()
         await hold.release()
     else:
@@ -259,21 +246,14 @@ async def the_lock_object_releases_what_it_gave_out(at: Arena) -> None:
 async def releasing_what_is_not_held_is_a_runtime_error(at: Arena) -> None:
     lock = at.lock()
     for _ in range(2):
-        try:
+        with raises(RuntimeError) as caught:
             await lock.release()
-        except RuntimeError as refusal:
-            assert isinstance(refusal, NotHeld)
-            assert at.name in str(refusal)
-        else:
-            raise AssertionError("it released what nobody held")
+        assert isinstance(caught.error, NotHeld)
+        assert at.name in str(caught.error)
         await (await lock.acquire()).release()
     async with at.rival():
-        try:
+        with raises(NotHeld):
             await lock.release()
-        except NotHeld:
-            pass
-        else:
-            raise AssertionError("it released another's")
         assert await at.holders()
 
 

@@ -1,0 +1,85 @@
+"""The command ``holdfast``: a lock around a command, and a look at the locks.
+
+``main`` turns every error into one line on stderr and an exit status of ``codes``. Each command
+lives in a module of its own, which is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from . import codes
+from .text import say
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["main", "parser"]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do what a command line says; its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        return _main(sys.argv[1:] if words is None else list(words))
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. What is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return codes.SIGNALLED + 13
+    except KeyboardInterrupt:
+        return codes.SIGNALLED + 2
+    except Exception as failure:
+        return codes.explain(failure)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The tree of commands and options."""
+    from .tree import parser
+
+    return parser()
+
+
+def _main(words: list[str]) -> int:
+    from . import tree
+
+    if not words:
+        tree.parser().print_help(sys.stderr)
+        return codes.USAGE
+    try:
+        options = tree.parse(words)
+    except tree.Usage as wrong:
+        say(f"{wrong} (see {wrong.command} --help)")
+        return codes.USAGE
+    except SystemExit:  # --help, --version
+        sys.stdout.flush()
+        return 0
+    code = _call(options, words)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code
+
+
+def _call(options: argparse.Namespace, words: list[str]) -> int:
+    """Call the command, importing no other."""
+    if options.command == "run":
+        from .run import run as call
+    elif options.command == "demo":
+        from . import demo
+
+        return demo.run(words[1:])
+    elif options.command == "completion":
+        from .completion import completion as call
+    elif options.command == "break":
+        from .break_ import break_ as call
+    elif options.command == "doctor":
+        from .doctor import doctor as call
+    elif options.command == "show":
+        from .look import show as call
+    else:
+        from .look import ls as call
+    return call(options)

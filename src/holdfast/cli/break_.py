@@ -1,0 +1,100 @@
+"""``holdfast break``: take a lock away from its holder, exactly the one that was looked at."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ..core.model import ClaimRecord
+from ..sync import Client
+from . import codes
+from .text import say, span, visible
+
+#: Nothing was broken: it wasn't there (any more), or the person said no.
+NOT_BROKEN = 1
+
+
+def break_(options: argparse.Namespace) -> int:
+    """Break one claim of a name by its fence; 0 if it was broken, 1 if not."""
+    with Client(options.url) as client:
+        claim = _choose(client, options)
+        if claim is None:
+            return NOT_BROKEN
+        name = visible(options.name)
+        if not options.yes:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                say(f"breaking {name!r} needs --yes where nobody can be asked")
+                return codes.USAGE
+            if not _agreed(options.name, claim):
+                say("nothing was changed")
+                return NOT_BROKEN
+        if not client.break_(options.name, claim.fence):
+            say(f"fence {claim.fence} of {name!r} is gone by now; nothing was changed")
+            return NOT_BROKEN
+        _log(options, claim)
+        print(_done(client, options.name, claim))
+    return 0
+
+
+def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
+    """The claim that is meant: with this fence, or else the only holder."""
+    name = visible(options.name)
+    lines = client.inspect(options.name, exact=True)
+    claims = lines[0].claims if lines else ()
+    if options.fence is not None:
+        found = [claim for claim in claims if claim.fence == options.fence]
+        if not found:
+            say(f"{name!r} has no claim with fence {options.fence}; see `holdfast show {name}`")
+        return found[0] if found else None
+    holders = [claim for claim in claims if claim.held]
+    if not holders:
+        say(f"nobody holds {name!r}: there is nothing to break")
+        return None
+    if len(holders) > 1:
+        fences = ", ".join(f"{claim.fence} ({claim.owner})" for claim in holders)
+        say(f"{name!r} has {len(holders)} holders; name one with --fence: {fences}")
+        return None
+    return holders[0]
+
+
+def _agreed(name: str, claim: ClaimRecord) -> bool:
+    verb = "holds" if claim.held else "has waited for"
+    print(
+        f"{visible(claim.owner)} {verb} {visible(name)!r} for {span(claim.age)} "
+        f"(fence {claim.fence}).",
+        "It will not know at once: what it does until then, only the fence stops.",
+        "Break it? [y/N] ",
+        sep="\n",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _done(client: Client, name: str, claim: ClaimRecord) -> str:
+    """What happened, and how things stand now."""
+    owner = visible(claim.owner)
+    text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} holds no more"
+    lines = client.inspect(name, exact=True)
+    if lines and lines[0].holders:
+        heir = lines[0].holders[-1]
+        text += f"; held by {visible(heir.owner)} now, fence {heir.fence}"
+    else:
+        text += "; the name is free, and its next fence will be greater"
+    if claim.held:
+        text += f"\n{owner} is told at its next renewal"
+    return text
+
+
+def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:
+    """To the system's log: who took what from whom, and why."""
+    import syslog
+
+    who = os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
+    text = f"{who} broke {options.name!r}, fence {claim.fence} of {claim.owner}"
+    if options.reason:
+        text += f", because: {options.reason}"
+    syslog.openlog("holdfast", syslog.LOG_PID, syslog.LOG_AUTH)
+    syslog.syslog(syslog.LOG_NOTICE, visible(text))

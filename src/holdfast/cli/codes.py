@@ -1,0 +1,45 @@
+"""Exit statuses, after sysexits.h. They are part of the interface."""
+
+from __future__ import annotations
+
+import os
+
+from ..errors import ConfigError, NotSupported, StoreUnavailable
+from .text import say
+
+#: The command line makes no sense.
+USAGE = 64
+#: The store did not answer.
+UNREACHABLE = 69
+#: Something that should never happen.
+SOFTWARE = 70
+#: Somebody else holds the lock, and the time to wait is over.
+BUSY = 75
+#: The lock was lost, and the command stopped.
+LOST = 76
+#: A URL, a file or an option of the store can't be used.
+CONFIG = 78
+#: The command can't be executed, or isn't there.
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+#: Plus the number of the signal that ended something.
+SIGNALLED = 128
+
+
+def explain(failure: Exception) -> int:
+    """Say in one line what went wrong; the exit status for it."""
+    if os.environ.get("HOLDFAST_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(failure)
+    if isinstance(failure, StoreUnavailable):
+        code = UNREACHABLE
+    elif isinstance(failure, (ConfigError, NotSupported)):
+        code = CONFIG
+    else:
+        say(
+            f"unexpected {type(failure).__name__}: {failure}. "
+            "Please report this, with what HOLDFAST_TRACEBACK=1 shows"
+        )
+        return SOFTWARE
+    say(str(failure))
+    return code

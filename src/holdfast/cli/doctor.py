@@ -1,0 +1,170 @@
+"""``holdfast doctor``: what is wrong with the store, in words, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from .. import __version__, errors
+from ..core.finding import Finding, Level
+from ..core.model import Capabilities
+from ..sync import Client
+from ..url import ENV, default_url, find
+from .text import Paint, count, visible
+
+#: What a store may be unable to do, in words.
+LACKING = {
+    "fair": "serve in the order of arrival",
+    "semaphore": "keep semaphores",
+    "rwlock": "keep read-write locks",
+    "resize": "change the permits of a semaphore in use",
+    "detach": "hand a hold to another process",
+    "min_hold": "keep a name taken after its release",
+    "push": "wake waiters at once (they ask again and again)",
+    "across_processes": "lock between processes: it is for tests",
+    "durable_fences": "keep fences rising over a crash of the machine",
+}
+COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+ROUNDS = 20
+#: A hand-over between two waiters that takes longer than this is worth a word, seconds.
+SLOW_S = 0.25
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Examine the store and say what was found; 0 if it can be used, else 1."""
+    findings: list[Finding] = []
+    paint = Paint(sys.stdout)
+    for finding in _examine(options.url):
+        findings.append(finding)
+        if not options.json:
+            print(*_words(finding, paint), sep="\n", flush=True)
+    worst = [level for level in Level if any(f.level is level for f in findings)][-1]
+    if options.json:
+        print(json.dumps([finding._asdict() for finding in findings], indent=2))
+    else:
+        print(f"\n{_verdict(findings)}")
+    return 1 if worst is Level.FAIL else 0
+
+
+def _words(finding: Finding, paint: Paint) -> Iterator[str]:
+    level = paint(f"{finding.level:4}", COLOURS[finding.level])
+    yield f"{level}  {finding.subject:12} {visible(finding.text)}"
+    if finding.remedy:
+        yield f"{'':18} -> {visible(finding.remedy)}"
+
+
+def _verdict(findings: list[Finding]) -> str:
+    number = {level: sum(f.level is level for f in findings) for level in Level}
+    if number[Level.FAIL]:
+        return f"{count(number[Level.FAIL], 'check')} failed: the store can't be used as it is"
+    if number[Level.WARN]:
+        return f"the store works; {count(number[Level.WARN], 'thing')} to look at"
+    return "all is well"
+
+
+def _examine(given: str | None) -> Iterator[Finding]:
+    """Every check in turn; what raises is a finding too, and the last one."""
+    subject = "store"
+    try:
+        yield from _versions()
+        subject = "url"
+        source = given or default_url()
+        module, url = find(source)
+        yield Finding(Level.OK, "url", f"{url}, {_origin(given)}")
+        subject = "store"
+        look: Callable[..., Iterator[Finding]] | None = getattr(module, "examine", None)
+        if look is not None:
+            yield from look(url)
+        yield from _trial(source)
+        yield from _use(source)
+        yield from _abilities(module.CAPABILITIES)
+    except (errors.HoldfastError, OSError) as wrong:
+        yield Finding(Level.FAIL, subject, str(wrong))
+
+
+def _versions() -> Iterator[Finding]:
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield Finding(Level.OK, "versions", f"holdfast {__version__}, {python}, {platform.platform()}")
+
+
+def _origin(given: str | None) -> str:
+    if given:
+        return "from --url"
+    return f"from ${ENV}" if os.environ.get(ENV) else f"the default, because ${ENV} is not set"
+
+
+def _trial(source: str) -> Iterator[Finding]:
+    """Lock a name of our own, and hand it over once, by the clock."""
+    name = f"holdfast-doctor-{os.getpid()}-{os.urandom(4).hex()}"
+    with (
+        Client(source, ttl=10, label="doctor") as one,
+        Client(source, ttl=10, label="doctor") as two,
+    ):
+        times = []
+        one.lock(name, timeout=5).acquire().release()  # the first one opens the store
+        for _ in range(ROUNDS):
+            begun = time.perf_counter()
+            one.lock(name, timeout=5).acquire().release()
+            times.append(time.perf_counter() - begun)
+        middle, worst = statistics.median(times) * 1000, max(times) * 1000
+        text = f"acquire and release take {middle:.2f} ms, {worst:.2f} ms at worst of {ROUNDS}"
+        yield Finding(Level.OK, "test lock", text)
+        with one.lock(name, timeout=5) as hold:
+            if two.lock(name).acquire(blocking=False) is not None:
+                yield Finding(Level.FAIL, "test lock", "two clients held one name", "don't use it")
+                return
+        later = two.lock(name, timeout=5)
+        hold = one.lock(name, timeout=5).acquire()
+        seconds, heir = _hand_over(hold.release, later.acquire)
+        if not heir > hold.fence:
+            text = f"fence {heir} came after {hold.fence}"
+            yield Finding(Level.FAIL, "fences", text, "don't use this store")
+        text = f"reaches the next in line after {seconds * 1000:.2f} ms"
+        if seconds > SLOW_S:
+            yield Finding(Level.WARN, "hand-over", text, "is the machine or the network very busy?")
+        else:
+            yield Finding(Level.OK, "hand-over", text)
+
+
+def _hand_over(release: Callable[[], object], acquire: Callable[[], object]) -> tuple[float, int]:
+    """Release while somebody waits: the seconds until it is held again, and the new fence."""
+    got: list[tuple[float, int]] = []
+
+    def wait() -> None:
+        hold = acquire()
+        got.append((time.perf_counter(), hold.fence))  # type: ignore[attr-defined]
+        hold.release()  # type: ignore[attr-defined]
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    time.sleep(0.1)  # so that it does wait; if it isn't that far yet, it only looks slower
+    begun = time.perf_counter()
+    release()
+    waiter.join(5.0)
+    if not got:
+        raise errors.StoreUnavailable("a lock that was given back never reached who waited for it")
+    return got[0][0] - begun, got[0][1]
+
+
+def _use(source: str) -> Iterator[Finding]:
+    with Client(source) as client:
+        lines = client.inspect()
+    holders = sum(len(line.holders) for line in lines)
+    waiters = sum(len(line.waiters) for line in lines)
+    text = f"{count(len(lines), 'name')}, {count(holders, 'holder')}, {count(waiters, 'waiter')}"
+    yield Finding(Level.OK, "in use", text)
+
+
+def _abilities(can: Capabilities) -> Iterator[Finding]:
+    """What the store can't do, and how it notices a crash."""
+    yield Finding(Level.OK, "crashes", f"the end of a holder is noticed: {can.crash_noticed}")
+    for ability, words in LACKING.items():
+        if not getattr(can, ability):
+            yield Finding(Level.WARN, "abilities", f"this store can't {words}")

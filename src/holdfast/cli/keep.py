@@ -1,0 +1,221 @@
+"""The keeper of ``holdfast run``: waits for the lock, renews it, and ends the command in time.
+
+It has a process group of its own, so that nothing done at the terminal reaches it: while the
+command is stopped with Ctrl-Z the lock is renewed all the same. What it is sent by name (its
+number is in the owner that others see) it passes on to the front.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import signal
+import socket
+import time
+
+from ..errors import LockLost, StoreUnavailable
+from ..runtime.blocking import boottime
+from ..sync import Client, Hold
+from . import codes
+from .child import living, signal_group
+from .text import say, span
+from .waiting import Waiting
+
+#: The command gets TERM so long before its lease is over, or a third of it if that is less.
+EARLY_S = 10.0
+#: ...and KILL when this part of that time is left: it takes the kernel some milliseconds.
+LAST_PART = 0.1
+#: Between TERM and KILL when the lock is lost already, seconds at most.
+LOST_GRACE_S = 1.0
+#: A lock that was broken is noticed after this time at most, however long its lease.
+LOOK_S = 10.0
+#: How soon after a KILL the kernel may be done with it.
+FIRST_LOOK_S = 0.002
+PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
+
+
+def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
+    """Acquire, tell the front, and hold until it says that the command is over; exit status.
+
+    0: held all the time and given back. 76: lost, and the command ended. Others: never held.
+    """
+    _leave_the_terminal()
+    default = os.path.basename(options.argv[0]) if options.argv else "sh"
+    client = Client(options.url, label=options.label or default or "run")
+    waiting = Waiting(client, options, line)
+    try:
+        hold = waiting.acquire()
+        if hold is None:
+            if not options.quiet:
+                say(waiting.busy())
+            return int(options.busy)
+        guard = Guard(hold, line, options)
+        guard.pass_signals(front)
+        return guard.serve(_tell(hold, client, line, guard.end))
+    finally:
+        client.close()
+
+
+def _leave_the_terminal() -> None:
+    """A process group of our own; what the command reads and writes is not ours to keep open."""
+    os.setpgid(0, 0)
+    for number in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+
+
+def _tell(hold: Hold, client: Client, line: socket.socket, end: float) -> bool:
+    """Tell the front that the lock is held, with the session's descriptor; True if it has one."""
+    session = getattr(client._ctx.store, "session_fd", None)
+    fds = [session()] if session is not None else []
+    deadline = min(boottime() + hold.remaining(), end)
+    words = f"{hold.fence}\0{hold.owner}\0{deadline:.3f}"
+    socket.send_fds(line, [words.encode("utf-8", "surrogateescape")], fds)
+    return bool(fds)
+
+
+class Guard:
+    """The time in which the lock is held: renewed by the client, watched by us."""
+
+    def __init__(self, hold: Hold, line: socket.socket, options: argparse.Namespace) -> None:
+        self.hold = hold
+        self.line = line
+        self.options = options
+        self.end = boottime() + options.max_hold if options.max_hold else float("inf")
+        #: The command's process group, once it is about to start.
+        self.group = 0
+        #: Why the command must end.
+        self.reason = ""
+        self.kill_at = float("inf")
+        self.warned = False
+        self.early = min(EARLY_S, hold.ttl / 3)
+        self.bell, ring = os.pipe()
+        hold.on_lost(lambda *_: os.write(ring, b"!"))
+
+    def pass_signals(self, front: int) -> None:
+        """Pass on to the front what is sent to us, once there is a command that may want it."""
+
+        def handler(number: int, frame: object) -> None:
+            if self.group and os.getppid() == front:
+                os.kill(front, number)
+
+        for name in PASSED_ON:
+            signal.signal(getattr(signal, "SIG" + name), handler)
+
+    def serve(self, session_shared: bool) -> int:
+        """Until the front says that the command is over, or dies; the exit status."""
+        poller = select.poll()
+        poller.register(self.line, select.POLLIN)
+        poller.register(self.bell, select.POLLIN)
+        heard = b""
+        while True:
+            events = {fd for fd, _ in poller.poll(self._step() * 1000)}
+            if self.bell in events:
+                os.read(self.bell, 64)
+            if self.line.fileno() not in events:
+                continue
+            data = self._read()
+            if not data:
+                return self._deserted(session_shared)
+            *words, heard = (heard + data).split(b"\n")
+            for word in words:
+                if word == b"done":
+                    return self._over()
+                self.group = int(word.removeprefix(b"pid "))
+
+    def _read(self) -> bytes:
+        try:
+            return self.line.recv(4096)
+        except ConnectionError:
+            return b""
+
+    # -- in time -----------------------------------------------------------------------------
+
+    def _step(self) -> float:
+        """Do what is due; seconds until something may be due again."""
+        now = boottime()
+        if self.reason:
+            if self.group and now >= self.kill_at:
+                signal_group(self.group, signal.SIGKILL)
+                self.kill_at = now + LOST_GRACE_S
+            return max(0.0, self.kill_at - now) if self.group else LOST_GRACE_S
+        self._look()
+        longest = self.options.max_hold or 0.0
+        left = self.hold.remaining() - self.early
+        capped = self.end - now - min(EARLY_S, longest / 3)
+        pause = min(left, capped)
+        if pause > 0:
+            return min(pause, self.hold.ttl / 3, LOOK_S)
+        if self.hold.lost is not None:
+            self._stop(f"lost {self.options.name!r}: {self.hold.lost}", LOST_GRACE_S)
+        elif capped <= 0:
+            self._stop(f"{self.options.name!r} was held for --max-hold", self.end - now)
+        else:
+            self._stop(f"can't renew {self.options.name!r}", self.hold.remaining())
+        return 0.0
+
+    def _look(self) -> None:
+        """With a long lease, see whether it was broken; and say so once if renewals fail."""
+        hold = self.hold
+        try:
+            if hold.ttl / 3 > LOOK_S:
+                hold.extend()
+        except (LockLost, StoreUnavailable):
+            pass  # the one is seen from the hold, the other is tried again
+        if hold.state == "jeopardy" and not self.warned:
+            self.warned = True
+            left = hold.remaining() - self.early
+            say(f"renewing {self.options.name!r} fails; in {span(left)} the command is stopped")
+
+    def _stop(self, reason: str, left: float) -> None:
+        """TERM now; KILL when the grace is over, and always before the lock can pass on."""
+        self.reason = reason
+        last = 0.0 if self.hold.lost is not None else self.early * LAST_PART
+        grace = max(0.0, min(self.options.kill_after, left - last))
+        self.kill_at = boottime() + grace
+        say(f"{reason}; stopping the command")
+        if self.group:
+            signal_group(self.group, signal.SIGTERM)
+            signal_group(self.group, signal.SIGCONT)
+
+    # -- over --------------------------------------------------------------------------------
+
+    def _over(self) -> int:
+        """The command has ended: give the lock back."""
+        if self.reason and self.group:
+            signal_group(self.group, signal.SIGKILL)  # what it left behind has no lock either
+        try:
+            kept = self.hold.release()
+        except StoreUnavailable as failure:
+            say(f"the command has ended, but its lock could not be given back: {failure}")
+            return codes.LOST if self.reason else 0
+        if self.reason or kept:
+            return codes.LOST if self.reason else 0
+        say(f"lost {self.options.name!r} ({self.hold.lost}) before the command had ended")
+        return codes.LOST
+
+    def _deserted(self, session_shared: bool) -> int:
+        """The front was killed: kill the command, and hold the lock until it is gone.
+
+        With a session that the command has too, the lock isn't given back by us but by the
+        kernel, when the last process is gone that the command has started and that has it.
+        """
+        if not self.group:
+            self.hold.release()  # nothing ever ran
+            return codes.LOST
+        say(f"holdfast run was killed; killing the command that held {self.options.name!r}")
+        pause = FIRST_LOOK_S
+        signal_group(self.group, signal.SIGKILL)
+        while living(self.group) and self.hold.lost is None:
+            time.sleep(pause)
+            pause = min(pause * 2, LOST_GRACE_S)
+            signal_group(self.group, signal.SIGKILL)
+        if session_shared:
+            os._exit(codes.LOST)
+        self.hold.release()
+        return codes.LOST

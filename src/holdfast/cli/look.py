@@ -1,0 +1,153 @@
+"""``holdfast ls`` and ``holdfast show``: who holds what, and who waits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..core.model import RWLOCK_CAPACITY, ClaimRecord, LineRecord
+from ..sync import Client
+from .text import Paint, columns, count, span, table, visible
+
+#: To the top of the screen, and clear what is below.
+HOME, CLEAR = "\033[H", "\033[J"
+
+
+def ls(options: argparse.Namespace) -> int:
+    """List the names that are in use, once or again and again."""
+    with Client(options.url) as client:
+        while True:
+            lines = client.inspect(options.prefix)
+            if options.json:
+                print(json.dumps([record(line) for line in lines]))
+            elif options.names:
+                for line in lines:
+                    print(visible(line.name))
+            else:
+                _draw(list(_listing(lines, options)), options.watch)
+            if options.watch is None:
+                return 0
+            sys.stdout.flush()
+            time.sleep(options.watch)
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show one name: its holders, and the line behind them."""
+    with Client(options.url) as client:
+        lines = client.inspect(options.name, exact=True)
+    if options.json:
+        empty = {"name": options.name, "kind": None, "capacity": None, "claims": []}
+        print(json.dumps(record(lines[0]) if lines else empty, indent=2))
+    elif not lines:
+        print(f"{visible(options.name)} is free: nobody holds it, nobody waits for it")
+    else:
+        print("\n".join(_story(lines[0], Paint(sys.stdout))))
+    return 0
+
+
+def record(line: LineRecord) -> dict[str, Any]:
+    """A line as plain data, for JSON: exact, with the times as seconds and as UTC."""
+    now = datetime.now().astimezone()
+    claims = []
+    for claim in line.claims:
+        since = (now - timedelta(seconds=claim.age)).isoformat(timespec="milliseconds")
+        claims.append({**claim._asdict(), "since": since})
+    return {**line._asdict(), "claims": claims}
+
+
+# -- ls ---------------------------------------------------------------------------------------
+
+
+def _listing(lines: Sequence[LineRecord], options: argparse.Namespace) -> Iterator[str]:
+    paint = Paint(sys.stdout)
+    if not lines:
+        begin = f" that begin with {visible(options.prefix)}" if options.prefix else ""
+        yield f"no names{begin} are held or waited for"
+    elif options.all:
+        yield from table([_EVERY, *(row for line in lines for row in _every(line))], paint)
+    else:
+        yield from table([_EACH, *map(_each, lines)], paint)
+
+
+_EACH = ("NAME", "KIND", "HOLDER", "SINCE", "FENCE", "WAITING")
+_EVERY = ("NAME", "KIND", "PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE")
+
+
+def _each(line: LineRecord) -> tuple[str, ...]:
+    """A name in one row."""
+    holders = line.holders
+    if not holders:
+        return line.name, _kind(line), "nobody yet", "", "", str(len(line.waiters))
+    first = holders[0]
+    more = f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else ""
+    since, fence = f"{span(first.age)} ago", str(first.fence)
+    return line.name, _kind(line), first.owner + more, since, fence, str(len(line.waiters))
+
+
+def _every(line: LineRecord) -> Iterator[tuple[str, ...]]:
+    """A name with a row for each claim."""
+    for claim in line.claims:
+        yield line.name, _kind(line), *_claim(claim)
+
+
+def _claim(claim: ClaimRecord) -> tuple[str, ...]:
+    place = "holds" if claim.held else f"waits, {claim.position}."
+    since, expires = f"{span(claim.age)} ago", f"in {span(claim.expires_in)}"
+    return place, claim.owner, since, expires, str(claim.fence)
+
+
+def _kind(line: LineRecord) -> str:
+    """What a name is used as, and how much of it is taken."""
+    used = sum(claim.weight for claim in line.holders)
+    if line.kind == "semaphore":
+        return f"semaphore {used}/{line.capacity}"
+    if line.kind == "rwlock":
+        if used == RWLOCK_CAPACITY:
+            return "rwlock, writing"
+        return f"rwlock, {count(used, 'reader')}" if used else "rwlock"
+    return line.kind
+
+
+def _draw(text: list[str], watch: float | None) -> None:
+    """Print; when watching at a terminal, over what was there before, and no more than fits."""
+    if watch is None or not sys.stdout.isatty():
+        print("\n".join(text) + ("\n" if watch is not None else ""))
+        return
+    width, height = os.get_terminal_size(sys.stdout.fileno())
+    head = f"{datetime.now().astimezone():%H:%M:%S}, every {span(watch)}, until Ctrl-C"
+    room = max(1, height - 3)
+    if len(text) > room:
+        text = [*text[: room - 1], f"... and {len(text) - room + 1} more"]
+    print(HOME + CLEAR + "\n".join([head, "", *(_clip(line, width) for line in text)]), end="")
+
+
+def _clip(line: str, width: int) -> str:
+    """A line that doesn't wrap. One with colours is the heading, which is short enough."""
+    while columns(line) > width and "\033" not in line:
+        line = line[: max(0, len(line) - max(1, columns(line) - width))]
+    return line
+
+
+# -- show -------------------------------------------------------------------------------------
+
+
+def _story(line: LineRecord, paint: Paint) -> Iterator[str]:
+    holders, waiters = line.holders, line.waiters
+    state = "held" if holders else "not held yet"
+    queue = f", {count(len(waiters), 'claim')} waiting" if waiters else ""
+    yield f"{paint(visible(line.name), 'bold')}: {_kind(line)}, {state}{queue}"
+    yield ""
+    weighty = line.kind == "semaphore" and any(claim.weight != 1 for claim in line.claims)
+    noted = any(claim.meta for claim in line.claims)
+    head = ["PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE"]
+    rows = [head + ["WEIGHT"] * weighty + ["NOTE"] * noted]
+    for claim in line.claims:
+        row = list(_claim(claim))
+        rows.append(row + [str(claim.weight)] * weighty + [claim.meta] * noted)
+    yield from table(rows, paint)

@@ -1,0 +1,268 @@
+"""``holdfast run``: a command that runs only while its lock is held.
+
+Two processes of ours serve one command, each the other's safeguard::
+
+    shell ── front ─┬─ command        the front is who the shell knows: it starts the command,
+                    │                 passes signals on, lends it the terminal, stops with it at
+                    └─ keeper         Ctrl-Z, and returns its status. The keeper acquires and
+                                      renews; no terminal and no Ctrl-Z ever stops it.
+
+* The lock is lost, or can't be renewed: the keeper ends the command, before another can have it.
+* The front dies (``kill -9``): the keeper hears the line between them break and kills the command.
+* The keeper dies: the front hears that and ends the command.
+* Both die at once: the kernel kills the command (PR_SET_PDEATHSIG).
+
+All three processes have the descriptor of the lock's session. So with the embedded store the
+kernel says that the holder is alive until the last of them, and of what the command started, is
+gone; in all these cases the lock passes on after the command's end, and not before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+from . import codes
+from .child import Child, Terminal, find_prctl, living, move_up, reap
+from .text import say
+
+#: What is passed on to the command.
+FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT")
+#: What makes us give up waiting.
+QUITTING = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
+#: Between TERM and KILL when nobody renews the lock any more, seconds.
+ORPHAN_GRACE_S = 1.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command under its lock; its exit status, or one of ``codes``."""
+    line, far = socket.socketpair()
+    front = os.getpid()
+    keeper = os.fork()
+    if keeper == 0:
+        line.close()
+        _keep(options, far, front)
+    far.close()
+    return Front(options, line, keeper).run()
+
+
+def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> None:
+    """Be the keeper. Doesn't return."""
+    code = codes.SOFTWARE
+    try:
+        from .keep import keep
+
+        code = keep(options, line, front)
+    except KeyboardInterrupt:
+        code = codes.SIGNALLED + signal.SIGINT
+    except Exception as failure:
+        code = codes.explain(failure)
+    finally:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        os._exit(code)
+
+
+class Front:
+    """The process that the shell knows."""
+
+    def __init__(self, options: argparse.Namespace, line: socket.socket, keeper: int) -> None:
+        self.options = options
+        self.line = line
+        self.keeper = keeper
+        self.terminal = Terminal()
+        self.child: Child | None = None
+        #: The signal that ended our waiting.
+        self.quit = 0
+        #: When a command without keeper gets its KILL.
+        self.kill_at = float("inf")
+        self.session = -1
+        self.bell, ring = os.pipe()
+        os.set_blocking(self.bell, False)
+        os.set_blocking(ring, False)
+        signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
+        for name in (*FORWARDED, "CHLD"):
+            number = getattr(signal, "SIG" + name)
+            # What we were told to ignore (nohup, a shell's background) we and the command ignore.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _noted)
+        #: Sought now, because there is time while the keeper acquires.
+        self.prctl = find_prctl()
+
+    def run(self) -> int:
+        """Serve until the command, or our waiting for it, is over; the exit status."""
+        poller = select.poll()
+        poller.register(self.bell, select.POLLIN)
+        poller.register(self.line, select.POLLIN)
+        while True:
+            events = {fd for fd, _ in poller.poll(self._pause_ms())}
+            if self.line.fileno() in events and not self._hear():
+                if self.child is None:
+                    return self._never_ran(reap(self.keeper))
+                poller.unregister(self.line)
+                self._alone(self.child)
+            if self.bell in events:
+                for number in self._rung():
+                    self._handle(number)
+            if self.child is not None and self._over(self.child):
+                return self._end(self.child)
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    def _hear(self) -> bool:
+        """Read what the keeper says, which is only that the lock is held; False: it is gone."""
+        data, fds, _, _ = socket.recv_fds(self.line, 65536, 1)
+        if not data:
+            return False
+        if fds:
+            self.session = move_up(fds[0])
+        if self.quit:
+            self._tell("done")
+        else:
+            self._start(*data.decode("utf-8", "surrogateescape").split("\0"))
+        return True
+
+    def _start(self, fence: str, owner: str, deadline: str) -> None:
+        """The lock is held: start the command, the keeper knowing it before it does anything."""
+        options = self.options
+        env = {
+            **os.environ,
+            "HOLDFAST_NAME": options.name,
+            "HOLDFAST_FENCE": fence,
+            "HOLDFAST_OWNER": owner,
+            "HOLDFAST_DEADLINE": deadline,
+        }
+        argv = options.argv
+        if options.script:
+            argv = [os.environ.get("SHELL") or "/bin/sh", "-c", options.script]
+        self.terminal.remember()
+        self.child = child = Child(argv, env, self.session, self.prctl)
+        if self.terminal.alone:
+            self.terminal.give(child.pid)
+        self._tell(f"pid {child.pid}")
+        child.go()
+        self.failure = child.failure()
+
+    def _never_ran(self, code: int) -> int:
+        """The keeper ended before the lock was held, and has said why if it could."""
+        if self.quit:
+            return codes.SIGNALLED + self.quit
+        if code > codes.SIGNALLED:
+            say(f"the keeper of {self.options.name!r} was killed while it waited")
+        return code
+
+    def _tell(self, words: str) -> None:
+        try:
+            self.line.sendall(words.encode() + b"\n")
+        except OSError:
+            return  # it is gone, which we hear at the other end
+
+    # -- signals -----------------------------------------------------------------------------
+
+    def _rung(self) -> list[int]:
+        try:
+            return sorted(set(os.read(self.bell, 4096)))
+        except BlockingIOError:
+            return []
+
+    def _handle(self, number: int) -> None:
+        """A signal came: to the command with it, or give up waiting."""
+        child = self.child
+        if number == signal.SIGCHLD:
+            return
+        if child is None:
+            if number == signal.SIGTSTP:
+                self._stop(lambda: os.kill(os.getpid(), signal.SIGTSTP))
+            elif number in {getattr(signal, "SIG" + name) for name in QUITTING}:
+                # The second one means it: then the kernel withdraws what the keeper asked for.
+                os.kill(self.keeper, signal.SIGKILL if self.quit else signal.SIGINT)
+                self.quit = number
+        elif number == signal.SIGCONT:
+            self._resume(child)
+        else:
+            child.signal(number)
+
+    def _over(self, child: Child) -> bool:
+        """Look what has become of the command; True if it has ended."""
+        if time.monotonic() >= self.kill_at:
+            child.signal(signal.SIGKILL)
+            self.kill_at = time.monotonic() + ORPHAN_GRACE_S
+        happened = child.look()
+        if happened > 0:
+            self._stopped(child, happened)
+        return happened < 0
+
+    def _stopped(self, child: Child, number: int) -> None:
+        """The command was stopped: stop with it, so that the shell sees the whole job stopped."""
+        wants_terminal = number in (signal.SIGTTIN, signal.SIGTTOU)
+        if wants_terminal and self.terminal.give(child.pid):
+            child.signal(signal.SIGCONT)
+        elif self.terminal.fd >= 0:
+            self.terminal.take()
+            self._stop(lambda: os.killpg(self.terminal.ours, signal.SIGTSTP))
+            self._resume(child)
+
+    def _stop(self, stop: Callable[[], None]) -> None:
+        """Stop by the default meaning of SIGTSTP. Where no shell could continue us, the kernel
+        ignores it, and we go on at once."""
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        stop()
+        signal.signal(signal.SIGTSTP, handler)
+
+    def _resume(self, child: Child) -> None:
+        """Continue the command; in the foreground, if that is where we are."""
+        if self.terminal.alone:
+            self.terminal.give(child.pid)
+        child.signal(signal.SIGCONT)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _pause_ms(self) -> float | None:
+        if self.kill_at == float("inf"):
+            return None
+        return max(0.0, (self.kill_at - time.monotonic()) * 1000)
+
+    def _alone(self, child: Child) -> None:
+        """The keeper died: nobody renews the lock, so the command must end while it is held."""
+        say(f"the keeper of {self.options.name!r} was killed: stopping the command")
+        child.signal(signal.SIGTERM)
+        child.signal(signal.SIGCONT)
+        self.kill_at = time.monotonic() + min(self.options.kill_after, ORPHAN_GRACE_S)
+
+    def _end(self, child: Child) -> int:
+        """The command has ended: give the lock back, and only then forget its number."""
+        self.terminal.take(child.crashed)
+        orphaned = self.kill_at < float("inf")
+        if orphaned:
+            child.signal(signal.SIGKILL)
+        self._tell("done")
+        kept = reap(self.keeper)
+        status = child.reap()
+        if orphaned or kept:
+            return codes.LOST if orphaned or kept == codes.LOST else kept
+        if self.failure:
+            return self._not_executed()
+        if not self.options.quiet and living(child.pid):
+            say(
+                f"the command left processes in the background; they go on without "
+                f"{self.options.name!r}, which is free now"
+            )
+        return status
+
+    def _not_executed(self) -> int:
+        import errno
+
+        command = self.options.argv[0] if self.options.argv else "$SHELL"
+        say(f"cannot run {command!r}: {os.strerror(self.failure)}")
+        missing = self.failure in (errno.ENOENT, errno.ENOTDIR)
+        return codes.NOT_FOUND if missing else codes.NOT_EXECUTABLE
+
+
+def _noted(number: int, frame: object) -> None:
+    """A signal is only noted here; the loop hears of it by the bell."""

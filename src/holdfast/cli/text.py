@@ -1,0 +1,123 @@
+"""What people read and write: durations, tables, colours, and text that is safe to show.
+
+Names, owners and metadata are anybody's text. What could steer a terminal, or make one line look
+like another (control bytes, escape sequences, characters that turn the direction of writing), is
+shown by its number instead and never reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+#: Seconds in each unit that a duration may have.
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+def visible(text: str) -> str:
+    r"""The text with everything that isn't plainly printable as an escape.
+
+    >>> print(visible("a\x1b[31mb\u202e\n"))
+    a\x1b[31mb\u202e\n
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def seconds(text: str) -> float:
+    """A duration as people write it, in seconds: ``90``, ``1.5s``, ``10m``, ``2h``.
+
+    >>> [seconds(t) for t in ("90", "1.5s", "250ms", "10m", "2h", "1d")]
+    [90.0, 1.5, 0.25, 600.0, 7200.0, 86400.0]
+    """
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(number) :] or "s"
+    plain = number.isascii() and number.replace(".", "", 1).isdigit()
+    if unit not in UNITS or not plain:
+        raise ValueError(f"{visible(text)!r} is no duration; write 90, 1.5s, 250ms, 10m, 2h or 1d")
+    return float(number) * UNITS[unit]
+
+
+def span(length: float) -> str:
+    """Seconds as people read them, in at most two units.
+
+    >>> [span(s) for s in (0.0004, 0.25, 4.26, 61, 7322, 200000, float("inf"))]
+    ['0 ms', '250 ms', '4.3 s', '1 m 1 s', '2 h 2 m', '2 d 7 h', 'ever']
+    """
+    if length == float("inf"):
+        return "ever"
+    if length < 1:
+        return f"{max(length, 0.0) * 1000:.0f} ms"
+    if length < 9.95:
+        return f"{length:.1f} s"
+    whole = round(length)
+    if whole < 60:
+        return f"{whole} s"
+    big, small = next(
+        pair for pair in (("d", "h"), ("h", "m"), ("m", "s")) if whole >= UNITS[pair[0]]
+    )
+    count, rest = divmod(whole, int(UNITS[big]))
+    rest //= int(UNITS[small])
+    return f"{count} {big} {rest} {small}" if rest else f"{count} {big}"
+
+
+def count(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> count(1, "waiter"), count(0, "waiter"), count(2, "process")
+    ('1 waiter', '0 waiters', '2 processes')
+    """
+    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number} {what}{ending}"
+
+
+class Paint:
+    """Colours for one stream: none unless it is a terminal, and none with ``NO_COLOR`` set."""
+
+    def __init__(self, stream: TextIO) -> None:
+        dumb = os.environ.get("TERM", "dumb") == "dumb"
+        self.on = not os.environ.get("NO_COLOR") and not dumb and stream.isatty()
+
+    def __call__(self, text: str, colour: str) -> str:
+        """The text in this colour, where there are colours."""
+        return f"\033[{_COLOURS[colour]}m{text}\033[0m" if self.on else text
+
+
+def table(rows: Sequence[Sequence[str]], paint: Paint) -> Iterable[str]:
+    """Lines with the columns under each other; the first row is the heading.
+
+    Every cell is made safe here, and only here is colour added.
+    """
+    safe = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(columns, cells)) for cells in zip(*safe, strict=True)]
+    for number, row in enumerate(safe):
+        cells = (
+            cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        line = "  ".join(cells).rstrip()
+        yield paint(line, "bold") if number == 0 else line
+
+
+def columns(text: str) -> int:
+    r"""How many columns of a terminal the text takes.
+
+    >>> columns("abc"), columns("日本"), columns("e\u0301")
+    (3, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    wide = sum(east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(combining(c) > 0 for c in text)
+
+
+def say(message: str) -> None:
+    """One line to the person, on stderr, whatever becomes of stderr."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"holdfast: {visible(message)}", file=sys.stderr, flush=True)

@@ -1,0 +1,141 @@
+"""The time before the lock of ``holdfast run`` is held: in line, and in words."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Sequence
+
+from ..core.claims import CapacityMismatch
+from ..core.model import ClaimRecord
+from ..errors import HoldfastError, LockLost, StoreUnavailable
+from ..sync import Client, Hold, Lock
+from .text import count, say, span
+
+#: Who waits longer than this is told for whom.
+SAY_AFTER_S = 1.0
+#: The kind of a line changes only when it is empty, so this is not reached by bad luck.
+TRIES = 20
+
+
+class Waiting:
+    """The time until the lock is held."""
+
+    def __init__(self, client: Client, options: argparse.Namespace, line: socket.socket) -> None:
+        self.client = client
+        self.options = options
+        self.line = line
+        self.over = False
+
+    def acquire(self) -> Hold | None:
+        """The hold, or None if it is busy for longer than we may wait.
+
+        A name that others share with ``-s`` at this moment is a read-write lock: then ``run``
+        without ``-s`` takes the side of the writer. A name that is in use as a plain lock is
+        taken as one: then ``-s`` is alone for that time. So all ways of running exclude each
+        other as with flock(1), in one line.
+        """
+        options = self.options
+        locks = self._ways()
+        end = None if options.wait is None else time.monotonic() + options.wait
+        if not options.nonblock:
+            threading.Thread(target=self._attend, daemon=True).start()
+        try:
+            for turn in range(TRIES):
+                left = None if end is None else max(0.0, end - time.monotonic())
+                try:
+                    if options.nonblock:
+                        return locks[turn % len(locks)].acquire(blocking=False)
+                    return _whole(locks[turn % len(locks)].acquire(timeout=left))
+                except CapacityMismatch as other:
+                    if len(locks) == 1 or other.kind not in ("lock", "rwlock"):
+                        raise
+                except LockLost:
+                    continue  # before it was any use to us: from the start
+        finally:
+            self.over = True
+        raise StoreUnavailable(f"{options.name!r} could not be held in {TRIES} tries; try again")
+
+    def _ways(self) -> list[Lock]:
+        """What to acquire: first as asked for, then what does as well on a line of that kind."""
+        options, client = self.options, self.client
+        name, ttl = options.name, options.ttl
+        if options.semaphore:
+            return [client.semaphore(name, options.semaphore, ttl=ttl)]
+        if options.min_hold:
+            return [client.lock(name, ttl=ttl, min_hold=options.min_hold)]
+        lock, both = client.lock(name, ttl=ttl), client.rwlock(name, ttl=ttl)
+        if options.shared:
+            return [both.read, lock]
+        return [both.write, lock] if options.exclusive else [lock, both.write]
+
+    def _attend(self) -> None:
+        """Beside the waiting: after a second say whom for; if the front dies, wait no more."""
+        poller = select.poll()
+        poller.register(self.line, select.POLLIN)
+        if not poller.poll(SAY_AFTER_S * 1000) and not self.over:
+            if not self.options.quiet:
+                self._say()
+            poller.poll()
+        if not self.over:
+            # The front says nothing before the lock is held, so it has died.
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def _say(self) -> None:
+        try:
+            text = self._story()
+        except HoldfastError:
+            return  # whoever waits will learn of that himself
+        if text and not self.over:
+            say(text)
+
+    def _story(self) -> str:
+        name = self.options.name
+        lines = self.client.inspect(name, exact=True)
+        if not lines or not lines[0].holders:
+            return ""
+        holders, text = lines[0].holders, f"waiting for {name!r}, {_held(lines[0].holders)}"
+        places = [c.position for c in lines[0].waiters if c.owner == self.client.owner]
+        if places:
+            text += "; next in line" if places[0] == 1 else f"; number {places[0]} in line"
+        inside = os.environ.get("HOLDFAST_NAME") == name
+        if inside and os.environ.get("HOLDFAST_FENCE") in [str(c.fence) for c in holders]:
+            text += ". That is the command that this one is part of: it waits for itself"
+        return text
+
+    def busy(self) -> str:
+        """Who is in the way, in words."""
+        text = f"{self.options.name!r} is busy"
+        try:
+            lines = self.client.inspect(self.options.name, exact=True)
+        except HoldfastError:
+            lines = []
+        if lines and lines[0].holders:
+            text += f", {_held(lines[0].holders)}"
+            if lines[0].waiters:
+                text += f", with {count(len(lines[0].waiters), 'waiter')} before us"
+        waited = self.options.wait
+        return text + (f"; waited {span(waited)}" if waited else "")
+
+
+def _whole(hold: Hold | None) -> Hold | None:
+    """The hold with its whole lease: one that was pushed to us begins with what is left of the
+    patience, so that it would seem to be near its end."""
+    if hold is not None and hold.remaining() < hold.ttl / 2:
+        try:
+            hold.extend()
+        except BaseException:
+            hold.release()
+            raise
+    return hold
+
+
+def _held(holders: Sequence[ClaimRecord]) -> str:
+    first = holders[0]
+    text = f"held by {first.owner} for {span(first.age)} (fence {first.fence})"
+    return text + (f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else "")

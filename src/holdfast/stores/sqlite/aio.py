@@ -1,0 +1,281 @@
+"""The engine under asyncio: one worker thread does what may block, in the order of asking.
+
+The loop itself only listens: to the socket that pokes arrive at, and to the FIFOs of the
+sessions whose end would matter. A request is queued when its coroutine is first stepped, before
+it suspends. So an undo that was merely begun is carried out, even if its task never runs again,
+and it can't overtake the request that it undoes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, ClassVar, TypeVar
+
+from ...core.model import Claim, Granted, Waiting
+from ...errors import ConfigError, StoreUnavailable
+from ...url import StoreURL
+from .blocking.engine import Engine
+from .blocking.port import POLL_FIRST_S, POLL_LAST_S
+from .blocking.wake import LoopBox
+
+T = TypeVar("T")
+Answer = asyncio.Future[Any]
+#: A request that comes late to its turn is still given so many seconds: it may be an undo.
+LATE_S = 0.25
+#: When the interpreter ends, the worker may take so many seconds to finish what was asked.
+EXIT_S = 5.0
+CLOSE_S = 2.0
+
+
+@dataclass(slots=True)
+class Job:
+    """One request on its way to the worker."""
+
+    work: Callable[..., Any]
+    args: tuple[Any, ...]
+    due: float
+    loop: asyncio.AbstractEventLoop
+    answer: Answer
+
+    def run(self) -> None:
+        """Do it and hand the outcome to the loop; a loop that is closed needs none."""
+        result: Any = None
+        wrong: BaseException | None = None
+        try:
+            result = self.work(*self.args, max(LATE_S, self.due - time.monotonic()))
+        except BaseException as raised:
+            wrong = raised
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(_settle, self.answer, result, wrong)
+
+
+def _settle(answer: Answer, result: Any, wrong: BaseException | None) -> None:
+    if answer.done():
+        return
+    if wrong is not None:
+        answer.set_exception(wrong)
+    else:
+        answer.set_result(result)
+
+
+def _work(jobs: SimpleQueue[Job | None]) -> None:
+    """The worker's life: it knows the queue and nothing of its client, which may be forgotten."""
+    while (job := jobs.get()) is not None:
+        job.run()
+        del job
+
+
+class Worker:
+    """A thread that is started with the first job.
+
+    It is a daemon thread, because an idle one must not keep the interpreter from ending; what
+    has been asked by then is finished in an exit handler, which still runs before threads stop.
+    """
+
+    _all: ClassVar[weakref.WeakSet[Worker]] = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.thread: threading.Thread | None = None
+
+    def put(self, job: Job) -> None:
+        """Queue a job; never blocks."""
+        self.jobs.put(job)
+        if self.thread is None:
+            self.thread = threading.Thread(
+                target=_work, args=(self.jobs,), name="holdfast-sqlite", daemon=True
+            )
+            self.thread.start()
+            if not Worker._all:
+                atexit.register(Worker._finish_all)
+            Worker._all.add(self)
+            weakref.finalize(self, self.jobs.put, None).atexit = False
+
+    @staticmethod
+    def _finish_all() -> None:
+        end = time.monotonic() + EXIT_S
+        for worker in list(Worker._all):
+            worker.jobs.put(None)
+            if worker.thread is not None:
+                worker.thread.join(max(0.0, end - time.monotonic()))
+
+
+class LoopPort:
+    """See :class:`holdfast.stores.sqlite.store.Port`."""
+
+    def __init__(self, url: StoreURL) -> None:
+        self.mail = LoopBox()
+        self.engine = Engine(url, self.mail)
+        self._worker = Worker()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._start()
+
+    def _start(self) -> None:
+        #: Claims that wait, with what they wait on.
+        self._sleepers: dict[str, Answer] = {}
+        #: Sessions that are watched: our copy of the descriptor, and whom its end wakes.
+        self._alarms: dict[str, tuple[int, set[Answer]]] = {}
+        self._reading = -1
+
+    def _here(self) -> asyncio.AbstractEventLoop:
+        """The running loop, if it is ours."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigError(
+                "an AsyncClient belongs to the event loop in which it was first used, and this "
+                "is another one: make a client in each loop"
+            )
+        return loop
+
+    async def call(self, work: Callable[..., T], *args: Any) -> T:
+        """Queue it at once, then await it; its last argument is the time that it may take."""
+        loop = self._here()
+        within: float = args[-1]
+        answer: Answer = loop.create_future()
+        self._worker.put(Job(work, args[:-1], time.monotonic() + within, loop, answer))
+        timer = loop.call_later(within, _overdue, answer, self.engine.label, within)
+        try:
+            result: T = await answer
+        finally:
+            timer.cancel()
+        return result
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep until poked, until somebody watched has died, or until the time is over."""
+        loop = self._here()
+        if self.mail.known(claim.id) is None:
+            return await self._look(claim, waiting, seconds)
+        self._read(loop)
+        early = self.mail.early(claim.id)
+        if early is not None:
+            return Granted(early)
+        answer: Answer = loop.create_future()
+        self._sleepers[claim.id] = answer
+        timer = loop.call_later(max(0.0, seconds), _settle, answer, None, None)
+        try:
+            for session in waiting.watch:
+                self._watch(loop, session, answer)
+            granted: Granted | None = await answer
+            return granted
+        finally:
+            timer.cancel()
+            self._sleepers.pop(claim.id, None)
+            for session in waiting.watch:
+                self._unwatch(loop, session, answer)
+
+    async def _look(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Without a socket: look at the row again and again."""
+        end = time.monotonic() + seconds
+        nap = POLL_FIRST_S
+        while (left := end - time.monotonic()) > 0:
+            await asyncio.sleep(min(nap, left))
+            nap = min(nap * 1.5, POLL_LAST_S)
+            fence = await self.call(self.engine.peek, claim, waiting, left + LATE_S)
+            if fence is not None:
+                return Granted(fence) if fence else None
+        return None
+
+    # -- listening -------------------------------------------------------------------------
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen at the socket that is ours at present."""
+        fd = self.mail.fd
+        if fd != self._reading:
+            if self._reading >= 0:
+                loop.remove_reader(self._reading)
+            self._reading = fd
+            loop.add_reader(fd, self._poked)
+            self._poked()
+
+    def _poked(self) -> None:
+        for claim_id, fence in self.mail.read():
+            answer = self._sleepers.get(claim_id)
+            if answer is not None:
+                _settle(answer, Granted(fence), None)
+            else:
+                self.mail.keep(claim_id, fence)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, session: str, answer: Answer) -> None:
+        known = self._alarms.get(session)
+        if known is not None:
+            known[1].add(answer)
+            return
+        fd = self.engine.alarm(session)
+        if fd < 0:
+            return
+        try:
+            # A copy, because the worker may close its own while the loop polls.
+            copy = os.dup(fd)
+        except OSError:
+            return
+        try:
+            loop.add_reader(copy, self._alarmed, loop, session)
+        except OSError:
+            os.close(copy)
+            return
+        self._alarms[session] = (copy, {answer})
+
+    def _alarmed(self, loop: asyncio.AbstractEventLoop, session: str) -> None:
+        fd, answers = self._alarms.pop(session)
+        loop.remove_reader(fd)
+        os.close(fd)
+        for answer in answers:
+            _settle(answer, None, None)
+
+    def _unwatch(self, loop: asyncio.AbstractEventLoop, session: str, answer: Answer) -> None:
+        known = self._alarms.get(session)
+        if known is None:
+            return
+        known[1].discard(answer)
+        if not known[1]:
+            del self._alarms[session]
+            loop.remove_reader(known[0])
+            os.close(known[0])
+
+    def unlisten(self, claim: Claim) -> None:
+        """Forget the claim's pokes."""
+        self.mail.release(claim.id)
+
+    # -- the end ---------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End everything; requests that were made before are finished first."""
+        loop = self._here()
+        try:
+            await self.call(self.engine.close, CLOSE_S)
+        finally:
+            if self._reading >= 0:
+                loop.remove_reader(self._reading)
+                self._reading = -1
+            self.mail.shut()
+
+    def forked(self) -> None:
+        """In the child the worker doesn't exist, and the loop isn't ours to use."""
+        self.engine.forked()
+        for fd, _ in self._alarms.values():
+            os.close(fd)
+        self._worker = Worker()
+        self._loop = None
+        self._start()
+
+
+def _overdue(answer: Answer, label: str, within: float) -> None:
+    _settle(
+        answer,
+        None,
+        StoreUnavailable(
+            f"{label} did not answer within {within:.3g} s: its worker is still busy with this "
+            "or an earlier request"
+        ),
+    )

@@ -1,0 +1,142 @@
+"""Everything of a store that one client has open, as one thing: it is opened and let go whole."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from .database import Database
+from .gate import Gate, Replaced
+from .header import LATEST, LIMIT, NEXT, QUIET, WORLD, Header
+from .lines import Lines
+from .place import Place
+from .session import Others
+from .wake import Post
+
+#: Dead sessions that are looked for when a store is opened.
+SWEEP_MAX = 64
+
+
+class Mail(Protocol):
+    """Where the claims of this client listen: differs between threads and asyncio."""
+
+    def address(self, claim_id: str, post: Post, session: str) -> str | None:
+        """The address for a claim that begins to wait; None if it must poll."""
+        ...
+
+    def known(self, claim_id: str) -> str | None:
+        """The address that this claim has, if it has one."""
+        ...
+
+    def close(self) -> None:
+        """Remove every socket."""
+        ...
+
+    def forked(self) -> None:
+        """In the child of a fork: forget the parent's."""
+        ...
+
+
+class Files:
+    """The gate, its header, the database and what goes with them (see ``lines.World``)."""
+
+    def __init__(self, place: Place, gate: Gate, header: Header, mail: Mail | None) -> None:
+        self.place = place
+        self.gate = gate
+        self.header = header
+        self.words = header.words
+        self.floats = header.floats
+        #: None: nobody can poke us, we look ourselves.
+        self.mail = mail
+        self.others = Others(place)
+        self.post = Post(place)
+        try:
+            self.database = Database(place, header)
+        except BaseException:
+            self.post.close()
+            raise
+        self.connection: sqlite3.Connection = self.database.connection
+        self.cursor = self.connection.cursor()
+        self.world = self.words[WORLD]
+        #: Our session's name, empty before the first claim.
+        self.own = ""
+        #: Tickets below this one were given before these files took the place of others.
+        self.born = 0
+        #: The next time at which somebody sees whether our session is still in its place.
+        self.look_at = 0.0
+
+    def lines(self, patience: float) -> Lines:
+        """The slow paths of the verbs, on these files."""
+        return Lines(self.cursor.execute, self.others, self, patience)
+
+    @property
+    def quiet(self) -> float:
+        """Nobody is served before this time."""
+        return self.floats[QUIET]
+
+    def ticket(self) -> int:
+        """The next ticket: never given before, a power cut included."""
+        ticket = self.words[NEXT]
+        if ticket >= self.words[LIMIT]:
+            self.reserve()
+        self.words[NEXT] = ticket + 1
+        return ticket
+
+    def reserve(self) -> None:
+        """Put the next block of tickets on the disk."""
+        self.database.set_meta("limit", str(self.header.reserve()))
+
+    def note_expiry(self, expires: float) -> None:
+        """A lease until then is about to be given."""
+        if expires > self.floats[LATEST]:
+            self.floats[LATEST] = expires
+
+    def address(self, claim_id: str) -> str | None:
+        """Where this claim listens, from now on."""
+        return self.mail.address(claim_id, self.post, self.own) if self.mail else None
+
+    def known_address(self, claim_id: str) -> str | None:
+        """Where this claim listens, if it does."""
+        return self.mail.known(claim_id) if self.mail else None
+
+    def new_post(self) -> None:
+        """The folder of the sockets was made anew."""
+        old, self.post = self.post, Post(self.place)
+        old.close()
+
+    def dead_sessions(self) -> list[str]:
+        """Some sessions that ended without anybody's notice."""
+        found: list[str] = []
+        with contextlib.suppress(OSError):
+            for name in self.others.names():
+                if len(found) < SWEEP_MAX and name != self.own and self.others.dead(name):
+                    found.append(name)
+        return found
+
+    def close(self) -> None:
+        """Let go of everything; the gate, which keeps newcomers out meanwhile, is last."""
+        self.others.close()
+        self.post.close()
+        self.database.close()
+        self.gate.close()
+
+    def forked(self) -> None:
+        """In the child: close our copies of what would otherwise stay locked after the parent's
+        death, the gate and the guard, and of what is only read. SQLite's stay open."""
+        self.gate.forked()
+        self.database.forked()
+        self.others.close()
+
+
+def enter(place: Place, within: float, hold: Callable[[Gate], None]) -> Header:
+    """Open the gate and stand inside it; ``hold`` is told of it before it is locked."""
+    end = time.monotonic() + within
+    gate = Gate(place)
+    hold(gate)
+    gate.enter(end - time.monotonic())
+    if gate.moved():
+        raise Replaced
+    return gate.map()

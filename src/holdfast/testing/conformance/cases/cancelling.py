@@ -1,0 +1,265 @@
+"""asyncio: whatever is cancelled leaves nothing behind, and a lost lock can cancel its body."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ....core.model import Loss
+from ....errors import ConfigError, LockLost, NotAcquired
+from ...faces import now
+from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, Arena, raises
+from ..kit import case
+
+BECAUSE = "a thread can't be cancelled"
+LOOP = "only asyncio has an event loop"
+
+
+async def cancelled(task: asyncio.Task[Any]) -> bool:
+    """Wait for its end; was it by cancellation?"""
+    done, _ = await asyncio.wait([task], timeout=5)
+    assert done, "it goes on"
+    return task.cancelled()
+
+
+@case(*EXCLUSIVE, "all", only="aio", because=BECAUSE)
+async def a_cancelled_waiter_is_out_of_the_line_and_the_next_is_served(at: Arena) -> None:
+    async def wait(lock: Any) -> int:
+        async with lock:
+            return 1
+
+    async with at.lock():
+        first = asyncio.create_task(wait(at.rival()))
+        await at.line(waiters=1)
+        second = asyncio.create_task(wait(at.rival()))
+        await at.line(waiters=2)
+        first.cancel()
+        assert await cancelled(first)
+        await at.line(waiters=1)
+    begun = now()
+    assert await second == 1
+    assert now() - begun < AT_ONCE_S
+
+
+@case(*(one for one in EXCLUSIVE if one != "reentrant"), only="aio", because=BECAUSE)
+async def a_waiter_cancelled_in_the_moment_of_the_grant_passes_it_on(at: Arena) -> None:
+    async def wait() -> bool:
+        async with at.rival():
+            return True
+
+    for late in range(4):
+        hold = await at.lock().acquire()
+        first = asyncio.create_task(wait())
+        await at.line(waiters=1)
+        second = asyncio.create_task(wait())
+        await at.line(waiters=2)
+        release = asyncio.create_task(hold.release())
+        for _ in range(late):
+            await asyncio.sleep(0)
+        first.cancel()
+        assert await release is True
+        async with asyncio.timeout(2):
+            assert await second is True
+        await asyncio.wait([first])
+        assert not await at.holders()
+
+
+@case(*SINGLE, "all", only="aio", because=BECAUSE)
+async def a_task_cancelled_anywhere_on_its_way_leaves_nothing(at: Arena) -> None:
+    async def work() -> None:
+        async with at.lock():
+            await asyncio.sleep(0)
+
+    for steps in range(12):
+        task = asyncio.create_task(work())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await at.free(within=2.0)
+        line = await at.look()
+        assert line is None, f"cancelled after {steps} steps: {line}"
+
+
+@case(*EXCLUSIVE, only="aio", because=BECAUSE)
+async def wait_for_and_timeout_bound_an_acquire(at: Arena) -> None:
+    async def by_wait_for() -> None:
+        await asyncio.wait_for(at.rival().acquire(), 0.05)
+
+    async def by_timeout() -> None:
+        async with asyncio.timeout(0.05), at.rival():
+            raise AssertionError("the body ran unheld")
+
+    async with at.lock():
+        for act in (by_wait_for, by_timeout):
+            begun = now()
+            with raises(TimeoutError) as caught:
+                await act()
+            assert not isinstance(caught.error, NotAcquired)
+            assert now() - begun < 0.05 + AT_ONCE_S
+            line = await at.look()
+            assert line is not None
+            assert line.waiters == ()
+
+
+@case(*(one for one in SINGLE if one != "reentrant"), "all", only="aio", because=LOOP)
+async def an_acquire_can_be_made_a_task(at: Arena) -> None:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(at.lock().acquire())
+    hold: Any = task.result()
+    assert await hold.release() is True
+    (hold,) = await asyncio.gather(at.lock().acquire())
+    assert await hold.release() is True
+
+
+@case(*SINGLE, "all", only="aio", because=LOOP, alone=True)
+async def a_forgotten_await_does_not_enter_the_body(at: Arena) -> None:
+    lock: Any = at.lock()
+    answers = [lock.acquire] + ([lock.locked] if hasattr(lock, "locked") else [])
+    for answer in answers:
+        with raises(TypeError, "await"):
+            assert not answer(), "a forgotten await entered the body"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lock.acquire()
+    assert [w.category for w in caught] == [RuntimeWarning]
+    assert not await at.holders()
+
+
+@case(*(one for one in SINGLE if one != "reentrant"), only="aio", because=BECAUSE)
+async def a_release_that_is_cancelled_is_carried_out(at: Arena) -> None:
+    for steps in range(4):
+        hold = await at.lock(ttl=20.0).acquire()
+        task = asyncio.create_task(hold.release())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        if steps:
+            await at.free(within=2.0)
+        else:
+            await hold.release()  # the task never began
+
+
+async def _guarded(at: Arena, body: Callable[[Any], Awaitable[Any]]) -> LockLost:
+    """Run a body under a guard that breaks in; what came out."""
+    with raises(LockLost, at.name) as caught:
+        async with at.locks.lock(at.name, ttl=0.45, cancel_on_lost=True) as hold:
+            await at.others.break_(at.name, hold.fence)
+            await body(hold)
+    return caught.error
+
+
+@case("lock", only="aio", because=BECAUSE)
+async def a_loss_cancels_the_body_and_becomes_lock_lost(at: Arena) -> None:
+    async def body(hold: Any) -> None:
+        await asyncio.sleep(20)
+        raise AssertionError("the body went on")
+
+    begun = now()
+    loss = await _guarded(at, body)
+    assert now() - begun < 0.15 + AT_ONCE_S
+    assert loss.reason is Loss.BROKEN
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    await asyncio.sleep(0)  # and nothing of it is left to strike later
+
+
+@case("lock", only="aio", because=BECAUSE)
+async def a_body_that_swallows_the_cancellation_is_told_all_the_same(at: Arena) -> None:
+    async def body(hold: Any) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(20)
+
+    assert (await _guarded(at, body)).reason is Loss.BROKEN
+
+
+@case("lock", only="aio", because=BECAUSE)
+async def the_bodys_own_exception_beats_the_guards(at: Arena) -> None:
+    async def body(hold: Any) -> None:
+        try:
+            await asyncio.sleep(20)
+        finally:
+            raise KeyError("the body's own")
+
+    with raises(KeyError) as caught:
+        await _guarded(at, body)
+    assert "lost" in caught.error.__notes__[0]
+
+
+@case("lock", only="aio", because=BECAUSE)
+async def a_cancellation_from_outside_stays_one(at: Arena) -> None:
+    async def guarded(inside: asyncio.Event) -> None:
+        async with at.locks.lock(at.name, cancel_on_lost=True):
+            inside.set()
+            await asyncio.sleep(20)
+
+    inside = asyncio.Event()
+    task = asyncio.create_task(guarded(inside))
+    await inside.wait()
+    task.cancel()
+    assert await cancelled(task)
+    await at.free()
+
+    async def both(inside: asyncio.Event) -> None:
+        async with at.locks.lock(at.name, ttl=0.45, cancel_on_lost=True) as hold:
+            inside.set()
+            try:
+                await asyncio.sleep(20)
+            finally:
+                await hold.wait_lost(5)
+
+    inside.clear()
+    task = asyncio.create_task(both(inside))
+    await inside.wait()
+    (holder,) = await at.holders()
+    await at.others.break_(at.name, holder.fence)
+    task.cancel()
+    assert await cancelled(task), "the cancellation from outside was swallowed"
+
+
+@case("lock", only="aio", because=BECAUSE)
+async def a_guard_leaves_alone_whoever_is_out_of_the_body(at: Arena) -> None:
+    async with at.locks.lock(at.name, ttl=0.2, max_hold=0.4, cancel_on_lost=True) as hold:
+        pass
+    await asyncio.sleep(0.5)
+    assert hold.lost is None
+
+
+@case("lock", only="aio", because=LOOP)
+async def a_client_of_another_loop_is_refused(at: Arena) -> None:
+    async def elsewhere() -> None:
+        with raises(ConfigError, "one client per loop"):
+            await at.lock().acquire()
+        with raises(ConfigError, "one client per loop"):
+            await at.lock().acquire(blocking=False)
+        with raises(ConfigError, "one client per loop"):
+            await at.locks.adopt("hf1.")
+
+    async with at.lock() as hold:
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        hold.check()
+
+
+@case("lock", only="aio", because=LOOP)
+async def whoever_cancels_all_tasks_does_not_end_the_renewing_for_good(at: Arena) -> None:
+    async with at.lock(ttl=2.0) as first:
+        for steps in (0, 3):  # before the keeper has begun, and then while it sleeps
+            async with at.locks.lock(at.fresh(str(steps)), ttl=0.45) as hold:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                others = asyncio.all_tasks() - {asyncio.current_task()}
+                assert others
+                for task in others:
+                    task.cancel()
+                await asyncio.wait(others)
+                async with at.locks.lock(at.fresh("next"), ttl=0.45) as second:
+                    await asyncio.sleep(0.6)
+                    second.check()
+                hold.check()
+        await asyncio.sleep(1)
+        first.check()

@@ -1,0 +1,147 @@
+"""Detach and adopt: a hold goes on elsewhere, once, under the same fence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.model import Loss, State
+from ....errors import LockLost, NotHeld
+from ...faces import now
+from ..arena import AT_ONCE_S, SINGLE, Arena, raises
+from ..kit import case
+
+PORTABLE = tuple(name for name in SINGLE if name != "reentrant")
+
+
+@case(*PORTABLE, needs=["detach"])
+async def a_detached_hold_is_adopted_with_its_fence(at: Arena) -> None:
+    hold = await at.lock(ttl=20.0, meta="handed over").acquire()
+    token = await hold.detach()
+    assert isinstance(token, str)
+    assert (hold.state, hold.lost, hold.remaining()) == (State.DETACHED, None, 0.0)
+    assert [one.fence for one in await at.holders()] == [hold.fence]
+    mine = await at.others.adopt(token)
+    assert (mine.name, mine.fence, mine.ttl) == (hold.name, hold.fence, 20.0)
+    assert (mine.weight, mine.owner) == (hold.weight, at.others.owner)
+    assert 18.0 < mine.remaining() < 20.0
+    (seen,) = await at.holders()
+    assert (seen.owner, seen.fence) == (at.others.owner, hold.fence)
+    assert seen.meta == "handed over"
+    assert await mine.release() is True
+    assert not await at.holders()
+
+
+@case(*PORTABLE, needs=["detach"])
+async def a_token_works_once(at: Arena) -> None:
+    token = await (await at.lock().acquire()).detach()
+    mine = await at.others.adopt(token)
+    for client in (at.locks, at.others):
+        with raises(NotHeld, at.name):
+            await client.adopt(token)
+    mine.check()
+    assert await mine.extend() > 0
+    assert await mine.release() is True
+    with raises(NotHeld):
+        await at.others.adopt(token)
+
+
+@case("lock", "semaphore", needs=["detach"])
+async def of_many_who_adopt_at_once_one_gets_it(at: Arena) -> None:
+    async def adopt(client: Any) -> Any:
+        try:
+            return await client.adopt(token)
+        except NotHeld:
+            return None
+
+    token = await (await at.lock().acquire()).detach()
+    actors = [at.start(adopt, client) for client in (at.locks, at.others, at.client()) * 2]
+    holds = [hold for hold in [await actor.result() for actor in actors] if hold is not None]
+    assert len(holds) == 1
+    assert await holds[0].release() is True
+
+
+@case(*PORTABLE, needs=["detach"])
+async def a_detached_hold_can_do_nothing_more(at: Arena) -> None:
+    hold = await at.lock().acquire()
+    mine = await at.others.adopt(await hold.detach())
+    for act in (hold.extend, hold.detach):
+        with raises(NotHeld):
+            await act()
+    await hold.release()
+    assert [one.fence for one in await at.holders()] == [mine.fence]
+    mine.check()
+    await mine.release()
+
+
+@case("lock", "semaphore", "read", needs=["detach"])
+async def detached_and_left_alone_it_lives_by_its_ttl(at: Arena) -> None:
+    hold = await at.lock(ttl=0.4).acquire()
+    begun = now()
+    token = await hold.detach()
+    await at.locks.close()  # nothing of it hangs on the one who took it
+    await at.sleep(0.2)
+    assert await at.holders()
+    await at.free(within=2.0)
+    assert 0.35 < now() - begun < 0.4 + AT_ONCE_S
+    with raises(NotHeld):
+        await at.others.adopt(token)
+
+
+@case("lock", "semaphore", needs=["detach"])
+async def an_adopted_hold_is_renewed_and_told_of_its_loss(at: Arena) -> None:
+    told: list[Any] = []
+    token = await (await at.lock(ttl=0.45).acquire()).detach()
+    mine = await at.others.adopt(token, on_lost=lambda *news: told.append(news))
+    mine.on_lost(lambda *news: told.append(news))
+    await at.sleep(0.6)
+    mine.check()
+    await at.locks.break_(at.name, mine.fence)
+    assert await mine.wait_lost(5) is Loss.BROKEN
+    await at.until(lambda: len(told) == 2)
+    assert told == [(mine, Loss.BROKEN)] * 2
+
+
+@case("lock", needs=["detach"])
+async def an_adopted_hold_need_not_be_renewed(at: Arena) -> None:
+    told: list[Any] = []
+    token = await (await at.lock(ttl=0.2).acquire()).detach()
+    mine = await at.others.adopt(
+        token, auto_renew=False, on_lost=lambda hold, reason: told.append(reason)
+    )
+    assert await mine.wait_lost(5) is Loss.EXPIRED
+    await at.until(lambda: told)
+    assert told == [Loss.EXPIRED]
+    await at.free()
+
+
+@case(*PORTABLE, needs=["detach"])
+async def a_lost_hold_is_not_detached(at: Arena) -> None:
+    hold = await at.lock(ttl=20.0).acquire()
+    await at.others.break_(at.name, hold.fence)
+    with raises(LockLost) as caught:
+        await hold.detach()
+    assert caught.error.reason is Loss.BROKEN
+
+
+@case(*PORTABLE, needs=["detach"])
+async def a_body_may_hand_its_hold_over(at: Arena) -> None:
+    async with at.lock() as hold:
+        token = await hold.detach()
+    assert await at.holders()
+    async with await at.others.adopt(token) as mine:
+        assert mine.fence == hold.fence
+    assert not await at.holders()
+
+
+@case("read", needs=["detach"])
+async def a_flow_that_detached_its_read_is_no_reader_any_more(at: Arena) -> None:
+    async def write() -> None:
+        async with at.others.rwlock(at.name).write:
+            pass
+
+    mine = await at.locks.adopt(await (await at.lock().acquire()).detach())
+    writer = at.start(write)
+    await at.line(waiters=1)
+    assert await at.lock().acquire(blocking=False) is None
+    await mine.release()
+    await writer.result()

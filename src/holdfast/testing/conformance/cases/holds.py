@@ -1,0 +1,254 @@
+"""The life of a hold: what it says of itself, how it is kept, how it ends when we end it."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import warnings
+
+from ....core.model import Loss, State
+from ....errors import ConfigError, LockLost, NotHeld, StoreUnavailable
+from ...faces import now
+from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, TUNABLE, Arena, raises
+from ..kit import case
+
+#: Short enough to see many renewals, long enough for a busy machine to do them in time.
+TTL_S = 0.6
+
+
+@case(*SINGLE)
+async def a_hold_says_what_it_is(at: Arena) -> None:
+    async with at.lock(ttl=20.0, meta="night run") as hold:
+        assert hold
+        assert (hold.name, hold.owner, hold.ttl) == (at.name, at.locks.owner, 20.0)
+        assert (hold.state, hold.lost) == (State.HELD, None)
+        assert 20.0 - 1.0 < hold.remaining() < 20.0
+        hold.check()
+        (seen,) = await at.holders()
+        assert (seen.fence, seen.owner, seen.meta) == (hold.fence, hold.owner, "night run")
+        assert seen.weight == hold.weight
+        assert 19.0 < seen.expires_in <= 20.0
+        assert 0.0 <= seen.age < 1.0
+        assert repr(at.name) in repr(hold)
+        assert f"fence={hold.fence}" in repr(hold)
+
+
+@case(*SINGLE)
+async def a_released_hold_says_so_and_does_nothing_more(at: Arena) -> None:
+    hold = await at.lock().acquire()
+    await hold.release()
+    assert (hold.state, hold.lost, hold.remaining()) == (State.RELEASED, None, 0.0)
+    with raises(NotHeld, at.name):
+        hold.check()
+    for act in (hold.extend, hold.detach, hold.downgrade):
+        with raises(NotHeld):
+            await act()
+    assert await hold.wait_lost() is None
+
+
+@case(*TUNABLE)
+async def a_renewed_hold_outlives_its_ttl_many_times(at: Arena) -> None:
+    async with at.lock(ttl=TTL_S) as hold:
+        await at.sleep(2.5 * TTL_S)
+        hold.check()
+        assert [one.fence for one in await at.holders()] == [hold.fence]
+        assert 0 < hold.remaining() <= TTL_S
+
+
+@case(*EXCLUSIVE)
+async def believing_ends_before_the_store_lets_another_in(at: Arena) -> None:
+    options = {"auto_renew": False} if at.primitive.name != "election" else {}
+    hold = await at.lock(ttl=0.5, **options).acquire()
+    (seen,) = await at.holders()
+    assert hold.remaining() < seen.expires_in + 0.05
+    await hold.release()
+
+
+@case(*TUNABLE)
+async def a_hold_that_is_not_renewed_ends_with_its_ttl(at: Arena) -> None:
+    begun = now()
+    hold = await at.lock(ttl=0.1, auto_renew=False).acquire()
+    assert await hold.wait_lost(5) is Loss.EXPIRED
+    assert now() - begun <= 0.1 + AT_ONCE_S
+    assert (hold.lost, hold.state, hold.remaining()) == (Loss.EXPIRED, State.LOST, 0.0)
+    await at.free(within=1.0)
+    with raises(LockLost) as caught:
+        hold.check()
+    assert caught.error.reason is Loss.EXPIRED
+    assert at.name in str(caught.error)
+    assert "expired" in str(caught.error)
+    assert await hold.release() is False
+    assert await hold.release() is False
+
+
+@case(*TUNABLE)
+async def what_has_expired_never_comes_back(at: Arena) -> None:
+    hold = await at.lock(ttl=0.05, auto_renew=False).acquire()
+    await at.sleep(0.06)
+    with raises(LockLost) as caught:
+        await hold.extend(10.0)
+    assert caught.error.reason is Loss.EXPIRED
+    assert hold.state == State.LOST
+    await at.free(within=1.0)
+    await hold.release()
+
+
+@case(*TUNABLE)
+async def extending_lengthens_the_hold_here_and_in_the_store(at: Arena) -> None:
+    hold = await at.lock(ttl=2.0, auto_renew=False).acquire()
+    await at.sleep(0.05)
+    before = hold.remaining()
+    assert before <= 2.0 - 0.05
+    after = await hold.extend()
+    assert before < after <= 2.0
+    assert 9.0 < await hold.extend(10.0) < 10.0
+    assert hold.ttl == 10.0
+    (seen,) = await at.holders()
+    assert 9.0 < seen.expires_in <= 10.0
+    await hold.release()
+
+
+@case("lock", "read")
+async def a_renewed_hold_that_is_extended_is_renewed_at_the_new_pace(at: Arena) -> None:
+    hold = await at.lock(ttl=20.0).acquire()
+    await hold.extend(TTL_S)
+    await at.sleep(0.5 * TTL_S)
+    first = hold.remaining()
+    await hold.extend(30.0)
+    assert hold.remaining() > 20.0 > first
+    assert await hold.release() is True
+
+
+@case("lock", "reentrant")
+async def max_hold_ends_the_renewing(at: Arena) -> None:
+    begun = now()
+    hold = await at.lock(ttl=0.15, max_hold=0.4).acquire()
+    assert await hold.wait_lost(5) is Loss.MAX_HOLD
+    assert 0.3 < now() - begun <= 0.4 + AT_ONCE_S
+    await at.free(within=1.0)
+    assert await hold.release() is False
+
+
+@case("lock", needs=["min_hold"])
+async def min_hold_keeps_a_released_name_occupied(at: Arena) -> None:
+    begun = now()
+    hold = await at.lock(min_hold=0.3).acquire()
+    assert await hold.release() is True
+    assert await at.rival().acquire(blocking=False) is None
+    async with at.rival() as later:
+        assert now() - begun >= 0.3
+        assert later.fence > hold.fence
+    assert now() - begun < 0.3 + 2 * AT_ONCE_S
+
+
+@case("lock", needs=["min_hold"])
+async def min_hold_counts_from_the_grant_also_for_one_who_waited(at: Arena) -> None:
+    async def wait() -> float:
+        hold = await at.lock(min_hold=0.5).acquire()
+        granted = now()
+        await hold.release()
+        return granted
+
+    async with at.rival():
+        waiter = at.start(wait)
+        await at.line(waiters=1)
+        await at.sleep(0.3)
+    granted = await waiter.result()
+    await at.free(within=2.0)
+    assert now() - granted >= 0.5 - 0.01
+
+
+@case("lock", needs=["min_hold"])
+async def a_hold_longer_than_its_min_hold_is_free_at_once(at: Arena) -> None:
+    hold = await at.lock(min_hold=0.05).acquire()
+    await at.sleep(0.06)
+    await hold.release()
+    assert not await at.holders()
+
+
+@case(*SINGLE)
+async def a_hold_is_a_context_manager_of_its_own(at: Arena) -> None:
+    async with await at.lock().acquire() as hold:
+        hold.check()
+    assert hold.state == State.RELEASED
+    assert not await at.holders()
+
+
+@case(*TUNABLE, alone=True)
+async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fence = (await at.lock(ttl=0.3).acquire()).fence
+        gc.collect()
+        assert await at.free(within=3.0) < 0.3 + AT_ONCE_S
+        async with at.lock():  # whoever comes next passes the warning on, if nobody did before
+            pass
+    said = [str(w.message) for w in caught if w.category is ResourceWarning]
+    said = [text for text in said if at.name in text]
+    assert len(said) == 1, said
+    assert f"fence {fence}" in said[0]
+
+
+@case("lock", "semaphore", alone=True)
+async def a_forgotten_hold_stops_nobody_where_warnings_are_errors(at: Arena) -> None:
+    kept = await at.locks.lock(at.fresh("kept"), ttl=TTL_S).acquire()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        await at.lock(ttl=0.2).acquire()
+        gc.collect()
+        async with at.locks.lock(at.fresh("next"), ttl=TTL_S):
+            await at.free(within=3.0)
+            await at.sleep(1.5 * TTL_S)
+        kept.check()
+    await kept.release()
+
+
+@case("lock")
+async def a_client_pickles_as_its_url_and_works_there(at: Arena) -> None:
+    twin = pickle.loads(pickle.dumps(at.locks))
+    try:
+        async with at.lock() as hold:
+            assert twin.url == at.locks.url
+            assert await twin.lock(at.name).acquire(blocking=False) is None
+            hold.check()
+        await (await twin.lock(at.name).acquire()).release()
+    finally:
+        await twin.close()
+
+
+@case(*SINGLE)
+async def a_hold_refuses_to_be_pickled_and_says_what_to_do(at: Arena) -> None:
+    async with at.lock() as hold:
+        with raises(TypeError, "detach()", at.name):
+            pickle.dumps(hold)
+
+
+@case(*TUNABLE)
+async def closing_the_client_ends_its_holds_and_tells_them(at: Arena) -> None:
+    client = at.client()
+    renewed = await at.primitive.make(client, at.name).acquire()
+    plain = await at.primitive.make(client, at.fresh("plain"), auto_renew=False).acquire()
+    await client.close()
+    assert not await at.holders()
+    assert not await at.holders(at.fresh("plain"))
+    for hold in (renewed, plain):
+        assert (hold.lost, hold.state) == (Loss.CLOSED, State.LOST)
+        assert await hold.release() is False
+    await client.close()
+
+
+@case(*SINGLE, "all")
+async def a_closed_client_refuses_in_words(at: Arena) -> None:
+    client = at.client()
+    lock = at.primitive.make(client, at.name)
+    await client.close()
+    for act in (lock.acquire, client.inspect):
+        with raises(StoreUnavailable, "closed"):
+            await act()
+
+
+@case("lock")
+async def a_token_that_is_none_is_refused(at: Arena) -> None:
+    for token in ("", "hf1.", "hf1.e30", "x" * 40, None, 7, b"hf1."):
+        with raises(ConfigError, "detach()"):
+            await at.locks.adopt(token)  # type: ignore[arg-type]

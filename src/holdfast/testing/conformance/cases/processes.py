@@ -1,0 +1,214 @@
+"""Between processes: what a lock is for. Real processes, real SIGKILL, real forks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ....core.model import Loss
+from ....errors import LockLost, NotHeld
+from ....runtime.blocking import run_sync
+from ...faces import now
+from ..arena import AT_ONCE_S, SINGLE, Arena, raises
+from ..kit import case
+
+
+async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Run this in the child of a fork; what it answers, as JSON has it."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            run = asyncio.run if at.face.name == "aio" else run_sync
+            os.write(writer, json.dumps(run(text())).encode())
+            status = 0
+        except BaseException:
+            os.write(writer, json.dumps(traceback.format_exc()).encode())
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with open(reader) as pipe:
+        said = await at.face.outside(pipe.read)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, f"the child failed: {said and json.loads(said)}"
+    return json.loads(said)
+
+
+@case("lock")
+async def other_processes_are_kept_out_as_the_store_says(at: Arena) -> None:
+    worker = at.worker()
+    async with at.lock():
+        fence = await worker.call("attempt", at.name)
+        assert (fence is None) is at.can.across_processes
+    if fence is not None:
+        await worker.call("release", at.name)
+
+
+@case("lock", needs=["across_processes"])
+async def no_update_is_lost_between_processes(at: Arena) -> None:
+    file = at.folder() / "number"
+    file.write_text("0")
+    workers = [at.worker() for _ in range(3)]
+    for worker in workers:
+        worker.send("count", at.name, str(file), 25)
+    fences = [await worker.answer() for worker in workers]
+    assert file.read_text() == "75"
+    everyone = sorted(fence for own in fences for fence in own)
+    assert everyone == sorted(set(everyone))
+    assert all(own == sorted(own) for own in fences)
+
+
+@case("lock", needs=["across_processes"])
+async def a_waiter_in_another_process_is_served_at_the_release(at: Arena) -> None:
+    worker = at.worker()
+    assert await worker.call("attempt", at.fresh("warm")) is not None
+    hold = await at.lock().acquire()
+    worker.send("acquire", at.name, None, 30.0)
+    await at.line(waiters=1)
+    released = now()
+    await hold.release()
+    fence = await worker.answer()
+    assert now() - released < AT_ONCE_S + (0 if at.can.push else 1)
+    assert fence > hold.fence
+    assert await worker.call("release", at.name) is True
+
+
+@case("lock", needs=["across_processes"])
+async def what_a_killed_process_held_is_free_after_its_ttl_at_the_latest(at: Arena) -> None:
+    worker = at.worker()
+    fence = await worker.acquire(at.name, ttl=1.0)
+    assert fence is not None
+    (holder,) = await at.holders()
+    assert f":{worker.pid}:worker" in holder.owner
+    worker.kill()
+    begun = now()
+    async with at.lock() as hold:
+        assert now() - begun < 1.0 + AT_ONCE_S
+        assert hold.fence > fence
+
+
+@case("lock", needs=["across_processes", "fair"])
+async def a_waiter_that_is_killed_costs_those_behind_it_little(at: Arena) -> None:
+    worker = at.worker()
+    async with at.lock():
+        worker.send("acquire", at.name, None, 30.0)
+        await at.line(waiters=1)
+        behind = at.start(at.rival().acquire)
+        await at.line(waiters=2)
+        worker.kill()
+    begun = now()
+    hold = await behind.result()
+    assert now() - begun < 3.0 + AT_ONCE_S  # the patience of the dead
+    await hold.release()
+
+
+@case("lock", needs=["across_processes"])
+async def a_stopped_process_finds_its_hold_lost_when_it_wakes(at: Arena) -> None:
+    worker = at.worker()
+    fence = await worker.acquire(at.name, ttl=0.5)
+    assert fence is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    try:
+        async with at.lock(timeout=5) as hold:
+            assert hold.fence > fence
+            os.kill(worker.pid, signal.SIGCONT)
+            assert await worker.call("state", at.name) == "lost"
+            assert await worker.call("wait_lost", at.name, 1.0) == Loss.EXPIRED
+            assert await worker.call("release", at.name) is False
+            hold.check()
+    finally:
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+@case("lock", needs=["across_processes"])
+async def a_hold_is_broken_from_another_process(at: Arena) -> None:
+    worker = at.worker()
+    hold = await at.lock(ttl=0.9).acquire()
+    assert await worker.call("break_", at.name, hold.fence + 1) is False
+    assert await worker.call("break_", at.name, hold.fence) is True
+    assert await worker.acquire(at.name, timeout=1) is not None
+    assert await hold.wait_lost(5) is Loss.BROKEN
+    assert await worker.call("release", at.name) is True
+
+
+@case("lock", needs=["across_processes", "detach"])
+async def a_hold_goes_on_in_another_process(at: Arena) -> None:
+    worker = at.worker()
+    hold = await at.lock().acquire()
+    token = await hold.detach()
+    assert await worker.call("adopt", token) == hold.fence
+    with raises(NotHeld):
+        await at.others.adopt(token)
+    (holder,) = await at.holders()
+    assert f":{worker.pid}:" in holder.owner
+    back = await at.others.adopt(await worker.call("detach", at.name))
+    assert back.fence == hold.fence
+    assert await back.release() is True
+
+
+@case("lock", needs=["across_processes", "detach"])
+async def a_detached_hold_outlives_the_process_that_took_it(at: Arena) -> None:
+    worker = at.worker()
+    fence = await worker.acquire(at.name, ttl=20.0)
+    token = await worker.call("detach", at.name)
+    worker.kill()
+    assert await at.lock().acquire(blocking=False) is None
+    mine = await at.locks.adopt(token)
+    assert mine.fence == fence
+    assert await mine.release() is True
+
+
+@case(*SINGLE)
+async def the_child_of_a_fork_holds_nothing_and_frees_nothing(at: Arena) -> None:
+    async def child() -> list[Any]:
+        seen: list[Any] = [hold.lost, str(hold.state), hold.remaining()]
+        try:
+            hold.check()
+        except LockLost as loss:
+            seen.append(loss.reason)
+        seen.append(await hold.release())
+        async with at.locks.lock(at.fresh("child"), timeout=2) as other:
+            seen.append(str(other.state))
+        return seen
+
+    hold = await at.lock(ttl=5.0).acquire()
+    assert await in_child(at, child) == [Loss.FORKED, "lost", 0.0, Loss.FORKED, False, "held"]
+    assert [one.fence for one in await at.holders()] == [hold.fence]
+    hold.check()
+    assert await hold.extend() > 0
+    assert await hold.release() is True
+
+
+@case(*SINGLE, needs=["across_processes"])
+async def the_child_of_a_fork_is_another_owner_and_waits(at: Arena) -> None:
+    async def child() -> list[Any]:
+        if at.primitive.name == "read":
+            writer = at.locks.rwlock(at.name).write
+            return [await writer.acquire(blocking=False) is None, at.locks.owner]
+        return [await at.lock().acquire(blocking=False) is None, at.locks.owner]
+
+    async with at.lock() as hold:
+        refused, owner = await in_child(at, child)
+        assert refused is True
+        assert owner != at.locks.owner
+        hold.check()
+
+
+@case("lock")
+async def a_body_that_forks_is_left_by_the_parent_alone(at: Arena) -> None:
+    async def child() -> str:
+        return f"{hold.lost}"
+
+    async with at.lock() as hold:
+        assert await in_child(at, child) == Loss.FORKED
+    assert not await at.holders()
+    async with at.lock(ttl=0.45) as again:
+        await in_child(at, child)
+        await at.sleep(0.6)
+        again.check()

@@ -1,0 +1,119 @@
+"""The reentrant lock: the same thread or task enters again, counted; nobody inherits that."""
+
+from __future__ import annotations
+
+from ....core.model import Loss
+from ....errors import ConfigError, LockLost, NotHeld, NotSupported
+from ..arena import Arena, raises
+from ..kit import case
+
+
+@case("reentrant")
+async def the_same_flow_enters_again_and_the_last_one_out_frees(at: Arena) -> None:
+    lock = at.lock()
+    async with lock as outer:
+        async with lock as inner:
+            assert inner == outer
+            async with lock:
+                line = await at.look()
+                assert line is not None
+                assert len(line.claims) == 1
+        assert (await at.holders())[0].fence == outer.fence
+        assert outer.lost is None
+    assert not await at.holders()
+
+
+@case("reentrant")
+async def acquire_and_release_count_too(at: Arena) -> None:
+    lock = at.lock()
+    first = await lock.acquire()
+    second = await lock.acquire(blocking=False)
+    third = await lock.acquire(timeout=1)
+    assert first == second == third
+    assert await lock.release() is True
+    assert await lock.release() is True
+    assert await at.holders()
+    assert await lock.release() is True
+    assert not await at.holders()
+    with raises(NotHeld):
+        await lock.release()
+
+
+@case("reentrant")
+async def re_entry_goes_by_name_not_by_lock_object(at: Arena) -> None:
+    async with at.lock() as outer, at.lock() as inner:
+        assert inner == outer
+        assert await at.rival().acquire(blocking=False) is None
+    assert not await at.holders()
+
+
+@case("reentrant")
+async def neither_another_flow_nor_another_client_enters(at: Arena) -> None:
+    async def attempt() -> bool:
+        return await at.lock().acquire(blocking=False) is None
+
+    async with at.lock():
+        assert await at.start(attempt).result() is True
+        assert await at.rival().acquire(blocking=False) is None
+        assert await at.locks.lock(at.name).acquire(blocking=False) is None
+
+
+@case("reentrant")
+async def a_flow_that_was_started_inside_inherits_nothing(at: Arena) -> None:
+    order: list[str] = []
+
+    async def child() -> None:
+        async with at.lock():
+            order.append("child")
+
+    async with at.lock():
+        started = at.start(child)
+        await at.line(waiters=1)
+        order.append("parent")
+    await started.result()
+    assert order == ["parent", "child"]
+
+
+@case("reentrant")
+async def only_the_flow_that_entered_can_release(at: Arena) -> None:
+    lock = at.lock()
+    async with lock as hold:
+        for act in (hold.release, lock.release):
+            with raises(NotHeld, "another thread or task"):
+                await at.start(act).result()
+        assert hold.lost is None
+    assert not await at.holders()
+
+
+@case("reentrant")
+async def there_is_no_way_back_into_a_hold_that_is_lost(at: Arena) -> None:
+    fence = 0
+    with raises(LockLost, at.name) as caught:
+        async with at.lock(ttl=0.45) as hold:
+            fence = hold.fence
+            await at.others.break_(at.name, fence)
+            await hold.wait_lost(5)
+            async with at.lock():
+                fence = 0  # it was entered again after its loss
+    assert caught.error.reason is Loss.BROKEN
+    async with at.lock() as again:
+        assert again.fence > fence > 0
+
+
+@case("reentrant", needs=["rwlock"])
+async def a_hold_of_another_kind_is_not_entered(at: Arena) -> None:
+    rw = at.locks.rwlock(at.name)
+    async with rw.read:
+        with raises(ConfigError, "rwlock"):
+            await at.lock().acquire(blocking=False)
+    async with at.lock():
+        with raises(ConfigError, "lock"):
+            await rw.read.acquire(blocking=False)
+
+
+@case("reentrant", needs=["detach"])
+async def a_reentrant_hold_is_not_detached(at: Arena) -> None:
+    async with at.lock() as hold:
+        with raises(NotSupported, at.name):
+            await hold.detach()
+        hold.check()

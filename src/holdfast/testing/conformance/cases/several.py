@@ -1,0 +1,154 @@
+"""Several names as one: all of them or none, in one order, without dead-lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....core.model import Loss
+from ....errors import ConfigError, LockLost, NotAcquired
+from ...faces import now
+from ..arena import AT_ONCE_S, Arena, raises
+from ..kit import case
+
+
+@case("all")
+async def all_are_held_and_all_are_given_back(at: Arena) -> None:
+    a, b, c = (at.fresh(end) for end in "abc")
+    both = at.locks.all(c, a, b)
+    assert both.names == (a, b, c)
+    async with both as hold:
+        assert hold
+        assert hold.names == (a, b, c)
+        assert list(hold.fences) == [a, b, c]
+        assert list(hold.fences.values()) == [one.fence for one in hold.holds]
+        assert 0 < hold.remaining() <= 30
+        assert hold.lost is None
+        hold.check()
+        for name in (a, b, c):
+            (seen,) = await at.holders(name)
+            assert seen.fence == hold.fences[name]
+    for name in (a, b, c):
+        assert not await at.holders(name)
+
+
+@case("all")
+async def none_is_kept_if_one_is_busy(at: Arena) -> None:
+    a, b, c = (at.fresh(end) for end in "abc")
+    async with at.others.lock(b):
+        begun = now()
+        assert await at.locks.all(a, b, c).acquire(blocking=False) is None
+        assert now() - begun < AT_ONCE_S
+        begun = now()
+        assert await at.locks.all(a, b, c).acquire(timeout=0.1) is None
+        assert 0.1 <= now() - begun < 0.1 + AT_ONCE_S
+        for name in (a, c):
+            assert not await at.holders(name)
+
+
+@case("all")
+async def one_time_covers_all_of_the_waiting(at: Arena) -> None:
+    names = [at.fresh(str(number)) for number in range(4)]
+
+    async def hold(name: str, seconds: float) -> None:
+        async with at.others.lock(name):
+            ready.append(name)
+            await at.sleep(seconds)
+
+    ready: list[str] = []
+    actors = [at.start(hold, name, 0.1 * number) for number, name in enumerate(names, 1)]
+    await at.until(lambda: len(ready) == 4)
+    begun = now()
+    assert await at.locks.all(*names).acquire(timeout=0.25) is None
+    assert now() - begun < 0.25 + AT_ONCE_S
+    for actor in actors:
+        await actor.result()
+
+
+@case("all")
+async def not_acquired_names_all_and_the_one_in_the_way(at: Arena) -> None:
+    a, b = at.fresh("a"), at.fresh("b")
+    async with at.others.lock(b):
+        with raises(NotAcquired, f"{a!r}, {b!r}", f"{b!r} held by", "0.05 s", "none is held"):
+            async with at.locks.all(b, a, timeout=0.05):
+                raise AssertionError("the body ran unheld")
+
+
+@case("all")
+async def opposite_orders_do_not_dead_lock(at: Arena) -> None:
+    names = [at.fresh(end) for end in ("a", "b", "c")]
+    inside: list[int] = []
+
+    async def work(number: int, order: list[str]) -> None:
+        client = at.others if number % 2 else at.locks
+        for _ in range(5):
+            async with client.all(*order):
+                inside.append(number)
+                await at.sleep(0.0005)
+                assert inside == [number]
+                inside.remove(number)
+
+    orders = [names, names[::-1], names[1:] + names[:1], names[2:] + names[:2]]
+    actors = [at.start(work, number, order) for number, order in enumerate(orders)]
+    for actor in actors:
+        await actor.result()
+
+
+@case("all", needs=["semaphore", "rwlock"])
+async def locks_of_all_kinds_can_be_held_together(at: Arena) -> None:
+    parts = [
+        at.locks.semaphore(at.fresh("s"), 2),
+        at.locks.rwlock(at.fresh("r")).read,
+        at.locks.lock(at.fresh("l"), ttl=5),
+    ]
+    async with at.locks.all(*parts) as hold:
+        hold.check()
+        assert await at.others.lock(at.fresh("l")).acquire(blocking=False) is None
+        async with at.others.rwlock(at.fresh("r")).read, at.others.semaphore(at.fresh("s"), 2):
+            hold.check()
+
+
+@case("all")
+async def the_loss_of_one_is_the_loss_of_all(at: Arena) -> None:
+    a, b = at.fresh("a"), at.fresh("b")
+    hold = await at.locks.all(at.locks.lock(a, ttl=0.45), at.locks.lock(b, ttl=0.45)).acquire()
+    assert hold is not None
+    await at.others.break_(a, hold.fences[a])
+    assert await hold.holds[0].wait_lost(5) is Loss.BROKEN
+    assert hold.lost is Loss.BROKEN
+    with raises(LockLost, a):
+        hold.check()
+    assert await hold.release() is False
+    assert not await at.holders(b)
+
+
+@case("all")
+async def leaving_the_body_tells_of_the_loss_of_one(at: Arena) -> None:
+    a, b = at.fresh("a"), at.fresh("b")
+    with raises(LockLost) as caught:
+        async with at.locks.all(a, b) as hold:
+            await at.others.break_(b, hold.fences[b])
+    assert caught.error.reason is Loss.BROKEN
+    with raises(KeyError) as failed:
+        taken = await at.locks.all(a, b).acquire()
+        assert taken is not None
+        async with taken as again:
+            await at.others.break_(a, again.fences[a])
+            raise KeyError("the body's own")
+    assert "lost" in failed.error.__notes__[0]
+    assert not await at.holders(a)
+    assert not await at.holders(b)
+
+
+@case("all")
+async def what_can_not_be_held_together_is_refused(at: Arena) -> None:
+    a = at.fresh("a")
+    wrong: dict[str, Callable[[], object]] = {
+        "twice": lambda: at.locks.all(a, at.fresh("b"), a),
+        "at least one": at.locks.all,
+        "another client": lambda: at.locks.all(a, at.others.lock(at.fresh("b"))),
+        "all(*names)": lambda: at.locks.all([a, at.fresh("b")]),  # type: ignore[arg-type]
+        "names and locks": lambda: at.locks.all(a, 7),  # type: ignore[arg-type]
+    }
+    for words, make in wrong.items():
+        with raises(ConfigError, words):
+            make()

@@ -1,0 +1,160 @@
+"""What the tests of the command share: real processes, and waiting for what is true."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+#: No test waits longer than this for anything, seconds.
+BOUND_S = 20.0
+
+
+def until(true: Callable[[], Any], what: str, seconds: float = BOUND_S) -> Any:
+    """Wait until something is true, and give what it gave; fail in words if it never is."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
+        time.sleep(0.005)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Does a process run? One that waits to be reaped doesn't."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+class Started:
+    """A command that was started and not waited for."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.pid = process.pid
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def end(self) -> tuple[int, str, str]:
+        """Wait for it: exit status, output, errors."""
+        out, err = self.process.communicate(timeout=BOUND_S)
+        return self.process.returncode, out, err
+
+
+class World:
+    """A folder with a store in it, and what runs there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite://{folder / 'locks.db'}"
+        self.started: list[Started] = []
+        (folder / "bin").mkdir()
+        command = folder / "bin" / "holdfast"
+        command.write_text(
+            f"#!{sys.executable}\nimport sys\nfrom holdfast.cli import main\nsys.exit(main())\n"
+        )
+        command.chmod(0o755)
+        self.env = {
+            "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder),
+            "HOLDFAST_URL": self.url,
+            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPYCACHEPREFIX": str(folder / "pyc"),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm",
+        }
+        shared = os.environ.get("PYTHONPYCACHEPREFIX")
+        if shared:
+            self.env["PYTHONPYCACHEPREFIX"] = shared
+        else:
+            del self.env["PYTHONPYCACHEPREFIX"]
+
+    def path(self, name: str) -> Path:
+        """A file in the folder."""
+        return self.folder / name
+
+    def start(self, *words: str, **options: Any) -> Started:
+        """Start ``holdfast`` with these words."""
+        env = {**self.env, **options.pop("env", {})}
+        options.setdefault("stdin", subprocess.DEVNULL)
+        process = subprocess.Popen(
+            ["holdfast", *words],
+            cwd=self.folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            executable=str(self.folder / "bin" / "holdfast"),
+            **options,
+        )
+        self.started.append(Started(process))
+        return self.started[-1]
+
+    def run(self, *words: str, **options: Any) -> tuple[int, str, str]:
+        """Run ``holdfast`` to its end: exit status, output, errors."""
+        text = options.pop("input", None)
+        if text is not None:
+            options["stdin"] = subprocess.PIPE
+        started = self.start(*words, **options)
+        out, err = started.process.communicate(text, timeout=BOUND_S)
+        return started.process.returncode, out, err
+
+    def lines(self, prefix: str = "") -> list[dict[str, Any]]:
+        """What ``holdfast ls`` tells."""
+        code, out, err = self.run("ls", "--json", prefix)
+        assert code == 0, err
+        found: list[dict[str, Any]] = json.loads(out)
+        return found
+
+    def claims(self, name: str) -> list[dict[str, Any]]:
+        """The claims on one name."""
+        code, out, err = self.run("show", "--json", name)
+        assert code == 0, err
+        found: list[dict[str, Any]] = json.loads(out)["claims"]
+        return found
+
+    def holding(self, *words: str, name: str = "job", **options: Any) -> Started:
+        """A ``holdfast run`` that has its lock and whose command runs, until it is killed."""
+        mark = self.path(f"runs-{len(self.started)}")
+        script = f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 60"
+        started = self.start("run", *words, name, "--", "sh", "-c", script, **options)
+        until(mark.exists, "the command runs")
+        started.command = int(mark.read_text())  # type: ignore[attr-defined]
+        return started
+
+    def waiting(self, *words: str, name: str = "job") -> Started:
+        """A ``holdfast run`` that waits in line."""
+        before = len(self.claims(name))
+        started = self.start("run", *words, name, "--", "true")
+        until(lambda: len(self.claims(name)) > before, "it stands in line")
+        return started
+
+    def end(self) -> None:
+        """Kill what is left, as hard as can be."""
+        for started in self.started:
+            if started.process.poll() is None:
+                for pid in [*children(started.pid), started.pid]:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            started.process.communicate(timeout=BOUND_S)

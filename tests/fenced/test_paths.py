@@ -1,0 +1,215 @@
+"""Which paths may be guarded, how links and odd names are taken, who may do what with the files."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ConfigError, FenceRejected
+from holdfast.fenced import FencedFile
+from holdfast.fenced.blocking import files
+from tests.fenced.process import Child
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> FencedFile:
+    return FencedFile(tmp_path / "ledger", durable=False)
+
+
+def test_a_replacement_keeps_mode_and_group_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    path.write_bytes(b"one")
+    path.chmod(0o604)
+    before = path.stat()
+    page = FencedFile(path)
+    page.replace(1, "two")
+    after = path.stat()
+    assert after.st_mode == before.st_mode
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino
+    assert sorted(os.listdir(tmp_path)) == ["page", "page.fence"]
+
+
+def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        FencedFile(tmp_path / "a").append(1, "x")
+        FencedFile(tmp_path / "b").replace(1, "x")
+    finally:
+        os.umask(before)
+    for name in ("a", "a.fence", "b", "b.fence"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o640, name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_root_leaves_a_sidecar_that_the_owner_of_the_file_may_write(tmp_path: Path) -> None:
+    path = tmp_path / "theirs"
+    path.write_bytes(b"")
+    os.chown(path, 12345, 54321)
+    guard = FencedFile(path)
+    guard.append(1, "x")
+    guard.replace(1, "y")
+    for name in ("theirs", "theirs.fence"):
+        about = (tmp_path / name).stat()
+        assert (about.st_uid, about.st_gid) == (12345, 54321), name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become others")
+def test_a_group_that_can_t_be_kept_is_replaced_by_none() -> None:
+    # Given a file of a group that its next writer isn't in
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        page = FencedFile(f"{folder}/page")
+        page.path.write_bytes(b"one")
+        os.chown(page.path, 12345, 54321)
+        page.path.chmod(0o666)
+
+        def stranger(_: Child) -> None:
+            os.setgroups([])
+            os.setegid(65534)
+            os.seteuid(65534)
+            page.replace(1, "two")
+
+        with Child(stranger) as writer:
+            assert writer.end() == 0
+        # Then its own group has no rights that it hadn't before
+        for path in (page.path, Path(f"{page.path}.fence")):
+            about = path.stat()
+            assert (about.st_uid, about.st_gid) == (65534, 65534)
+            assert stat.S_IMODE(about.st_mode) == 0o606
+
+
+def test_all_ways_to_a_file_meet_in_one_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a file behind a link, a linked folder and a relative path
+    real = tmp_path / "real"
+    real.mkdir()
+    (tmp_path / "folder").symlink_to(real)
+    (tmp_path / "link").symlink_to(real / "ledger")
+    monkeypatch.chdir(tmp_path)
+    ways = [FencedFile(w) for w in ("link", "folder/ledger", b"real/../real/ledger")]
+    monkeypatch.chdir("/")
+    # When it is written through each of them
+    for fence, guard in enumerate(ways, 1):
+        guard.replace(fence, f"{fence}")
+    # Then there is one file with one fence, and the link is still a link
+    assert {guard.read() for guard in ways} == {b"3"}
+    with pytest.raises(FenceRejected):
+        ways[0].append(2, "late")
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(os.listdir(real)) == ["ledger", "ledger.fence"]
+
+
+def test_a_link_put_in_the_place_of_a_guarded_file_is_not_followed(
+    ledger: FencedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    for name in ("ledger", "ledger.fence"):
+        other.write_bytes(b"other")
+        (tmp_path / name).symlink_to(other)
+        for write in (ledger.append, ledger.replace):
+            with pytest.raises(ConfigError, match="regular file"):
+                write(1, "x")
+        with pytest.raises(ConfigError, match="regular file"):
+            ledger.read()
+        assert other.read_bytes() == b"other"
+        (tmp_path / name).unlink()
+    # Nor is one that comes between the look and the opening
+    (tmp_path / "ledger").symlink_to(other)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "about", lambda _: None)
+        with pytest.raises(OSError, match="symbolic links"):
+            ledger.append(1, "x")
+    (tmp_path / "ledger").unlink()
+    # And a link where a replacement is made is removed, not followed
+    (tmp_path / "ledger.fence.new").symlink_to(other)
+    ledger.replace(1, "x")
+    assert (ledger.read(), other.read_bytes()) == (b"x", b"other")
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "device"])
+def test_what_is_no_regular_file_is_refused_without_a_sidecar(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / kind
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path = Path("/dev/null")
+    guard = FencedFile(path)
+    before = os.listdir("/proc/self/fd")
+    for call in (lambda: guard.append(1, "x"), lambda: guard.replace(1, "x"), guard.read):
+        with pytest.raises(ConfigError, match="regular file"):
+            call()
+    assert os.listdir("/proc/self/fd") == before
+    assert not Path(f"{path}.fence").exists()
+
+
+@pytest.mark.parametrize(
+    "name", [b"\xff\xfe\x80", b"new\nline \x1b[31m", b" ", b"-rf", b"..."], ids=ascii
+)
+def test_names_of_odd_bytes_are_only_names(tmp_path: Path, name: bytes) -> None:
+    path = os.fsencode(tmp_path) + b"/" + name
+    guard = FencedFile(path)
+    guard.append(2, "a")
+    guard.replace(2, "b")
+    assert sorted(os.listdir(os.fsencode(tmp_path))) == [name, name + b".fence"]
+    with pytest.raises(FenceRejected) as told:
+        guard.append(1, "x")
+    assert str(told.value).isprintable()
+    assert repr(guard).isprintable()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "a\0b", "/", "x.fence", "x.fence.new", "n" * 246, 7, None], ids=repr
+)
+def test_what_can_t_be_a_guarded_path_is_refused(wrong: object) -> None:
+    with pytest.raises(ConfigError):
+        FencedFile(wrong)  # type: ignore[arg-type]
+
+
+def test_the_longest_name_works(tmp_path: Path) -> None:
+    guard = FencedFile(tmp_path / ("n" * 245))
+    guard.append(1, "a")
+    guard.replace(1, "b")
+    assert guard.read() == b"b"
+
+
+def test_a_loop_of_links_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(ConfigError):
+        FencedFile(tmp_path / "a").append(1, "x")
+
+
+def test_a_reader_needs_no_right_to_write() -> None:
+    # Given a file that we may only read (root may everything, so it becomes somebody else)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        ledger = FencedFile(f"{folder}/ledger")
+        ledger.append(5, "a")
+        for name in os.listdir(folder):
+            Path(folder, name).chmod(0o444)
+        Path(folder).chmod(0o555)
+
+        def look(child: Child) -> None:
+            if os.geteuid() == 0:
+                os.seteuid(65534)
+            child.say(f"{ledger.read()!r} {ledger.fence()}")
+            try:
+                ledger.append(5, "b")
+            except PermissionError as wrong:
+                child.say(wrong)
+
+        # When it reads and tries to write
+        with Child(look) as reader:
+            # Then it reads, and the refusal names a file
+            assert reader.hear() == "b'a' 5"
+            assert f"{folder}/ledger.fence" in reader.hear()
+            assert reader.end() == 0
+        Path(folder).chmod(0o755)

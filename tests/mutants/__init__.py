@@ -1,0 +1,1 @@
+"""Planted bugs: each must be caught, by the invariant that is made for it."""

@@ -1,0 +1,68 @@
+"""Plant a bug: change the source text of a module as it is imported, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NamedTuple
+
+
+class Edit(NamedTuple):
+    """In this module, this text becomes that."""
+
+    module: str
+    old: str
+    new: str
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """Loads a source file with some texts replaced; each must be there exactly once."""
+
+    edits: Sequence[Edit] = ()
+
+    def get_code(self, fullname: str):  # type: ignore[no-untyped-def]
+        """Compile the edited text; never from, nor to, the cache."""
+        source = self.get_data(self.get_filename(fullname)).decode()
+        for edit in self.edits:
+            if source.count(edit.old) != 1:
+                raise LookupError(f"{fullname} has {source.count(edit.old)} times {edit.old!r}")
+            source = source.replace(edit.old, edit.new)
+        return compile(source, self.get_filename(fullname), "exec", dont_inherit=True)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules that are to be edited."""
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self.edits = edits
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec with our loader, for those modules alone."""
+        mine = [e for e in self.edits if e.module == fullname]
+        if not mine:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if found is None or found.origin is None:
+            raise LookupError(f"{fullname} is no source file")
+        loader = Loader(fullname, found.origin)
+        loader.edits = mine
+        return importlib.util.spec_from_file_location(
+            fullname,
+            found.origin,
+            loader=loader,
+            submodule_search_locations=found.submodule_search_locations,
+        )
+
+
+def plant(edits: Sequence[Edit]) -> None:
+    """From now on these modules are imported with the bug. They must not be loaded yet."""
+    for edit in edits:
+        if edit.module in sys.modules:
+            raise LookupError(f"{edit.module} is imported already")
+    sys.meta_path.insert(0, Finder(edits))

@@ -1,0 +1,30 @@
+"""What every test of the embedded store begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stores.sqlite.desk import Desk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database that doesn't exist yet, in a private folder."""
+    return tmp_path / "locks.db"
+
+
+@pytest.fixture
+def desk(path: Path) -> Iterator[Callable[..., Desk]]:
+    """Makes clients of that database, and closes them after the test."""
+    made: list[Desk] = []
+
+    def make(options: str = "", where: Path | None = None) -> Desk:
+        made.append(Desk(where or path, options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -1,0 +1,124 @@
+"""A store without the core above it: the verbs as plain calls, and claims to send."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.core.model import (
+    Claim,
+    Granted,
+    Held,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Spec,
+    Standing,
+    Waiting,
+)
+from holdfast.stores.sqlite import open_blocking
+from holdfast.url import find
+
+T = TypeVar("T")
+WITHIN_S = 10.0
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never suspends."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a blocking store suspended")
+
+
+def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
+    """A new claim with a secret of its own."""
+    spec = Spec(
+        name=name,
+        kind=other.get("kind", Kind.LOCK),
+        capacity=other.get("capacity", 1),
+        weight=other.get("weight", 1),
+        ttl=ttl,
+        owner=other.get("owner", "somebody"),
+        meta=other.get("meta", ""),
+    )
+    return Claim(secrets.token_hex(16), spec)
+
+
+class Desk:
+    """One client of the embedded store, for threads."""
+
+    def __init__(self, path: Path | str, options: str = "") -> None:
+        self.store = open_blocking(find(f"sqlite://{path}{options}")[1])
+        self.port: Any = self.store._port  # type: ignore[attr-defined]
+        self.engine: Any = self.port.engine
+
+    def join(self, wanted: Claim, wait: bool = True, within: float = WITHIN_S) -> Joined:
+        """Enter the line."""
+        return run(self.store.join(wanted, wait, within))
+
+    def hold(self, wanted: Claim, seconds: float = WITHIN_S) -> int:
+        """Wait until it is held, as the core does; the fence."""
+        end = time.monotonic() + seconds
+        answer: Joined = self.join(wanted)
+        try:
+            while isinstance(answer, Waiting):
+                assert time.monotonic() < end, f"not served within {seconds} s: {answer}"
+                push = self.wait(wanted, answer, answer.retry_in)
+                if push is not None:
+                    return push.fence
+                answer = self.keep(wanted, answer.ticket)
+            assert isinstance(answer, Held), answer
+            return answer.fence
+        finally:
+            self.store.unlisten(wanted)
+
+    def keep(self, kept: Claim, ticket: int, **other: Any) -> Standing:
+        """Renew one claim."""
+        (answer,) = self.keep_all([Keep(kept, ticket, kept.spec.ttl, **other)])
+        assert not isinstance(answer, Exception), answer
+        return answer
+
+    def keep_all(self, keeps: list[Keep]) -> list[Standing | Exception]:
+        """Renew a batch."""
+        return run(self.store.keep(keeps, WITHIN_S))
+
+    def leave(self, left: Claim, ticket: int = 0, within: float = WITHIN_S, **other: Any) -> bool:
+        """Release or withdraw."""
+        return run(
+            self.store.leave(Leave(left.spec.name, left.id, ticket, **other), within)
+        )
+
+    def wait(self, waiter: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep until poked."""
+        return run(self.store.wait(waiter, waiting, seconds))
+
+    def lines(self, prefix: str = "") -> list[LineRecord]:
+        """What people see."""
+        return run(self.store.inspect(prefix, WITHIN_S))
+
+    def free(self, name: str = "refund") -> bool:
+        """Can anybody get it at once?"""
+        wanted = claim(name)
+        answer = self.join(wanted, wait=False)
+        if isinstance(answer, Held):
+            assert self.leave(wanted, answer.fence)
+            return True
+        return False
+
+    def close(self) -> None:
+        """End the session."""
+        run(self.store.close())
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
