@@ -36,12 +36,17 @@ def alive(pid: int) -> bool:
     return state not in "ZX"
 
 
+def parent(pid: int) -> int:
+    """The process that started it, or that it was left to."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def children(pid: int) -> list[int]:
     """The processes that a process has started."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+            if parent(int(folder.name)) == pid:
                 found.append(int(folder.name))
     return sorted(found)
 
@@ -52,6 +57,8 @@ class Started:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.pid = process.pid
+        #: The process of the guarded command, if it is known.
+        self.command = 0
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -80,15 +87,9 @@ class World:
             "HOME": str(folder),
             "HOLDFAST_URL": self.url,
             "PYTHONPATH": str(ROOT / "src"),
-            "PYTHONPYCACHEPREFIX": str(folder / "pyc"),
             "LANG": "C.UTF-8",
             "TERM": "xterm",
         }
-        shared = os.environ.get("PYTHONPYCACHEPREFIX")
-        if shared:
-            self.env["PYTHONPYCACHEPREFIX"] = shared
-        else:
-            del self.env["PYTHONPYCACHEPREFIX"]
 
     def path(self, name: str) -> Path:
         """A file in the folder."""
@@ -140,7 +141,7 @@ class World:
         script = f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 60"
         started = self.start("run", *words, name, "--", "sh", "-c", script, **options)
         until(mark.exists, "the command runs")
-        started.command = int(mark.read_text())  # type: ignore[attr-defined]
+        started.command = int(mark.read_text())
         return started
 
     def waiting(self, *words: str, name: str = "job") -> Started:

@@ -28,11 +28,13 @@ class Mutant(NamedTuple):
     name: str
     caught_by: tuple[str, ...]
     edits: tuple[Edit, ...]
+    #: Look from this seed on first: there it was found before.
+    near: int = 0
 
 
-def bug(name: str, caught_by: str, *edits: tuple[str, str, str]) -> Mutant:
+def bug(name: str, caught_by: str, *edits: tuple[str, str, str], near: int = 0) -> Mutant:
     """A planted bug; ``caught_by`` names invariants, with a bar between them."""
-    return Mutant(name, tuple(caught_by.split("|")), tuple(Edit(*e) for e in edits))
+    return Mutant(name, tuple(caught_by.split("|")), tuple(Edit(*e) for e in edits), near)
 
 
 MUTANTS = [
@@ -145,8 +147,8 @@ MUTANTS = [
         ),
         (
             CLAIMS,
-            "            early = attempt.sent + ctx.store.patience * PUSHED_RENEW_PART\n",
-            "            early = attempt.sent + lease.every\n",
+            "ctx.keeper.add_early(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)",
+            "ctx.keeper.add(lease, attempt.sent + lease.every)",
         ),
     ),
     bug(

@@ -29,7 +29,7 @@ LAST_PART = 0.1
 #: Between TERM and KILL when the lock is lost already, seconds at most.
 LOST_GRACE_S = 1.0
 #: A lock that was broken is noticed after this time at most, however long its lease.
-LOOK_S = 10.0
+LOOK_S = 5.0
 #: How soon after a KILL the kernel may be done with it.
 FIRST_LOOK_S = 0.002
 PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
@@ -150,7 +150,7 @@ class Guard:
         capped = self.end - now - min(EARLY_S, longest / 3)
         pause = min(left, capped)
         if pause > 0:
-            return min(pause, self.hold.ttl / 3, LOOK_S)
+            return min(pause, LOOK_S, self._overdue())
         if self.hold.lost is not None:
             self._stop(f"lost {self.options.name!r}: {self.hold.lost}", LOST_GRACE_S)
         elif capped <= 0:
@@ -160,17 +160,22 @@ class Guard:
         return 0.0
 
     def _look(self) -> None:
-        """With a long lease, see whether it was broken; and say so once if renewals fail."""
-        hold = self.hold
-        try:
-            if hold.ttl / 3 > LOOK_S:
-                hold.extend()
-        except (LockLost, StoreUnavailable):
-            pass  # the one is seen from the hold, the other is tried again
-        if hold.state == "jeopardy" and not self.warned:
-            self.warned = True
-            left = hold.remaining() - self.early
-            say(f"renewing {self.options.name!r} fails; in {span(left)} the command is stopped")
+        """With a long lease, see whether it was broken: its renewal is too far away."""
+        if self.hold.ttl / 3 > LOOK_S:
+            try:
+                self.hold.extend()
+            except (LockLost, StoreUnavailable):
+                return  # the one is seen from the hold, the other is tried again
+
+    def _overdue(self) -> float:
+        """Seconds until a renewal is so late that it is worth a word; it is said once."""
+        overdue = self.hold.remaining() - self.hold.ttl / 2
+        if overdue > 0 or self.warned:
+            return overdue if overdue > 0 else LOOK_S
+        self.warned = True
+        left = span(self.hold.remaining() - self.early)
+        say(f"renewing {self.options.name!r} fails; in {left} the command is stopped")
+        return LOOK_S
 
     def _stop(self, reason: str, left: float) -> None:
         """TERM now; KILL when the grace is over, and always before the lock can pass on."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.model import RWLOCK_CAPACITY, ClaimRecord, LineRecord
 from ..sync import Client
-from .text import Paint, columns, count, span, table, visible
+from .text import Paint, count, span, table, visible
 
 #: To the top of the screen, and clear what is below.
 HOME, CLEAR = "\033[H", "\033[J"
@@ -66,13 +66,14 @@ def record(line: LineRecord) -> dict[str, Any]:
 
 def _listing(lines: Sequence[LineRecord], options: argparse.Namespace) -> Iterator[str]:
     paint = Paint(sys.stdout)
+    widest = _size()[0] if options.watch is not None and sys.stdout.isatty() else 0
     if not lines:
         begin = f" that begin with {visible(options.prefix)}" if options.prefix else ""
         yield f"no names{begin} are held or waited for"
     elif options.all:
-        yield from table([_EVERY, *(row for line in lines for row in _every(line))], paint)
+        yield from table([_EVERY, *(row for line in lines for row in _every(line))], paint, widest)
     else:
-        yield from table([_EACH, *map(_each, lines)], paint)
+        yield from table([_EACH, *map(_each, lines)], paint, widest)
 
 
 _EACH = ("NAME", "KIND", "HOLDER", "SINCE", "FENCE", "WAITING")
@@ -119,19 +120,20 @@ def _draw(text: list[str], watch: float | None) -> None:
     if watch is None or not sys.stdout.isatty():
         print("\n".join(text) + ("\n" if watch is not None else ""))
         return
-    width, height = os.get_terminal_size(sys.stdout.fileno())
     head = f"{datetime.now().astimezone():%H:%M:%S}, every {span(watch)}, until Ctrl-C"
-    room = max(1, height - 3)
+    room = max(1, _size()[1] - 3)
     if len(text) > room:
         text = [*text[: room - 1], f"... and {len(text) - room + 1} more"]
-    print(HOME + CLEAR + "\n".join([head, "", *(_clip(line, width) for line in text)]), end="")
+    print(HOME + CLEAR + "\n".join([head, "", *text]), end="")
 
 
-def _clip(line: str, width: int) -> str:
-    """A line that doesn't wrap. One with colours is the heading, which is short enough."""
-    while columns(line) > width and "\033" not in line:
-        line = line[: max(0, len(line) - max(1, columns(line) - width))]
-    return line
+def _size() -> tuple[int, int]:
+    """Columns and rows of the terminal that stdout is."""
+    try:
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        return 80, 24
+    return columns or 80, rows or 24
 
 
 # -- show -------------------------------------------------------------------------------------

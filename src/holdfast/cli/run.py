@@ -185,6 +185,8 @@ class Front:
                 self.quit = number
         elif number == signal.SIGCONT:
             self._resume(child)
+        elif number in (signal.SIGUSR1, signal.SIGUSR2):
+            os.kill(child.pid, number)  # not to what it has started, which may not expect them
         else:
             child.signal(number)
 

@@ -88,10 +88,11 @@ class Paint:
         return f"\033[{_COLOURS[colour]}m{text}\033[0m" if self.on else text
 
 
-def table(rows: Sequence[Sequence[str]], paint: Paint) -> Iterable[str]:
+def table(rows: Sequence[Sequence[str]], paint: Paint, widest: int = 0) -> Iterable[str]:
     """Lines with the columns under each other; the first row is the heading.
 
-    Every cell is made safe here, and only here is colour added.
+    Every cell is made safe here, and only here is colour added. With ``widest`` no line is
+    longer than that.
     """
     safe = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(columns, cells)) for cells in zip(*safe, strict=True)]
@@ -100,6 +101,8 @@ def table(rows: Sequence[Sequence[str]], paint: Paint) -> Iterable[str]:
             cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
         )
         line = "  ".join(cells).rstrip()
+        while widest and columns(line) > widest:
+            line = line[: min(widest, len(line) - 1)]
         yield paint(line, "bold") if number == 0 else line
 
 

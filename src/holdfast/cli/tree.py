@@ -265,12 +265,20 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         words, command = split(list(words), children(top)["run"])
     options, unknown = top.parse_known_args(words)
     if unknown:
-        raise Usage(_unknown(unknown[0], children(top)[first]), f"holdfast {first}")
+        of = children(top).get(first, top)
+        raise Usage(_unknown(unknown[0], of), f"holdfast {first}")
     if first == "run":
         options.argv = command
-        if bool(options.script) == bool(command):
-            raise Usage("give a command after the name, or -c STRING, and not both", "holdfast run")
+        _check_run(options)
     return options
+
+
+def _check_run(options: argparse.Namespace) -> None:
+    """What argparse can't say about `run`."""
+    if bool(options.script) == bool(options.argv):
+        raise Usage("give a command after the name, or -c STRING, and not both", "holdfast run")
+    if options.min_hold and (options.shared or options.exclusive or options.semaphore):
+        raise Usage("--min-hold goes with a plain lock alone", "holdfast run")
 
 
 def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

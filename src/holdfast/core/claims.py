@@ -58,8 +58,11 @@ TRY_S = 1.0
 TRY_NOW_S = 0.12
 #: So many grants may come too late in one acquire before the store is called too slow.
 LATE_MAX = 5
-#: A lease of a pushed grant is what is left of the patience: first renewed at half of it.
+#: A lease of a pushed grant is what is left of the patience: first renewed at half of it. A push
+#: that comes later than that is not relied on, as the keeper may be busy when it is to renew.
 PUSHED_RENEW_PART = 0.5
+#: A lease of at least this part of the ttl is as good as a whole one.
+WHOLE_PART = 0.9
 
 
 class CapacityMismatch(ConfigError):
@@ -223,7 +226,7 @@ class Attempt:
         if ctx.closed:
             ctx.require_open()
         if push is not None and self.trust:
-            if ctx.now() < deadline(self.sent, ctx.store.patience):
+            if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True
                 return Held(push.fence, ctx.store.patience)
         elif self.end - ctx.now() <= 0:
@@ -334,9 +337,11 @@ def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Term
     if terms.min_hold:  # from now: a push may have granted long after the last request was sent
         lease.min_until = ctx.now() + terms.min_hold
     if terms.auto_renew:
+        left = until - attempt.sent
         if attempt.pushed:
-            early = attempt.sent + ctx.store.patience * PUSHED_RENEW_PART
-            ctx.keeper.add_early(lease, early)
+            ctx.keeper.add_early(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)
+        elif left < lease.ttl * WHOLE_PART:  # the answer to a repeated join: some of it is over
+            ctx.keeper.add_early(lease, attempt.sent + left / 3)
         else:
             ctx.keeper.add(lease, attempt.sent + lease.every)
     return lease

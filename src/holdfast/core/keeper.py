@@ -35,6 +35,9 @@ log = logging.getLogger("holdfast")
 #: With nothing to do it lingers this long before it sleeps without end, so that a loop that
 #: takes and frees a lock doesn't wake it each time.
 LINGER_S = 5.0
+#: A first request is given no longer, lest one that is lost keeps others from being renewed; each
+#: repetition is given twice as long, for a store that is merely slow.
+FIRST_ASK_S = 1.0
 #: What is due this soon goes into the same batch.
 SLACK_S = 0.02
 
@@ -256,7 +259,8 @@ class Keeper:
         ctx = self._ctx
         sent = ctx.now()
         nearest = min(lease.deadline for lease, _ in part) - sent
-        within = max(0.02, min(REQUEST_S, nearest / 2))
+        patience = FIRST_ASK_S * 2 ** min(4, max(lease.failures for lease, _ in part))
+        within = max(0.02, min(REQUEST_S, nearest / 2, patience))
         answers: list[object]
         try:
             answers = list(await ctx.store.keep([keep for _, keep in part], within))

@@ -96,9 +96,10 @@ class SqlFence:
     :func:`check_rowcount`.
 
     ``table`` is an identifier of up to 48 letters, digits and ``_``. ``paramstyle`` is the driver's
-    (the word, or its module); None finds it from the connection. Names are stored
-    percent-encoded but for ``a-z 0-9 . _ - ~ : / @``, so that a case-insensitive or padding column
-    never takes two for one; from 256 encoded characters on as a prefix and a SHA-256.
+    (the word, or its module); None finds it from the connection. Through a pool that hides the
+    driver give the module, because the first use of a name is done otherwise on MySQL. Names are
+    stored percent-encoded but for ``a-z 0-9 . _ - ~ : / @``, so that a case-insensitive or padding
+    column never takes two for one; from 256 encoded characters on as a prefix and a SHA-256.
 
     Errors: ``FenceRejected``, after which you roll back; ``LockLost`` or ``NotHeld`` from the hold;
     ``ConfigError`` for a table, paramstyle, name or fence that is none; the driver's own errors

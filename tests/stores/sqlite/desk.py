@@ -92,9 +92,7 @@ class Desk:
 
     def leave(self, left: Claim, ticket: int = 0, within: float = WITHIN_S, **other: Any) -> bool:
         """Release or withdraw."""
-        return run(
-            self.store.leave(Leave(left.spec.name, left.id, ticket, **other), within)
-        )
+        return run(self.store.leave(Leave(left.spec.name, left.id, ticket, **other), within))
 
     def wait(self, waiter: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until poked."""

@@ -126,7 +126,9 @@ class Twins:
             Leave(left.spec.name, by, hint, after, suspect, left.spec.ttl), self.now
         )
         leave = Leave(left.spec.name, by, ours_hint, after, suspect, left.spec.ttl)
-        self.same(("leave", left, hint, after, suspect), theirs, run(self.desk.store.leave(leave, 9)))
+        self.same(
+            ("leave", left, hint, after, suspect), theirs, run(self.desk.store.leave(leave, 9))
+        )
 
     def resize(self) -> None:
         name = f"{self.dice.choice((Kind.SEMAPHORE, Kind.LOCK))}-{self.dice.randrange(2)}"
@@ -140,7 +142,9 @@ class Twins:
         exact = self.dice.random() < 0.3
         theirs = self.lines.inspect(prefix, self.now, exact)
         ours = run(self.desk.store.inspect(prefix, 9, exact))
-        self.same(("inspect", prefix, exact), *([self._plain(r) for r in t] for t in (theirs, ours)))
+        self.same(
+            ("inspect", prefix, exact), *([self._plain(r) for r in t] for t in (theirs, ours))
+        )
 
     def _plain(self, line: LineRecord) -> object:
         back = {ours: theirs for theirs, ours in self.tickets.items()}

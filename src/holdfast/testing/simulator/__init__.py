@@ -12,13 +12,18 @@ from collections.abc import Iterator
 from .history import History, Plan, Verdict, make_plan
 from .watch import Violation
 
-__all__ = ["History", "Plan", "Verdict", "Violation", "check", "make_plan"]
+__all__ = ["History", "Plan", "Verdict", "Violation", "check", "make_plan", "run"]
 
 
 def check(seed: int, telling: bool = False) -> Verdict:
     """Run the history of this seed; its verdict has a violation or None."""
+    return run(make_plan(seed), telling)
+
+
+def run(plan: Plan, telling: bool = False) -> Verdict:
+    """Run a plan, for instance a shrunk one."""
     with unhurried():
-        return History(make_plan(seed), telling).run()
+        return History(plan, telling).run()
 
 
 @contextlib.contextmanager

@@ -98,8 +98,8 @@ class Faults:
         self._knob("reset", 0.5, 0.0, fault.length)
 
     def slow(self, fault: Fault) -> None:
-        """Messages take up to seven seconds: longer than anybody waits for them."""
-        self._knob("slow", 7.0, 0.0, fault.length)
+        """Messages take up to twelve seconds: longer than anybody waits for them."""
+        self._knob("slow", 12.0, 0.0, fault.length)
 
     def lose_poke(self, fault: Fault) -> None:
         """No poke arrives. Nobody may depend on one."""

@@ -106,6 +106,8 @@ class History:
                 raise Violation("bounded waiting", f"not over after {STEPS_MAX} steps: a busy loop")
             if not world.step():
                 break
+            if self.watch.found is not None:
+                raise self.watch.found
             if world.crashes:
                 task, failure = world.crashes[0]
                 if isinstance(failure, Violation):

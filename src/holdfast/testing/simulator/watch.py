@@ -35,6 +35,7 @@ class Grant:
         "first_deadline",
         "first_lease",
         "generation",
+        "good_at_release",
         "hold",
         "lost_seen",
         "name",
@@ -49,6 +50,7 @@ class Grant:
         self.begun = begun
         self.generation = generation
         self.released = False
+        self.good_at_release = False
         self.broken = False
         #: A grant by push has but the waiter's patience, until its first renewal.
         self.first_deadline = hold._lease.deadline
@@ -89,6 +91,8 @@ class Watch:
         self.seen_fences: dict[str, set[int]] = {name: set() for name in capacity}
         self.data_lost = -1.0
         self.over = False
+        #: A violation seen where none can be raised, in a callback.
+        self.found: Violation | None = None
         #: Tickets that an operator has broken, or is about to.
         self.broken: set[int] = set()
         #: Virtual times until which faults may excuse a lost lease.
@@ -151,10 +155,10 @@ class Watch:
         return any(end > self.world.time - span for _, end, _ in self.trouble)
 
     def told(self, hold: HoldBase) -> None:
-        """``on_lost`` was called: never for what was given back."""
+        """``on_lost`` was called: never for what was given back in good time."""
         for grant in self.grants[hold.name]:
-            if grant.hold is hold and grant.released and not grant.lost_seen and not grant.broken:
-                raise Violation(
+            if grant.hold is hold and grant.good_at_release and not grant.broken:
+                self.found = Violation(
                     "no false loss", f"{grant} was released, and its owner told of a loss"
                 )
 
@@ -218,14 +222,16 @@ class Watch:
             return
         if not grant.lease.renewing or self.data_lost >= grant.begun:
             return
-        ttl = grant.lease.ttl
+        process, ttl = grant.process, grant.lease.ttl
         if grant.lease.deadline == grant.first_deadline:
             ttl = min(ttl, grant.first_lease)  # granted by a push and not yet renewed
-        since = self.world.time - ttl * 1.5 - 6.0
+        # when it was over, which may be long before anybody looked
+        when = min(self.world.time, (grant.lease.deadline - process.offset) / process.rate)
+        since = when - ttl * 1.5 - 6.0
         total = sum(
-            min(end, self.world.time) - max(start, since)
+            min(end, when) - max(start, since)
             for start, end, pid in self.trouble
-            if end > since and start < self.world.time and pid in (None, grant.process.pid)
+            if end > since and start < when and pid in (None, process.pid)
         )
         if total < ttl * 0.5:
             raise Violation(
@@ -235,6 +241,7 @@ class Watch:
     def released(self, grant: Grant) -> None:
         """Release was called: from here on its owner claims nothing."""
         self.honest(grant)
+        grant.good_at_release = grant.believed()
         grant.released = True
 
     def busy(self, meta: str) -> None:

@@ -1,7 +1,7 @@
 """The verbs as one client runs them, on the caller's thread.
 
-The uncontended pair is one statement each, straight through ``_join`` and ``_leave``. Whatever
-that statement doesn't cover begins a transaction and goes through ``Lines``.
+What is asked of a claim that stands alone is done in the table of such claims. Whatever that
+doesn't cover begins a transaction and goes through ``Lines``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .database import full
 from .entry import Entry
 from .files import Files
 from .gate import Replaced
-from .header import LATEST, LIMIT, NEXT, QUIET
+from .header import LATEST, LIMIT, NEXT, QUIET, TOMBS
 from .sql import verbs
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ PEEK_S = 0.05
 #: What a claim that SQLite cannot take in raises: a number too large, a lone surrogate.
 UNREADABLE = (ValueError, TypeError, OverflowError, sqlite3.InterfaceError, sqlite3.DataError)
 _SQL = verbs()
-_JOIN, _LEAVE, _KEEP = _SQL.join_first, _SQL.leave_last, _SQL.keep_held
+_KEEP = _SQL.keep_held
 
 
 class Engine(Entry):
@@ -50,28 +50,20 @@ class Engine(Entry):
             self._look(files, now)
         words, floats = files.words, files.floats
         answer: Joined
-        if now >= floats[QUIET]:
-            ticket = words[NEXT]
+        if now < floats[QUIET] or (now < floats[TOMBS] and self._lines.tomb(claim.id, now)):
+            answer = self._slow(files, self._lines.join, claim, wait, now)
+        else:
+            ticket, ttl = words[NEXT], claim.spec.ttl
             if ticket >= words[LIMIT]:
                 files.reserve()
-            words[NEXT] = ticket + 1
-            name, kind, capacity, weight, ttl, owner, meta = claim.spec
             if now + ttl > floats[LATEST]:
                 floats[LATEST] = now + ttl
-            cursor = files.cursor
-            cursor.execute(
-                _JOIN,
-                # str(), because SQLite's adapter takes only the exact type by its quick way.
-                (name, ticket, claim.id, weight, ttl, now, files.own, owner, meta, str(kind),
-                 capacity),
-            )  # fmt: skip
-            if cursor.rowcount == 1:
+            words[NEXT] = ticket + 1
+            if files.lone.enter(claim, ticket, files.own_bytes, now):
                 answer = Held(ticket, ttl)
             else:
                 words[NEXT] = ticket  # Not given to anybody, and we are alone in here.
                 answer = self._slow(files, self._lines.join, claim, wait, now)
-        else:
-            answer = self._slow(files, self._lines.join, claim, wait, now)
         # Last, because a claim in files that are no longer the store's is worth nothing.
         if files.gate.moved():
             raise Replaced
@@ -82,31 +74,50 @@ class Engine(Entry):
         return self._inside(within, self._roomy, self._keep, keeps)
 
     def _keep(self, files: Files, now: float, keeps: Sequence[Keep]) -> list[Standing | Exception]:
-        held = self._renew(files, keeps[0], now) if len(keeps) == 1 else None
-        answers: list[Standing | Exception]
-        answers = [held] if held else self._slow(files, self._keep_all, files, keeps, now)
+        answers = [self._renew(files, keep, now) for keep in keeps]
+        if None in answers:
+            answers = self._slow(files, self._keep_rest, files, keeps, answers, now)
         if files.gate.moved():
             raise Replaced
-        return answers
+        return [answer for answer in answers if answer is not None]
 
-    def _keep_all(
-        self, files: Files, keeps: Sequence[Keep], now: float
-    ) -> list[Standing | Exception]:
-        return [self._renew(files, k, now) or self._keep_one(files, k, now) for k in keeps]
-
-    def _renew(self, files: Files, keep: Keep, now: float) -> Held | None:
-        """The plain renewal of a held claim, in one statement; None if it is anything else."""
-        ttl = keep.ttl
-        if keep.new_id or keep.weight or keep.detach:
+    def _renew(self, files: Files, keep: Keep, now: float) -> Standing | Exception | None:
+        """The renewal of a claim that stands alone; None if it is anything else."""
+        claim, ticket, ttl, weight, new_id, detach = keep
+        if new_id or weight or detach:
             return None
         if now + ttl > files.floats[LATEST]:
             files.floats[LATEST] = now + ttl
+        try:
+            if files.lone.keep(claim.spec.name, claim.id, ticket, now, ttl):
+                return Held(ticket, ttl)
+        except UNREADABLE as wrong:
+            return wrong
+        return None
+
+    def _keep_rest(
+        self,
+        files: Files,
+        keeps: Sequence[Keep],
+        answers: list[Standing | Exception | None],
+        now: float,
+    ) -> list[Standing | Exception | None]:
+        return [
+            answer or self._renew_held(files, keep, now) or self._keep_one(files, keep, now)
+            for keep, answer in zip(keeps, answers, strict=True)
+        ]
+
+    def _renew_held(self, files: Files, keep: Keep, now: float) -> Held | None:
+        """The plain renewal of what is held, in one statement; None if it is anything else."""
+        claim, ticket, ttl, weight, new_id, detach = keep
+        if new_id or weight or detach:
+            return None
         cursor = files.cursor
         try:
-            cursor.execute(_KEEP, (keep.claim.spec.name, keep.ticket, keep.claim.id, now, ttl))
+            cursor.execute(_KEEP, (claim.spec.name, ticket, claim.id, now, ttl))
         except UNREADABLE:
             return None
-        return Held(keep.ticket, ttl) if cursor.rowcount == 1 else None
+        return Held(ticket, ttl) if cursor.rowcount == 1 else None
 
     def _keep_one(self, files: Files, keep: Keep, now: float) -> Standing | Exception:
         """One claim of a batch: what is wrong with it stays its own trouble."""
@@ -131,11 +142,8 @@ class Engine(Entry):
 
     def _leave(self, files: Files, now: float, leave: Leave) -> bool:
         name, claim_id, ticket, after, suspect, _ = leave
-        if not after and not suspect:
-            cursor = files.cursor
-            cursor.execute(_LEAVE, (name, ticket, claim_id, now))
-            if cursor.rowcount == 1:
-                return True
+        if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
+            return True
         left: bool = self._slow(files, self._lines.leave, leave, now)
         return left
 
@@ -151,8 +159,10 @@ class Engine(Entry):
         """See :meth:`holdfast.core.ports.Store.inspect`. A snapshot: it doesn't close the gate."""
 
         def work(files: Files, now: float) -> list[LineRecord]:
+            files.cursor.execute("BEGIN").execute(_SQL.standing, ("", 0)).fetchall()
+            alone = list(files.lone.claims())
             files.gate.exit()
-            return self._lines.inspect(prefix, exact, now)
+            return self._lines.inspect(prefix, exact, alone, now)
 
         return self._inside(within, work)
 
@@ -213,7 +223,7 @@ class Engine(Entry):
         try:
             if self._files is not None:
                 self._inside(within, self._give_up)
-                ended = True
+                ended = self.closed = True
                 self._inside(within, self._shut)
         except HoldfastError:
             pass  # The kernel ends the session now: others will see that, and clear up.

@@ -175,7 +175,7 @@ class Entry:
             raise
         self._lines = files.lines(self.patience)
         if self._session is not None:
-            files.own = self._session.name
+            files.belong(self._session.name)
         if self._opened:
             files.born = files.words[NEXT]
         self._opened = True
@@ -208,9 +208,10 @@ class Entry:
         if session is not None:
             # Our claims first, then the old file: they must never look dead.
             files.new_post()
+            files.lone.move(session.name, fresh.name)
             files.cursor.execute(self._lines.sql.session_move, (session.name, fresh.name))
             session.end(unlink=False)
-        files.own = fresh.name
+        files.belong(fresh.name)
 
     def _have_session(self, files: Files, now: float) -> Session:
         """Our session, made if there is none."""
@@ -259,15 +260,17 @@ class Entry:
     def _slow(self, files: Files, work: Callable[..., T], *args: object) -> T:
         """Do a piece of work in a transaction; its pokes go out only once it is committed."""
         lines, run = self._lines, files.cursor.execute
-        lines.pokes.clear()
-        lines.dead.clear()
+        lines.begin()
         run("BEGIN IMMEDIATE")
         try:
             answer = work(*args)
             run("COMMIT")
         except BaseException:
-            files.connection.rollback()
+            if files.connection.in_transaction:
+                files.connection.rollback()
+                lines.rolled_back()
             raise
+        lines.committed()
         self._outbox.extend(lines.pokes)
         self._graves.update(lines.dead)
         return answer

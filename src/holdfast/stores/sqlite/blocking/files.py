@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from .database import Database
 from .gate import Gate, Replaced
-from .header import LATEST, LIMIT, NEXT, QUIET, WORLD, Header
+from .header import LATEST, LIMIT, NEXT, QUIET, TOMBS, WORLD, Header
 from .lines import Lines
 from .place import Place
 from .session import Others
 from .wake import Post
+from .world import agree
 
 #: Dead sessions that are looked for when a store is opened.
 SWEEP_MAX = 64
@@ -54,15 +54,17 @@ class Files:
         self.others = Others(place)
         self.post = Post(place)
         try:
-            self.database = Database(place, header)
+            self.database, self.lone = agree(place, header)
         except BaseException:
             self.post.close()
+            header.close()
             raise
         self.connection: sqlite3.Connection = self.database.connection
         self.cursor = self.connection.cursor()
         self.world = self.words[WORLD]
         #: Our session's name, empty before the first claim.
         self.own = ""
+        self.own_bytes = b""
         #: Tickets below this one were given before these files took the place of others.
         self.born = 0
         #: The next time at which somebody sees whether our session is still in its place.
@@ -70,7 +72,7 @@ class Files:
 
     def lines(self, patience: float) -> Lines:
         """The slow paths of the verbs, on these files."""
-        return Lines(self.cursor.execute, self.others, self, patience)
+        return Lines(self.cursor.execute, self.lone, self.others, self, patience)
 
     @property
     def quiet(self) -> float:
@@ -93,6 +95,15 @@ class Files:
         """A lease until then is about to be given."""
         if expires > self.floats[LATEST]:
             self.floats[LATEST] = expires
+
+    def note_tomb(self, until: float) -> None:
+        """There is a tombstone until then."""
+        if until > self.floats[TOMBS]:
+            self.floats[TOMBS] = until
+
+    def belong(self, session: str) -> None:
+        """This is our session from now on."""
+        self.own, self.own_bytes = session, session.encode()
 
     def address(self, claim_id: str) -> str | None:
         """Where this claim listens, from now on."""
@@ -121,6 +132,8 @@ class Files:
         self.others.close()
         self.post.close()
         self.database.close()
+        self.lone.close()
+        self.header.close()
         self.gate.close()
 
     def forked(self) -> None:

@@ -48,7 +48,7 @@ class Gate:
         self.fd = _open(place)
         #: The descriptor whose lock we hold while inside: ours or the porter's.
         self.held = self.fd
-        self.header: Header | None = None
+        self._pid = os.getpid()
         info = os.fstat(self.fd)
         self.file = (info.st_dev, info.st_ino)
 
@@ -92,32 +92,32 @@ class Gate:
     def map(self) -> Header:
         """Map the header; call it inside."""
         try:
-            self.header = Header(self.fd, self.path)
+            return Header(self.fd, self.path)
+        except StoreUnavailable:
+            raise
         except OSError as wrong:
             raise unusable(self.path, wrong) from None
-        return self.header
 
     def stuck(self, within: float) -> str:
         """Who sits in the gate, in words."""
         text = f"the embedded store's gate {self.path} was not free within {within:.3g} s"
         pid = 0
-        if self.header is not None:
-            pid = self.header.words[PID]
-        else:
-            with contextlib.suppress(OSError):
-                page = memoryview(os.pread(self.fd, SIZE, 0))
-                pid = page.cast("Q")[PID] if len(page) == SIZE else 0
+        with contextlib.suppress(OSError):
+            page = memoryview(os.pread(self.fd, SIZE, 0))
+            pid = page.cast("Q")[PID] if len(page) == SIZE else 0
         if not pid:
             return text + "; it seems to be busy: try again, or look with fuser who has it open"
         return text + f": {describe(pid)}"
 
     def close(self) -> None:
-        """Close the descriptors. The lock goes with them, if we have it."""
+        """Unlock and close. The lock would outlive its descriptor in the copy of a forked child."""
         porter, self._porter = self._porter, None
         if porter is not None:
             porter.dismiss()
         fd, self.fd, self.held = self.fd, -1, -1
         if fd >= 0:
+            if self._pid == os.getpid():  # In a child it would unlock the parent's.
+                flock(fd, LOCK_UN)
             os.close(fd)
 
     def __del__(self) -> None:
@@ -187,6 +187,7 @@ class Porter:
                     break
             if request is not None:
                 request = self.requests.get()
+        flock(self.fd, LOCK_UN)
         os.close(self.fd)
 
 

@@ -15,7 +15,7 @@ import mmap
 import os
 import time
 
-from ....errors import ConfigError
+from ....errors import ConfigError, StoreUnavailable
 
 SIZE = 4096
 MAGIC_WORD = int.from_bytes(b"holdfast", "little")
@@ -57,7 +57,15 @@ class Header:
         if os.fstat(fd).st_size < SIZE:
             # Written, not just extended: a store into a hole of a full disk would be a SIGBUS.
             os.pwrite(fd, b"\0" * SIZE, 0)
-        self.map = mmap.mmap(fd, SIZE)
+        # Through an open file of its own, because a map keeps a copy of its descriptor, and a
+        # copy of the gate's would keep the gate locked after the gate is closed.
+        own = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(own).st_ino != os.fstat(fd).st_ino:
+                raise StoreUnavailable(f"{path} is being replaced just now: try again")
+            self.map = mmap.mmap(own, SIZE)
+        finally:
+            os.close(own)
         self.words = memoryview(self.map).cast("Q")
         self.floats = memoryview(self.map).cast("d")
 
@@ -130,3 +138,9 @@ class Header:
         """Put the page on the disk."""
         self.map.flush()
         os.fsync(self.fd)
+
+    def close(self) -> None:
+        """Unmap it."""
+        self.words.release()
+        self.floats.release()
+        self.map.close()

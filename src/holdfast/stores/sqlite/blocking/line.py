@@ -1,4 +1,8 @@
-"""One line as the database has it, between loading and saving; and its rows."""
+"""One line as the database has it, between loading and saving; and its rows.
+
+Every line has a header. Header and first claims are read together by one statement, and for a
+short line that is all there is to read.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,12 @@ Poke = tuple[str, str, int]
 #: The sessions of so many holders are looked at; the rest live by their expiry.
 HOLDERS_SEEN = 32
 NEVER = 1e300
+#: So many claims are read with the header; most lines have no more.
+KNOWN = 3
 
 
 class Row(NamedTuple):
-    """One claim, in the order of the statements ``row_*``."""
+    """One claim, in the order of the statements ``front``, ``row_*`` and ``enter``."""
 
     ticket: int
     id: str
@@ -36,6 +42,10 @@ class Row(NamedTuple):
     leaving: int
 
 
+_ROW = len(Row._fields)
+_LEAVING = _ROW - 1
+
+
 class Line:
     """The header of one name, and what a verb may do with the line as a whole.
 
@@ -45,8 +55,8 @@ class Line:
 
     __slots__ = (
         "born", "capacity", "dead", "died", "dropped", "first", "former", "frontier", "holders",
-        "kind", "loaded", "lone", "moved", "name", "others", "own", "pokes", "run", "seats", "sessions",
-        "sql", "stored", "used", "waiters",
+        "kind", "known", "loaded", "lone", "moved", "name", "others", "own", "pokes", "run",
+        "seats", "sessions", "sql", "stored", "used", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -71,47 +81,61 @@ class Line:
         #: The header is in the database, with these values.
         self.stored = False
         self.loaded: tuple[Any, ...] = ()
+        #: The first claims of the line, as far as they have been read.
+        self.known: list[Row] = []
 
     def new(self, name: str, kind: str, capacity: int) -> None:
-        """Start as an empty line."""
+        """Start as an empty line (again, if the last of its claims was dropped just now)."""
         self.name, self.kind, self.capacity = name, kind, capacity
         self.former = self.used = self.seats = self.waiters = self.holders = self.frontier = 0
         self.first = NEVER
         self.loaded = ()
+        self.known = []
 
     def load(self, name: str) -> bool:
         """Read the line, moving the claim that stands alone into it; False if nobody is here."""
-        found = self.run(self.sql.header, (name,)).fetchone()
+        self.name = name
+        found = self.run(self.sql.front, (name, KNOWN + 1)).fetchall()
         alone = self.lone.find(name)
         if alone is not None:
             self.moved = alone.slot
-        if found is not None:
+        if found:
             # A slot that still has this name was moved by somebody who could not free it.
-            self.name, self.stored, self.loaded = name, True, found
+            header, *rows = found
+            self.stored, self.loaded = True, header[_ROW:]
             (
                 self.kind, self.capacity, self.former, self.used, self.first, self.seats,
                 self.waiters, self.holders, self.frontier,
-            ) = found  # fmt: skip
+            ) = self.loaded  # fmt: skip
+            self.known = [Row._make(row[:_ROW]) for row in rows]
             return True
         if alone is None:
             return False
         self.new(name, alone.kind, alone.capacity)
-        self.used, self.first, self.holders = alone.weight, alone.first, 1
-        self.frontier = alone.ticket
-        self.insert(
-            (
-                name, alone.ticket, alone.id, 1, alone.weight, alone.ttl, alone.since,
-                alone.expires, alone.session or None, alone.owner, alone.meta, None, 0,
-            )
+        row = Row(
+            alone.ticket, alone.id, 1, alone.weight, alone.ttl, alone.since, alone.expires,
+            alone.session or None, alone.owner, alone.meta, None, 0, 0,
         )  # fmt: skip
+        self.insert(row)
+        self.first = alone.first
         return True
 
-    def insert(self, values: tuple[Any, ...]) -> None:
-        """Add a claim to the line; its slot is not enough to go by from now on."""
+    def insert(self, row: Row) -> None:
+        """Add a claim at the end of the line; its slot is not enough to go by from now on."""
         if not self.stored and not self.born:
             self.born = True
             self.lone.born(self.name)
-        self.run(self.sql.enter, values)
+        if self.complete():
+            self.known.append(row)
+        if row.held:
+            self.holders += 1
+            self.used += row.weight
+            self.frontier = row.ticket
+        else:
+            self.waiters += 1
+            self.seats = row.seat
+        self.first = min(self.first, row.expires)
+        self.run(self.sql.enter, (self.name, *row[:_LEAVING]))
 
     def save(self) -> None:
         """Write the header; delete it with the last claim."""
@@ -119,7 +143,6 @@ class Line:
             if self.stored:
                 self.run(self.sql.header_delete, (self.name,))
             self.died = self.stored or self.born
-            self.stored = self.born = False
             return
         values = (
             self.kind, self.capacity, self.former, self.used, self.first, self.seats,
@@ -134,58 +157,83 @@ class Line:
         """Is nobody in line?"""
         return not self.holders and not self.waiters
 
-    def row(self, statement: str, values: tuple[Any, ...]) -> Row | None:
-        """The one row that a statement finds."""
-        found = self.run(statement, values).fetchone()
-        return Row._make(found) if found is not None else None
+    def complete(self) -> bool:
+        """Are all claims of the line known?"""
+        return len(self.known) == self.holders + self.waiters
 
     def find(self, claim_id: str, ticket: int) -> Row | None:
         """A claim by its secret id; the ticket says where to look first."""
-        sql = self.sql
+        for row in self.known:
+            if row.id == claim_id:
+                return row
+        if self.complete():
+            return None
         if ticket:
-            row = self.row(sql.row_by_ticket, (self.name, ticket))
+            row = self._row(self.sql.row_by_ticket, ticket)
             if row is not None and row.id == claim_id:
                 return row
-        if self.stored:
-            return self.row(sql.row_by_id, (self.name, claim_id))
-        row = self.row(sql.row_first, (self.name,))
-        return row if row is not None and row.id == claim_id else None
+        return self._row(self.sql.row_by_id, claim_id)
 
     def at(self, ticket: int) -> Row | None:
         """A claim by its public ticket."""
-        return self.row(self.sql.row_by_ticket, (self.name, ticket)) if ticket > 0 else None
+        return self._row(self.sql.row_by_ticket, ticket) if ticket > 0 else None
 
     def ahead(self) -> Row | None:
         """The first claim of the line."""
-        return self.row(self.sql.row_first, (self.name,))
+        return self.known[0] if self.known else self._row(self.sql.row_after, 0)
 
     def head(self) -> Row | None:
         """The first claim that waits."""
         if not self.waiters:
             return None
-        return self.row(self.sql.row_head, (self.name, self.frontier))
+        if self.holders < len(self.known):
+            return self.known[self.holders]
+        return self._row(self.sql.row_after, self.frontier)
+
+    def before(self, ticket: int) -> str | None:
+        """The session of the claim just ahead of this one."""
+        session: str | None = None
+        for row in self.known:
+            if row.ticket >= ticket:
+                return session
+            session = row.session
+        if not self.complete():
+            (session,) = self.run(self.sql.predecessor, (self.name, ticket)).fetchone() or (None,)
+        return session
+
+    def _row(self, statement: str, what: object) -> Row | None:
+        found = self.run(statement, (self.name, what)).fetchone()
+        return Row._make(found) if found is not None else None
+
+    def note(self, changed: Row) -> None:
+        """A claim has other values in the database now."""
+        for index, row in enumerate(self.known):
+            if row.ticket == changed.ticket:
+                self.known[index] = changed
 
     def drop(self, ticket: int, held: int, weight: int) -> None:
         """Take a claim out of the line."""
         self.run(self.sql.drop, (self.name, ticket))
         self.dropped.add(ticket)
+        self.known = [row for row in self.known if row.ticket != ticket]
         if held:
             self.used -= weight
             self.holders -= 1
         else:
             self.waiters -= 1
 
-    def settle(self, now: float, quiet: float) -> None:
+    def settle(self, now: float, quiet: float, briefly: bool = False) -> None:
         """Drop the dead, then serve the head as long as it fits.
 
         Nobody is served before ``quiet``: until then the holders of a database that was deleted
-        may still believe in their holds.
+        may still believe in their holds. ``briefly``: when all is taken, look no further; the
+        next verb drops a dead head just as well.
         """
         if now >= self.first:
             self._sweep(now)
         self._drop_dead_holders()
         if self.waiters:
-            self._grant(now, quiet)
+            self._grant(now, quiet, briefly)
 
     def _sweep(self, now: float) -> None:
         """Drop expired holders and find the next expiry: O(n), once per expiry that passes."""
@@ -201,14 +249,20 @@ class Line:
         self.sessions = []
         if not self.holders:
             return
-        values = (self.name, self.frontier, HOLDERS_SEEN)
-        for ticket, weight, session in self.run(self.sql.holders, values).fetchall():
+        for ticket, weight, session in self._holders():
             if session is None or session == self.own:
                 continue
             if self.is_dead(session):
                 self.drop(ticket, 1, weight)
             elif session not in self.sessions:
                 self.sessions.append(session)
+
+    def _holders(self) -> list[tuple[int, int, str | None]]:
+        """Ticket, weight and session of those who hold, as many as are looked at."""
+        if self.holders <= len(self.known):
+            return [(row.ticket, row.weight, row.session) for row in self.known[: self.holders]]
+        values = (self.name, self.frontier, HOLDERS_SEEN)
+        return self.run(self.sql.holders, values).fetchall()
 
     def is_dead(self, session: str | None) -> bool:
         """Is it proven that this session has ended? Looked up once per verb."""
@@ -219,7 +273,7 @@ class Line:
             known = self.dead[session] = self.others.dead(session)
         return known
 
-    def _grant(self, now: float, quiet: float) -> None:
+    def _grant(self, now: float, quiet: float, briefly: bool) -> None:
         """A grant never touches an expiry: it is no lease."""
         while (row := self.head()) is not None:
             if row.expires <= now or row.weight > self.capacity or self.is_dead(row.session):
@@ -228,9 +282,12 @@ class Line:
             if now < quiet or not fits(self.capacity, self.used, row.weight):
                 return
             self.run(self.sql.grant, (self.name, row.ticket, now))
+            self.note(row._replace(held=1, since=now))
             self.waiters -= 1
             self.holders += 1
             self.used += row.weight
             self.frontier = row.ticket
             if row.address is not None:
                 self.pokes.append((row.address, row.id, row.ticket))
+            if briefly and self.used >= self.capacity:
+                return

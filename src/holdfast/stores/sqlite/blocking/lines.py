@@ -1,4 +1,4 @@
-"""The verbs on a contended line, each inside one transaction: the memory store's, in SQL.
+"""The verbs on a line, each inside one transaction: the memory store's, in SQL.
 
 The meaning is that of ``stores/memory/line.py``, statement for statement, with one thing more:
 claims have sessions, and what belongs to a session that the kernel has proven dead is dropped
@@ -13,10 +13,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ....core.model import (
-    NAME_BYTES_MAX,
     WAITERS_MAX,
     Claim,
-    ClaimRecord,
     Full,
     Gone,
     Held,
@@ -32,8 +30,9 @@ from ....core.model import (
     Waiting,
 )
 from ....core.policy import ASK_AGAIN_S_MAX, TOMB_S, fits
-from .line import NEVER, Line, Poke, Row
-from .lone import Lone
+from . import look
+from .line import Line, Poke, Row
+from .lone import Lone, LoneClaim
 from .session import Others
 from .sql import verbs
 
@@ -42,6 +41,8 @@ WATCH_HOLDERS = 3
 #: A killed process's names are cleared in portions of this size, so that the gate is never
 #: closed for long.
 PORTION = 200
+#: Old tombstones are cleared away after so many new ones.
+CLEAN_EVERY = 64
 DELETED = "the holders of a lock database that was deleted"
 
 
@@ -66,6 +67,10 @@ class World(Protocol):
         """A lease until then is about to be given."""
         ...
 
+    def note_tomb(self, until: float) -> None:
+        """There is a tombstone until then."""
+        ...
+
     def address(self, claim_id: str) -> str | None:
         """Where this claim listens, from now on."""
         ...
@@ -76,7 +81,7 @@ class World(Protocol):
 
 
 class Lines:
-    """The slow paths of the verbs. The caller stands in the gate and has begun a transaction."""
+    """The verbs on the database. The caller stands in the gate and has begun a transaction."""
 
     def __init__(
         self,
@@ -92,30 +97,33 @@ class Lines:
         self.world = world
         self.patience = patience
         self.sql = verbs()
-        #: What the caller must do once the transaction is committed and the gate is free.
+        #: What follows once the transaction is committed.
         self.pokes: list[Poke] = []
         self.dead: set[str] = set()
-        self.moved: list[int] = []
-        self.born: list[str] = []
-        self.died: list[str] = []
+        self._moved: list[int] = []
+        self._born: list[str] = []
+        self._died: list[str] = []
         self._buried = 0
 
     def begin(self) -> None:
         """A transaction begins."""
-        for notes in (self.pokes, self.dead, self.moved, self.born, self.died):
-            notes.clear()
+        self.pokes.clear()
+        self.dead.clear()
+        self._moved.clear()
+        self._born.clear()
+        self._died.clear()
 
     def committed(self) -> None:
-        """It is committed. First the slots, because a kill in between must not leave a claim
-        in a slot that counts again although its line has ended."""
-        for slot in self.moved:
+        """It is committed. First the slots are freed: after a kill in between, a claim must not
+        count again although its line has ended."""
+        for slot in self._moved:
             self.lone.free(slot)
-        for name in self.died:
+        for name in self._died:
             self.lone.died(name)
 
     def rolled_back(self) -> None:
         """It has certainly not taken place."""
-        for name in self.born:
+        for name in self._born:
             self.lone.died(name)
 
     # -- the verbs -------------------------------------------------------------------------
@@ -123,7 +131,7 @@ class Lines:
     def join(self, claim: Claim, wait: bool, now: float) -> Joined:
         """See :meth:`holdfast.core.ports.Store.join`."""
         spec = claim.spec
-        reason = self._tomb(claim.id, now)
+        reason = self.tomb(claim.id, now)
         if reason is not None:
             return Gone(reason)
         line = self._line()
@@ -169,29 +177,35 @@ class Lines:
             row = line.find(keep.claim.id, keep.ticket)
         if row is None or (keep.new_id and not row.held):
             answer: Standing = self._gone(keep, now)
+        elif row.leaving or row.expires <= now:
+            line.settle(now, self.world.quiet)
+            answer = Gone(Loss.EXPIRED)
+        elif row.held:
+            answer = self._renew(line, row, keep, now)
         else:
-            answer = self._keep(line, row, keep, now)
+            answer = self._stay(line, row, keep, now)
         self._save(line)
         return answer
 
-    def _keep(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
-        quiet = self.world.quiet
-        if row.leaving or row.expires <= now:
-            line.settle(now, quiet)
+    def _stay(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
+        """It waits, and lives for another while; perhaps it is its turn."""
+        expires = now + self.patience
+        line.first = min(line.first, expires)
+        self.world.note_expiry(expires)
+        address = self.world.known_address(row.id)
+        self.run(self.sql.renew_waiting, (line.name, row.ticket, expires, address))
+        row = row._replace(expires=expires)
+        line.note(row)
+        line.settle(now, self.world.quiet)
+        line.pokes = [p for p in line.pokes if p[1] != row.id]
+        if row.ticket in line.dropped:
             return Gone(Loss.EXPIRED)
-        expires = row.expires
-        if not row.held:
-            expires = now + self.patience
-            line.first = min(line.first, expires)
-            self.world.note_expiry(expires)
-            address = self.world.known_address(row.id)
-            self.run(self.sql.renew_waiting, (line.name, row.ticket, expires, address))
-            line.settle(now, quiet)
-            line.pokes = [p for p in line.pokes if p[1] != row.id]
-            if row.ticket in line.dropped:
-                return Gone(Loss.EXPIRED)
-            if row.ticket > line.frontier:
-                return self._waiting(line, row, now)
+        if row.ticket > line.frontier:
+            return self._waiting(line, row.ticket, row.seat, now)
+        return self._renew(line, row._replace(held=1), keep, now)
+
+    def _renew(self, line: Line, row: Row, keep: Keep, now: float) -> Held:
+        """It is held, and what a keep may change is changed."""
         weight = row.weight
         if 0 < keep.weight < weight:
             line.used -= weight - keep.weight
@@ -201,11 +215,12 @@ class Lines:
             claim_id, owner, session = keep.new_id, keep.claim.spec.owner, self.world.own
         if keep.detach:
             session = None
-        expires = max(expires, now + keep.ttl)
+        expires = max(row.expires, now + keep.ttl)
         self.world.note_expiry(expires)
         values = (line.name, row.ticket, expires, keep.ttl, weight, claim_id, owner, session)
         self.run(self.sql.renew_held, values)
-        line.settle(now, quiet)
+        line.note(row._replace(expires=expires, weight=weight, session=session, id=claim_id))
+        line.settle(now, self.world.quiet)
         return Held(row.ticket, keep.ttl)
 
     def leave(self, leave: Leave, now: float) -> bool:
@@ -233,7 +248,7 @@ class Lines:
             self._bury(row.id, now, row.ttl, Loss.BROKEN)
         line.drop(row.ticket, row.held, row.weight)
         if not line.empty():
-            line.settle(now, self.world.quiet)
+            line.settle(now, self.world.quiet, briefly=True)
         return alive
 
     def resize(self, name: str, capacity: int, now: float) -> int | Mismatch | None:
@@ -254,49 +269,50 @@ class Lines:
         self._save(line)
         return answer
 
-    def inspect(self, prefix: str, exact: bool, now: float) -> list[LineRecord]:
-        """See :meth:`holdfast.core.ports.Store.inspect`. Reads only, so it needs no gate."""
-        # No name within the limits sorts after this one and still begins with the prefix.
-        end = prefix + "\0" if exact else prefix + "\U0010ffff" * (NAME_BYTES_MAX // 4 + 1)
-        found: dict[str, LineRecord] = {}
-        rows: list[ClaimRecord] = []
-        line = self._line()
-        for row in self.run(self.sql.names_between, (prefix, end)).fetchall():
-            name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session = row
-            if not ticket:
-                rows = []
-                found[name] = LineRecord(name, kind, capacity, ())
-            elif expires > now and not line.is_dead(session):
-                times = now - since, expires - now
-                position = 0 if held else sum(not c.held for c in rows[-1:]) and rows[-1].position
-                position = 0 if held else position + 1
-                rows.append(
-                    ClaimRecord(owner, ticket, bool(held), weight, *times, position, meta)
-                )
-        return []
+    def inspect(
+        self, prefix: str, exact: bool, alone: list[LoneClaim], now: float
+    ) -> list[LineRecord]:
+        """See :meth:`holdfast.core.ports.Store.inspect`; from the snapshot that was begun."""
+        names = look.names(prefix, exact)
+        alone = [claim for claim in alone if names[0] <= claim.name < names[1]]
+        rows = self.run(self.sql.names_between, names).fetchall()
+        return look.records(rows, alone, self._line().is_dead, now)
 
     def bury(self, session: str, now: float) -> bool:
         """Clear a portion of what a dead session left behind; True if that was all of it."""
-        self.run(self.sql.session_lone, (session,))
-        names = self.run(self.sql.session_names, (session, PORTION)).fetchall()
-        for (name,) in names:
+        names = [name for (name,) in self.run(self.sql.session_names, (session, PORTION))]
+        for claim in self.lone.claims():
+            if claim.session == session and claim.name not in names:
+                names.append(claim.name)
+        for name in names[:PORTION]:
             line = self._line()
-            line.load(name)
-            for row in self.run(self.sql.session_rows, (name, session)).fetchall():
-                line.drop(*row)
-            line.settle(now, self.world.quiet)
-            self._save(line)
+            if line.load(name):
+                for row in self.run(self.sql.session_rows, (name, session)).fetchall():
+                    line.drop(*row)
+                line.settle(now, self.world.quiet)
+                self._save(line)
         return len(names) < PORTION
+
+    def tomb(self, claim_id: str, now: float) -> Loss | None:
+        """Why a claim of this id must not enter any more, if so."""
+        found = self.run(self.sql.tomb, (claim_id,)).fetchone()
+        return Loss(found[1]) if found is not None and found[0] > now else None
 
     # -- the parts -------------------------------------------------------------------------
 
     def _line(self) -> Line:
-        return Line(self.run, self.others, self.world.own)
+        return Line(self.run, self.lone, self.others, self.world.own)
 
     def _save(self, line: Line) -> None:
         line.save()
         self.pokes += line.pokes
         self.dead.update(name for name, dead in line.dead.items() if dead)
+        if line.moved >= 0:
+            self._moved.append(line.moved)
+        if line.born:
+            self._born.append(line.name)
+        if line.died:
+            self._died.append(line.name)
 
     def _enter(self, line: Line, claim: Claim, now: float, held: bool) -> Joined:
         spec = claim.spec
@@ -304,29 +320,13 @@ class Lines:
         ticket = world.ticket()
         expires = now + (spec.ttl if held else self.patience)
         world.note_expiry(expires)
-        address = None if held else world.address(claim.id)
-        seat = None
-        if held:
-            line.holders += 1
-            line.used += spec.weight
-            line.frontier = ticket
-            if line.stored or line.holders > 1:
-                seat = 0
-        else:
-            line.waiters += 1
-            line.seats += 1
-            seat = line.seats
-        line.first = min(line.first, expires)
-        values = (
-            spec.name, ticket, claim.id, int(held), spec.weight, spec.ttl, now, expires,
-            world.own, spec.owner, spec.meta, line.kind, spec.capacity, address, seat,
+        address, seat = (None, 0) if held else (world.address(claim.id), line.seats + 1)
+        row = Row(
+            ticket, claim.id, int(held), spec.weight, spec.ttl, now, expires,
+            world.own, spec.owner, spec.meta, address, seat, 0,
         )  # fmt: skip
-        self.run(self.sql.enter, values)
-        if held:
-            return Held(ticket, spec.ttl)
-        row = line.at(ticket)
-        assert row is not None
-        return self._waiting(line, row, now)
+        line.insert(row)
+        return Held(ticket, spec.ttl) if held else self._waiting(line, ticket, seat, now)
 
     def _again(self, line: Line, row: Row, now: float) -> Joined:
         """A join that was sent before: its standing, kept alive if it waits."""
@@ -338,38 +338,34 @@ class Lines:
         self.world.note_expiry(expires)
         address = self.world.address(row.id)
         self.run(self.sql.renew_waiting, (line.name, row.ticket, expires, address))
-        return self._waiting(line, row, now)
+        line.note(row._replace(expires=expires))
+        return self._waiting(line, row.ticket, row.seat, now)
 
-    def _waiting(self, line: Line, row: Row, now: float) -> Waiting:
+    def _waiting(self, line: Line, ticket: int, seat: int, now: float) -> Waiting:
         head = line.head()
-        assert head is not None, "a claim that waits makes a line that somebody heads"
-        position = (row.seat or 0) - (head.seat or 0) + 1
+        position = 1 if head is None else seat - head.seat + 1
         watch = list(line.sessions) if position <= WATCH_HOLDERS else []
-        before = self.run(self.sql.predecessor, (line.name, row.ticket)).fetchone()
-        session = before[0] if before else None
-        if session and session != line.own and not line.is_dead(session) and session not in watch:
+        session = line.before(ticket)
+        if session and session != line.own and session not in watch and not line.is_dead(session):
             watch.append(session)
-        return Waiting(row.ticket, position, self._retry_in(line, now), tuple(watch))
+        return Waiting(ticket, position, self._retry_in(line, now), tuple(watch))
 
     def _retry_in(self, line: Line, now: float) -> float:
         first = line.first
         if now < self.world.quiet:
             first = min(first, self.world.quiet)
-        return max(0.0, min(ASK_AGAIN_S_MAX, (first if first < NEVER else now + 1e9) - now))
+        return max(0.0, min(ASK_AGAIN_S_MAX, first - now))
 
     def _gone(self, keep: Keep, now: float) -> Gone:
-        reason = self._tomb(keep.claim.id, now)
+        reason = self.tomb(keep.claim.id, now)
         if reason is None:
             reason = Loss.SESSION if 0 < keep.ticket < self.world.born else Loss.EXPIRED
         return Gone(reason)
 
-    def _tomb(self, claim_id: str, now: float) -> Loss | None:
-        found = self.run(self.sql.tomb, (claim_id,)).fetchone()
-        return Loss(found[1]) if found is not None and found[0] > now else None
-
     def _bury(self, claim_id: str, now: float, ttl: float, reason: Loss) -> None:
+        until = now + ttl + TOMB_S
+        self.world.note_tomb(until)
         self._buried += 1
-        if self._buried % 64 == 0:
+        if self._buried % CLEAN_EVERY == 0:
             self.run(self.sql.tombs_clean, (now,))
-        values = (claim_id, now + ttl + TOMB_S, reason.value)
-        self.run(self.sql.bury, values)
+        self.run(self.sql.bury, (claim_id, until, reason.value))

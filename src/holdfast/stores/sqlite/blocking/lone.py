@@ -24,7 +24,7 @@ import os
 import struct
 from binascii import crc32
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ....core.model import Claim
 from .place import Place, unusable
@@ -86,12 +86,12 @@ class Lone:
                 os.close(fd)
         except OSError as wrong:
             raise unusable(self.path, wrong) from None
-        view = memoryview(self._map)
-        self._world = view[:8].cast("Q")
-        self.tickets = view[_TICKETS:_EXPIRES].cast("Q")
-        self.expires = view[_EXPIRES:_FIRST].cast("d")
-        self.first = view[_FIRST:_LINES].cast("d")
-        self.lines = view[_LINES:_BODIES].cast("I")
+        self._view = view = memoryview(self._map)
+        self._world: memoryview[int] = _part(view, 0, 8, "Q")
+        self.tickets: memoryview[int] = _part(view, _TICKETS, _EXPIRES, "Q")
+        self.expires: memoryview[float] = _part(view, _EXPIRES, _FIRST, "d")
+        self.first: memoryview[float] = _part(view, _FIRST, _LINES, "d")
+        self.lines: memoryview[int] = _part(view, _LINES, _BODIES, "I")
         #: What was last asked for: spec -> its slot and its part of the body.
         self._specs: dict[int, tuple[object, int, bytes]] = {}
 
@@ -210,6 +210,12 @@ class Lone:
                 start = _BODIES + BODY * found.slot + _ID
                 self._map[start : start + 16] = to.encode()
 
+    def close(self) -> None:
+        """Unmap it."""
+        for view in (self._world, self.tickets, self.expires, self.first, self.lines, self._view):
+            view.release()
+        self._map.close()
+
     def _learn(self, claim: Claim) -> tuple[object, int, bytes]:
         """Prepare what all claims of a spec share; an empty body if it has no room here."""
         name, kind, capacity, weight, ttl, owner, meta = claim.spec
@@ -249,6 +255,12 @@ class Lone:
             owner,
             meta,
         )
+
+
+def _part(view: memoryview, start: int, end: int, kind: str) -> Any:
+    """A part of the map as numbers of one kind."""
+    with view[start:end] as part:
+        return part.cast(kind)  # type: ignore[call-overload]
 
 
 def _allocate(fd: int) -> None:

@@ -25,7 +25,7 @@ from .sql import verbs
 def agree(place: Place, header: Header) -> tuple[Database, Lone]:
     """Open database and table so that they agree with the gate; or say what is wrong."""
     with explained(place.database, opening=True):
-        database = Database(place)
+        database, lone = Database(place), None
         try:
             lone = Lone(place)
             if header.fresh():
@@ -39,6 +39,8 @@ def agree(place: Place, header: Header) -> tuple[Database, Lone]:
             lone.recount([name for (name,) in database.connection.execute(verbs().names)])
         except BaseException:
             database.close()
+            if lone is not None:
+                lone.close()
             raise
     return database, lone
 

@@ -6,9 +6,11 @@ UPDATE claims SET expires = max(expires, ?4 + ?5), ttl = ?5
 WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND held = 1 AND leaving = 0 AND expires > ?4
   AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0 AND first <= ?4)
 
--- name: header
-SELECT kind, capacity, former, used, first, seats, waiters, holders, frontier
-FROM claims WHERE name = ?1 AND ticket = 0
+-- name: front
+-- The header and the first claims.
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
+  kind, capacity, former, used, first, seats, waiters, holders, frontier
+FROM claims WHERE name = ?1 ORDER BY ticket LIMIT ?2
 
 -- name: header_insert
 INSERT INTO claims
@@ -23,10 +25,6 @@ WHERE name = ?10 AND ticket = 0
 -- name: header_delete
 DELETE FROM claims WHERE name = ?1 AND ticket = 0
 
--- name: row_first
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
-FROM claims WHERE name = ?1 AND ticket > 0 ORDER BY ticket LIMIT 1
-
 -- name: row_by_ticket
 SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket = ?2
@@ -35,8 +33,8 @@ FROM claims WHERE name = ?1 AND ticket = ?2
 SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
 FROM claims WHERE id = ?2 AND name = ?1
 
--- name: row_head
--- The first who waits: the held claims are a prefix of the line, up to the frontier.
+-- name: row_after
+-- The first who waits is the first after the frontier: the held claims are a prefix of the line.
 SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1
 

@@ -68,6 +68,7 @@ async def no_update_is_lost_between_processes(at: Arena) -> None:
 async def a_waiter_in_another_process_is_served_at_the_release(at: Arena) -> None:
     worker = at.worker()
     assert await worker.call("attempt", at.fresh("warm")) is not None
+    await worker.call("release", at.fresh("warm"))
     hold = await at.lock().acquire()
     worker.send("acquire", at.name, None, 30.0)
     await at.line(waiters=1)

@@ -1,0 +1,54 @@
+"""What people see: the lines as frozen records, from a snapshot of table and database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ....core.model import NAME_BYTES_MAX, ClaimRecord, LineRecord
+from .lone import LoneClaim
+
+
+def names(prefix: str, exact: bool) -> tuple[str, str]:
+    """The first name that is meant, and the first after it that isn't."""
+    if exact:
+        return prefix, prefix + "\0"
+    # No name within the limits sorts after this one and still begins with the prefix.
+    return prefix, prefix + "\U0010ffff" * (NAME_BYTES_MAX // 4 + 1)
+
+
+def records(
+    rows: Iterable[tuple[Any, ...]],
+    alone: Iterable[LoneClaim],
+    dead: Callable[[str | None], bool],
+    now: float,
+) -> list[LineRecord]:
+    """The lines that somebody alive stands in, by name.
+
+    ``rows`` are the headers and claims of the database in order. A lone claim whose name has a
+    line there was moved into it.
+    """
+    lines: dict[str, tuple[str, int, list[ClaimRecord]]] = {}
+    waiters = 0
+    for name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session in rows:
+        if not ticket:
+            lines[name] = (kind, capacity, [])
+            waiters = 0
+        elif expires > now and not dead(session):
+            waiters += not held
+            position = 0 if held else waiters
+            times = now - since, expires - now
+            record = ClaimRecord(owner, ticket, bool(held), weight, *times, position, meta)
+            lines[name][2].append(record)
+    for claim in alone:
+        if claim.name not in lines and claim.expires > now and not dead(claim.session):
+            times = now - claim.since, claim.expires - now
+            record = ClaimRecord(
+                claim.owner, claim.ticket, True, claim.weight, *times, 0, claim.meta
+            )
+            lines[claim.name] = (claim.kind, claim.capacity, [record])
+    return [
+        LineRecord(name, kind, capacity, tuple(claims))
+        for name, (kind, capacity, claims) in sorted(lines.items())
+        if claims
+    ]

@@ -1,0 +1,52 @@
+"""A store against the model of it: seeded random verbs, and the answers must be the same.
+
+The model is ``stores/memory/line.py``, the meaning of the verbs. Both get the same verbs at the
+same times; what only a real clock could decide is avoided, by letting an expiry that is near pass
+before the next verb. Tickets are compared by their order, spans of time within what a verb took::
+
+    from holdfast.testing import differential
+
+    differential.check("sqlite:///tmp/locks.db", steps=3000)
+
+A difference says the seed, the step, and the verbs that led to it; ``check(..., seed=...)`` goes
+the same way again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from ...core.ports import Runtime, Store
+from ...runtime.aio import AioRuntime
+from ...runtime.blocking import BlockingRuntime, run_sync
+from ...url import find
+from .pair import Difference, Pair
+from .walk import Summary, Walk
+
+__all__ = ["Difference", "Pair", "Summary", "Walk", "check"]
+
+
+def check(url: str, *, face: str = "sync", seed: int | None = None, steps: int = 2000) -> Summary:
+    """Compare the store at this URL with the model, on one face; prints its seed.
+
+    ``Difference`` (an ``AssertionError``) at the first answer that isn't the model's.
+    """
+    chance = random.SystemRandom()
+    chosen = chance.getrandbits(32) if seed is None else seed
+    print(f"differential: {face}, seed={chosen}, steps={steps}")
+    module, parsed = find(url)
+    names = f"differential:{chosen:x}:{chance.getrandbits(32):x}:"
+
+    async def go(store: Store, runtime: Runtime) -> Summary:
+        try:
+            return await Walk(Pair(store, runtime, chosen, names)).go(steps)
+        finally:
+            await store.close()
+
+    async def on_a_loop() -> Summary:
+        return await go(module.open_aio(parsed), AioRuntime())
+
+    if face == "aio":
+        return asyncio.run(on_a_loop())
+    return run_sync(go(module.open_blocking(parsed), BlockingRuntime()))

@@ -1,0 +1,277 @@
+"""A store and the model side by side: each verb is sent to both, and the answers are compared."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.model import Claim, Gone, Granted, Held, Keep, Leave, LineRecord, Refused, Waiting
+from ...core.policy import ASK_AGAIN_S_MAX, ASK_AGAIN_S_MIN
+from ...core.ports import Runtime, Store
+from ...errors import StoreUnavailable
+from ...stores.memory.line import Lines, Poke, Row
+
+#: No verb is sent when something expires within so many seconds, and what it took at most so far.
+GUARD_S = 0.005
+#: A verb that took longer than this makes all that follows unclear.
+SLOW_S = 0.1
+WITHIN_S = 5.0
+#: Spans of time differ by no more than this, and what a verb took.
+FINE_S = 0.002
+
+
+class Difference(AssertionError):
+    """The store answered otherwise than the model; how to see it again is in the message."""
+
+
+@dataclass(eq=False)
+class Known:
+    """A claim that was sent, and its tickets: the store's and the model's."""
+
+    claim: Claim
+    theirs: int = 0
+    ours: int = 0
+    waiting: Waiting | None = None
+
+
+@dataclass
+class Pair:
+    """A store and the model of it, which get the same verbs."""
+
+    store: Store
+    runtime: Runtime
+    seed: int
+    #: What all names begin with, so that nobody else's are looked at.
+    start_of_names: str
+    #: The machine was too slow, and so it is unclear which answer would be right.
+    unclear: bool = False
+    verbs: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.lines = Lines(patience=self.store.patience)
+        #: Per name, the store's tickets by those of the model.
+        self._tickets: dict[str, dict[int, int]] = {}
+        #: The tickets that the model granted to one who waited, by the id of the claim.
+        self._granted: dict[str, set[int]] = defaultdict(set)
+        self._story: deque[str] = deque(maxlen=15)
+        #: What a verb took at most: so far apart in time the two may be, in seconds.
+        self._blur = 0.0
+        #: When the last verb was answered.
+        self._now = 0.0
+
+    # -- the verbs -------------------------------------------------------------------------
+
+    async def join(self, known: Known, wait: bool) -> bool:
+        """Enter the line; is it in the line now?"""
+
+        async def ask() -> Any:
+            return await self.store.join(known.claim, wait, WITHIN_S)
+
+        theirs, ours = await self._both(
+            f"join({known.claim!r}, wait={wait})",
+            ask,
+            lambda now: self._granting(self.lines.join(known.claim, wait, now, "anywhere")),
+        )
+        self._compare(known, theirs, ours)
+        return isinstance(ours, Held | Waiting)
+
+    async def keep(self, pairs: list[tuple[Known, Keep]]) -> list[Any]:
+        """Keep a batch; what the model answered. The tickets are filled in here."""
+        keeps = [keep._replace(ticket=known.theirs) for known, keep in pairs]
+
+        async def ask() -> list[Any]:
+            answers = []
+            for start in range(0, len(keeps), self.store.keep_batch):
+                part = keeps[start : start + self.store.keep_batch]
+                answers += await self.store.keep(part, WITHIN_S)
+            return answers
+
+        theirs, ours = await self._both(
+            f"keep({keeps!r})",
+            ask,
+            lambda now: [self._granting(self.lines.keep(keep, now)) for _, keep in pairs],
+        )
+        for (known, _), one, other in zip(pairs, theirs, ours, strict=True):
+            self._compare(known, one, other)
+        return list(ours)
+
+    async def leave(self, known: Known, cid: str, **options: Any) -> None:
+        """Leave by this id, or by the ticket if it is empty."""
+        spec = known.claim.spec
+        leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
+
+        async def ask() -> bool:
+            return await self.store.leave(leave, WITHIN_S)
+
+        theirs, ours = await self._both(
+            f"leave({leave!r}, suspect={leave.suspect}, by {'id' if cid else 'ticket'})",
+            ask,
+            lambda now: self._granting(self.lines.leave(leave._replace(ticket=known.ours), now)),
+        )
+        if theirs is not ours:
+            self._differ(theirs, ours)
+
+    async def wait(self, known: Known) -> None:
+        """Look for a push: it may be lost or late, but not wrong."""
+        if known.waiting is None:
+            return
+        self._note(f"wait({known.claim!r})")
+        push = await self.store.wait(known.claim, known.waiting, ASK_AGAIN_S_MIN)
+        if isinstance(push, Granted):
+            self.answers["Granted"] += 1
+            tickets = self._tickets[known.claim.spec.name]
+            if push.fence not in {tickets[one] for one in self._granted[known.claim.id]}:
+                self._differ(push, f"never granted that; its ticket is {known.theirs}")
+
+    async def inspect(self, prefix: str, exact: bool) -> None:
+        """Look at the lines."""
+
+        async def ask() -> list[LineRecord]:
+            return await self.store.inspect(prefix, WITHIN_S, exact)
+
+        theirs, ours = await self._both(
+            f"inspect({prefix!r}, exact={exact})",
+            ask,
+            lambda now: self.lines.inspect(prefix, now, exact),
+        )
+        if [self._plain(line) for line in theirs] != [self._plain(line, True) for line in ours]:
+            self._differ(theirs, ours)
+        for line, model in zip(theirs, ours, strict=False):
+            for one, other in zip(line.claims, model.claims, strict=False):
+                if (
+                    abs(one.age - other.age) + abs(one.expires_in - other.expires_in)
+                    > 2 * self._blur + FINE_S
+                ):
+                    self._differ(one, other)
+
+    async def resize(self, name: str, capacity: int) -> None:
+        """Change a capacity."""
+
+        async def ask() -> Any:
+            return await self.store.resize(name, capacity, WITHIN_S)
+
+        theirs, ours = await self._both(
+            f"resize({name!r}, {capacity})",
+            ask,
+            lambda now: self._granting(self.lines.resize(name, capacity, now)),
+        )
+        if theirs != ours:
+            self._differ(theirs, ours)
+
+    # -- both at once ----------------------------------------------------------------------
+
+    async def _both(
+        self, what: str, ask: Callable[[], Awaitable[Any]], model: Callable[[float], Any]
+    ) -> tuple[Any, Any]:
+        """Both answers."""
+        await self._quiet()
+        self._note(what)
+        sent = self.runtime.now()
+        try:
+            theirs = await ask()
+        except StoreUnavailable as failure:
+            raise Difference(f"{self._where()}\n  it did not answer: {failure}") from failure
+        now = self.runtime.now()
+        guard = GUARD_S + self._blur
+        if now - sent > SLOW_S or any(sent - guard < e < now + guard for e in self._expiries()):
+            self.unclear = True
+        self._blur = max(self._blur, now - sent)
+        self._now = now
+        return theirs, model(now)
+
+    def _granting(self, answer: tuple[Any, list[Poke]]) -> Any:
+        for _, cid, ticket in answer[1]:
+            self._granted[cid].add(ticket)
+        return answer[0]
+
+    async def _quiet(self) -> None:
+        """Wait until nothing is about to expire."""
+        while True:
+            now = self.runtime.now()
+            guard = 2 * GUARD_S + self._blur
+            near = [one for one in self._expiries() if abs(one - now) < guard]
+            if not near:
+                return
+            await self.runtime.sleep(max(near) - now + guard)
+
+    def _expiries(self) -> list[float]:
+        rows = [row.expires for line in self.lines.lines.values() for row in line.rows()]
+        return rows + [until for until, _ in self.lines.tombs.values()]
+
+    # -- judging ---------------------------------------------------------------------------
+
+    def _compare(self, known: Known, theirs: Any, ours: Any) -> None:
+        self.answers[type(ours).__name__] += 1
+        if type(theirs) is not type(ours):
+            self._differ(theirs, ours)
+        elif isinstance(ours, Held):
+            known.waiting = None
+            self._ticket(known, theirs.fence, ours.fence, theirs)
+            if abs(theirs.expires_in - ours.expires_in) > self._blur + FINE_S:
+                self._differ(theirs, ours)
+        elif isinstance(ours, Waiting):
+            known.waiting = theirs
+            self._ticket(known, theirs.ticket, ours.ticket, theirs)
+            self._retry(known.claim.spec.name, theirs, ours)
+            if not self._ahead(known) < theirs.position <= ours.position:
+                self._differ(theirs, ours)
+        elif isinstance(ours, Refused):
+            self._retry(known.claim.spec.name, theirs, ours)
+            if theirs.holder not in {row.owner for row in self._rows(known.claim.spec.name)}:
+                self._differ(theirs, ours)
+        elif theirs != ours:
+            self._differ(theirs, ours)
+        elif isinstance(ours, Gone):
+            known.waiting = None
+
+    def _ticket(self, known: Known, theirs: int, ours: int, answer: Any) -> None:
+        """The same claim has the same ticket, and a new one a greater one than all before."""
+        tickets = self._tickets.setdefault(known.claim.spec.name, {})
+        if ours not in tickets:
+            if tickets and theirs <= max(tickets.values()):
+                self._differ(answer, f"a ticket greater than {max(tickets.values())}")
+            tickets[ours] = theirs
+        elif tickets[ours] != theirs:
+            self._differ(answer, f"the ticket {tickets[ours]}")
+        known.theirs, known.ours = theirs, ours
+
+    def _retry(self, name: str, theirs: Any, ours: Any) -> None:
+        """Not later than the earliest expiry ahead, and never later than a third of patience."""
+        now = self._now
+        alive = (row.expires - now for row in self._rows(name) if row.expires > now)
+        latest = min(ASK_AGAIN_S_MAX, min(alive, default=math.inf)) + self._blur + FINE_S
+        if not 0.0 <= theirs.retry_in <= latest:
+            self._differ(theirs, ours)
+
+    def _plain(self, line: LineRecord, own: bool = False) -> LineRecord:
+        """A record without its times; the model's with the store's tickets."""
+        tickets = self._tickets.get(line.name, {})
+        claims = tuple(
+            one._replace(age=0.0, expires_in=0.0, fence=tickets[one.fence] if own else one.fence)
+            for one in line.claims
+        )
+        return line._replace(claims=claims)
+
+    def _rows(self, name: str) -> list[Row]:
+        line = self.lines.lines.get(name)
+        return list(line.rows()) if line else []
+
+    def _ahead(self, known: Known) -> int:
+        rows = self._rows(known.claim.spec.name)
+        return sum(row.ticket < known.ours and not row.held for row in rows)
+
+    def _differ(self, theirs: object, ours: object) -> None:
+        if not self.unclear:
+            raise Difference(f"{self._where()}\n  it says   {theirs}\n  the model {ours}")
+
+    def _where(self) -> str:
+        story = "\n    ".join(self._story)
+        return f"{self.store.label}, seed={self.seed}, the last verbs:\n    {story}"
+
+    def _note(self, what: str) -> None:
+        self.verbs[what.partition("(")[0]] += 1
+        self._story.append(what)

@@ -1,0 +1,207 @@
+"""Which verbs are sent: drawn from a seed, so that what people do comes often and the rest too."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+from typing import NamedTuple
+
+from ...core.model import RWLOCK_CAPACITY, Claim, Held, Keep, Kind, Leave, Spec
+from .pair import WITHIN_S, Known, Pair
+
+
+class Summary(NamedTuple):
+    """What a comparison has covered. ``restarts``: so often the machine was too slow to tell
+    which answer would be right, and it went on with fresh names."""
+
+    seed: int
+    steps: int
+    verbs: dict[str, int]
+    answers: dict[str, int]
+    restarts: int
+
+
+class Use(NamedTuple):
+    """A name and what it is used as, most of the time."""
+
+    name: str
+    kind: Kind
+    capacity: int
+    weights: tuple[int, ...]
+
+
+class Walk:
+    """A random walk over a store and its model."""
+
+    def __init__(self, pair: Pair) -> None:
+        self._random = random.Random(pair.seed)
+        self._begin(pair)
+
+    def _begin(self, pair: Pair) -> None:
+        self._pair = pair
+        self._ids = 0
+        start = pair.start_of_names
+        self._uses = [
+            Use(start + "lock", Kind.LOCK, 1, (1,)),
+            Use(start + "lock/é", Kind.LOCK, 1, (1,)),
+            Use(start + "sem", Kind.SEMAPHORE, 4, (1, 1, 2, 4)),
+            Use(start + "rw", Kind.RWLOCK, RWLOCK_CAPACITY, (1, 1, RWLOCK_CAPACITY)),
+        ]
+        #: The claims that are in a line, or were lately.
+        self._known: list[Known] = []
+
+    async def go(self, steps: int) -> Summary:
+        """Take so many steps, then leave every line."""
+        ways = {
+            self._join: 30,
+            self._join_again: 5,
+            self._keep: 20,
+            self._leave: 22,
+            self._break: 3,
+            self._drain: 5,
+            self._stranger: 3,
+            self._late: 3,
+            self._adopt: 4,
+            self._wait: 8,
+            self._look: 5,
+            self._resize: 3,
+            self._pass_time: 3,
+        }
+        start, restarts = self._pair.start_of_names, 0
+        for _ in range(steps):
+            (way,) = self._random.choices(list(ways), list(ways.values()))
+            await way()
+            if self._pair.unclear:
+                restarts += 1
+                await self._clear()
+                fresh = f"{start}{restarts}:"
+                self._begin(dataclasses.replace(self._pair, start_of_names=fresh, unclear=False))
+        await self._clear()
+        pair = self._pair
+        return Summary(pair.seed, steps, dict(pair.verbs), dict(pair.answers), restarts)
+
+    async def _clear(self) -> None:
+        store = self._pair.store
+        for known in self._known:
+            store.unlisten(known.claim)
+            leave = Leave(known.claim.spec.name, known.claim.id, known.theirs)
+            await store.leave(leave, WITHIN_S)
+
+    # -- the steps -------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        known = Known(self._claim(self._random.choice(self._uses)))
+        if await self._pair.join(known, self._random.random() < 0.7):
+            self._known.append(known)
+
+    async def _join_again(self) -> None:
+        for known in self._some():
+            await self._pair.join(known, self._random.random() < 0.7)
+
+    async def _keep(self) -> None:
+        rng = self._random
+        chosen = dict.fromkeys(one for _ in range(rng.randint(1, 4)) for one in self._some())
+        keeps = []
+        for known in chosen:
+            ttl = rng.choice([known.claim.spec.ttl] * 3 + [30.0, 60.0, 0.05])
+            weight, detach = rng.choice([0, 0, 0, 1]), rng.random() < 0.05
+            keeps.append((known, Keep(known.claim, 0, ttl, weight=weight, detach=detach)))
+        if keeps:
+            await self._pair.keep(keeps)
+
+    async def _adopt(self) -> None:
+        for known in self._some():
+            spec = known.claim.spec._replace(owner="adopter")
+            fresh = Known(Claim(self._id(), spec), known.theirs, known.ours)
+            ask = Claim(known.claim.id, spec)
+            keep = Keep(ask, 0, spec.ttl, new_id=fresh.claim.id)
+            for _ in range(self._random.choice([1, 1, 2])):  # again, as if its reply was lost
+                (answer,) = await self._pair.keep([(known, keep)])
+                if isinstance(answer, Held) and fresh not in self._known:
+                    self._known.append(fresh)
+
+    async def _leave(self) -> None:
+        rng = self._random
+        for known in self._some():
+            after = rng.choice([0.0] * 12 + [0.05, 20.0])
+            suspect = rng.random() < 0.15
+            await self._pair.leave(known, known.claim.id, after=after, suspect=suspect)
+            if rng.random() < 0.8:
+                self._known.remove(known)
+                self._pair.store.unlisten(known.claim)
+
+    async def _break(self) -> None:
+        for known in self._some():
+            await self._pair.leave(known, "")
+
+    async def _drain(self) -> None:
+        """Most of one name's claims leave, in some order; those who get in look for the push."""
+        name = self._random.choice(self._uses).name
+        mine = [known for known in self._known if known.claim.spec.name == name]
+        self._random.shuffle(mine)
+        for known in mine[self._random.choice([0, 0, 1, 2]) :]:
+            await self._pair.leave(known, known.claim.id)
+            self._known.remove(known)
+            self._pair.store.unlisten(known.claim)
+            for other in mine:
+                if other in self._known:
+                    await self._pair.wait(other)
+
+    async def _stranger(self) -> None:
+        """A leave and a keep with an id that nobody has."""
+        for known in self._some():
+            await self._pair.leave(known, self._id())
+            odd = Keep(Claim(self._id(), known.claim.spec), 0, 30.0)
+            await self._pair.keep([(known, odd)])
+
+    async def _late(self) -> None:
+        """The undo overtakes the join that it undoes."""
+        known = Known(self._claim(self._random.choice(self._uses)))
+        await self._pair.leave(known, known.claim.id, suspect=True)
+        await self._pair.join(known, wait=True)
+
+    async def _wait(self) -> None:
+        for known in self._some():
+            await self._pair.wait(known)
+
+    async def _look(self) -> None:
+        for use in self._uses:  # so that both have dropped who is dead and served who is next
+            spec = Spec(use.name, Kind.ELECTION, 1, 1, 30.0, "sweeper")
+            probe = Known(Claim(self._id(), spec))
+            if await self._pair.join(probe, wait=False):
+                await self._pair.leave(probe, probe.claim.id)
+        prefix = self._random.choice([self._pair.start_of_names, *(use.name for use in self._uses)])
+        await self._pair.inspect(prefix, exact=self._random.random() < 0.3)
+
+    async def _resize(self) -> None:
+        use = self._random.choice(self._uses)
+        await self._pair.resize(use.name, self._random.choice([1, 2, 4, 4, 6, 8]))
+
+    async def _pass_time(self) -> None:
+        await self._pair.runtime.sleep(self._random.uniform(0.0, 0.04))
+
+    # -- drawing ---------------------------------------------------------------------------
+
+    def _claim(self, use: Use) -> Claim:
+        rng = self._random
+        kind, capacity = use.kind, use.capacity
+        if rng.random() < 0.04:
+            kind = rng.choice(list(Kind))
+        if kind is Kind.SEMAPHORE and rng.random() < 0.15:
+            capacity = rng.choice([1, 2, 4, 6, 8])
+        weight = min(rng.choice(use.weights), capacity)
+        ttl = rng.choice([0.03, 0.06]) if rng.random() < 0.06 else rng.uniform(20.0, 40.0)
+        owner = f"owner {rng.randrange(5)}"
+        spec = Spec(use.name, kind, capacity, weight, ttl, owner, rng.choice(["", "m\0é"]))
+        return Claim(self._id(), spec)
+
+    def _some(self) -> list[Known]:
+        """One of the claims, or none if there is none."""
+        return [self._random.choice(self._known)] if self._known else []
+
+    def _id(self) -> str:
+        """An id that another walk with the same seed doesn't use: the store may remember it."""
+        self._ids += 1
+        text = f"{self._pair.start_of_names}{self._ids}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]

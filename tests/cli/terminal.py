@@ -1,0 +1,80 @@
+"""A person at a terminal: an interactive shell on a pty, keys to press, and a screen to read."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Mapping
+
+from tests.cli.world import BOUND_S
+
+PROMPT = "ready> "
+
+
+class Terminal:
+    """Bash with job control, as somebody sits before it."""
+
+    def __init__(self, env: Mapping[str, str], cwd: str, size: tuple[int, int] = (24, 80)) -> None:
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            words = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
+            os.execvpe("bash", words, {**env, "PS1": PROMPT, "PS2": "", "HISTFILE": ""})
+        self.resize(*size)
+        #: Everything that was shown since the last look.
+        self.shown = ""
+        self.expect(PROMPT)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the window another size."""
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, keys: str) -> None:
+        """Press keys; a control key is its byte."""
+        os.write(self.fd, keys.encode())
+
+    def enter(self, line: str) -> None:
+        """Type a line."""
+        self.press(line + "\n")
+
+    def expect(self, pattern: str, seconds: float = BOUND_S) -> str:
+        """Wait until this is shown; what was shown up to its end."""
+        end = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.shown)):
+            left = end - time.monotonic()
+            assert left > 0, f"never shown: {pattern!r}; but this: {self.shown!r}"
+            if select.select([self.fd], [], [], min(left, 0.5))[0]:
+                try:
+                    data = os.read(self.fd, 65536)
+                except OSError:
+                    data = b""
+                assert data, f"the terminal closed; shown: {self.shown!r}"
+                self.shown += data.decode("utf-8", "replace").replace("\r", "")
+        text, self.shown = self.shown[: found.end()], self.shown[found.end() :]
+        return text
+
+    def do(self, line: str) -> str:
+        """Type a line and wait for the prompt; what was shown in between."""
+        self.enter(line)
+        self.expect(re.escape(line) + "\n")
+        return self.expect(re.escape(PROMPT)).removesuffix(PROMPT)
+
+    def status(self) -> int:
+        """The exit status of what ran last."""
+        return int(self.do("echo $?"))
+
+    def end(self) -> None:
+        """Hang up, and see that nobody stays."""
+        with contextlib.suppress(OSError):
+            os.close(self.fd)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)

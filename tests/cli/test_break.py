@@ -1,0 +1,124 @@
+"""`break`: takes away exactly what was looked at, asks first, and says what it did."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.terminal import PROMPT, Terminal
+from tests.cli.world import World
+
+
+@pytest.fixture
+def terminal(world: World) -> Iterator[Terminal]:
+    sat_at = Terminal(world.env, str(world.folder))
+    yield sat_at
+    sat_at.end()
+
+
+def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: World) -> None:
+    running = world.holding("--ttl", "1.5")
+    old = world.claims("job")[0]["fence"]
+    waiting = world.waiting()
+    code, out, err = world.run("break", "job", "--yes")
+    assert (code, err) == (0, "")
+    told = re.match(r"broke 'job': fence (\d+) of \S+:sh holds no more; (.*)\n", out)
+    assert told is not None
+    assert int(told[1]) == old
+    assert waiting.end()[0] == 0
+    assert running.end()[0] == 76
+    assert int(world.run("run", "job", "-c", "echo $HOLDFAST_FENCE")[1]) > old
+
+
+def test_a_fence_that_is_gone_changes_nothing(world: World) -> None:
+    world.holding()
+    fence = world.claims("job")[0]["fence"]
+    code, out, err = world.run("break", "job", "--fence", str(fence - 1), "--yes")
+    assert (code, out) == (1, "")
+    assert f"has no claim with fence {fence - 1}" in err
+    assert world.claims("job")[0]["fence"] == fence
+
+
+def test_of_several_holders_one_must_be_named(world: World) -> None:
+    world.holding("-s")
+    world.holding("-s")
+    code, _, err = world.run("break", "job", "--yes")
+    assert code == 1
+    fences = [claim["fence"] for claim in world.claims("job")]
+    assert all(str(fence) in err for fence in fences)
+    assert world.run("break", "job", "--yes", "--fence", str(fences[0]))[0] == 0
+    assert [claim["fence"] for claim in world.claims("job")] == fences[1:]
+
+
+def test_who_waits_can_be_taken_out_of_the_line(world: World) -> None:
+    world.holding()
+    world.waiting()
+    holder, waiter = world.claims("job")
+    assert world.run("break", "job", "--yes", "--fence", str(waiter["fence"]))[0] == 0
+    assert world.claims("job")[0]["fence"] == holder["fence"]
+
+
+def test_a_free_name_is_nothing_to_break(world: World) -> None:
+    code, out, err = world.run("break", "job", "--yes")
+    assert (code, out, err) == (1, "", "holdfast: nobody holds 'job': there is nothing to break\n")
+
+
+def test_where_nobody_can_be_asked_it_takes_yes(world: World) -> None:
+    world.holding()
+    code, _, err = world.run("break", "job")
+    assert code == 64
+    assert "--yes" in err
+    assert len(world.claims("job")) == 1
+
+
+def test_a_person_is_asked_and_may_say_no(world: World, terminal: Terminal) -> None:
+    world.holding()
+    for answer in ("n", "", "nonsense"):
+        terminal.enter("holdfast break job")
+        assert "holds 'job'" in terminal.expect(r"Break it\? \[y/N\] ")
+        terminal.enter(answer)
+        terminal.expect("nothing was changed\n")
+        terminal.expect(PROMPT)
+        assert terminal.status() == 1
+    terminal.enter("holdfast break job")
+    terminal.expect(r"Break it\? \[y/N\] ")
+    terminal.press("\x03")
+    terminal.expect(PROMPT)
+    assert terminal.status() == 130
+    assert len(world.claims("job")) == 1
+
+
+def test_a_person_says_yes(world: World, terminal: Terminal) -> None:
+    world.holding()
+    terminal.enter("holdfast break job --reason 'it hangs'")
+    terminal.expect(r"Break it\? \[y/N\] ")
+    terminal.enter("y")
+    terminal.expect("broke 'job'")
+    terminal.expect(PROMPT)
+    assert world.claims("job") == []
+
+
+def test_the_system_log_says_who_took_what_from_whom_and_why(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import syslog
+
+    from holdfast.cli import main
+
+    logged: list[str] = []
+    monkeypatch.setattr(syslog, "syslog", lambda level, text: logged.append(text))
+    monkeypatch.setenv("USER", "ann")
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    world.holding()
+    fence = world.claims("job")[0]["fence"]
+    words = ["break", "--url", world.url, "job", "--yes", "--reason", "it\nhangs"]
+    assert main(words) == 0
+    owner = re.escape(f"{socket.gethostname()[:63]}:")
+    (text,) = logged
+    assert re.fullmatch(
+        rf"ann broke 'job', fence {fence} of {owner}\d+:sh, because: it\\nhangs", text
+    )
+    assert "broke 'job'" in capsys.readouterr().out

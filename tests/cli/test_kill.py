@@ -1,0 +1,117 @@
+"""The command never outlives its lock, whoever is killed with -9."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from tests.cli.world import Started, World, alive, children, until
+
+#: How many runs are killed; set HOLDFAST_TEST_KILLS=100 for the long version.
+KILLS = int(os.environ.get("HOLDFAST_TEST_KILLS", "25"))
+
+
+def keeper_of(running: Started) -> int:
+    (keeper,) = [pid for pid in children(running.pid) if pid != running.command]
+    return keeper
+
+
+@pytest.mark.parametrize("who", ["the front", "the keeper", "both"])
+def test_the_command_dies_with_us_and_the_next_in_line_holds_at_once(
+    world: World, who: str
+) -> None:
+    running = world.holding()
+    keeper = keeper_of(running)
+    waiting = world.waiting()
+    begun = time.monotonic()
+    for pid in {"the front": [running.pid], "the keeper": [keeper]}.get(who, [running.pid, keeper]):
+        os.kill(pid, signal.SIGKILL)
+    assert waiting.end()[0] == 0
+    # The ttl is 30 s. A keeper's death leaves the command a second to tidy up.
+    assert time.monotonic() - begun < 5
+    assert not alive(running.command)
+
+
+def test_when_the_keeper_is_killed_we_say_so_and_answer_76(world: World) -> None:
+    running = world.holding()
+    os.kill(keeper_of(running), signal.SIGKILL)
+    code, _, err = running.end()
+    assert code == 76
+    assert "the keeper of 'job' was killed" in err
+
+
+def test_what_the_command_has_started_dies_with_the_front(world: World) -> None:
+    mark = world.path("mark")
+    script = f"sleep 61 & echo $! > {mark}.new; mv {mark}.new {mark}; wait"
+    started = world.start("run", "job", "--", "sh", "-c", script)
+    until(mark.exists, "the command runs")
+    grandchild = int(mark.read_text())
+    started.signal(signal.SIGKILL)
+    until(lambda: not alive(grandchild), "it is dead")
+
+
+def test_what_lives_on_with_the_session_keeps_the_name_taken(world: World) -> None:
+    """A process in a session of its own isn't in the command's group, so nobody kills it."""
+    mark = world.path("mark")
+    script = f"setsid sh -c 'echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 62' & wait"
+    started = world.start("run", "job", "--", "sh", "-c", script)
+    until(mark.exists, "it runs")
+    daemon = int(mark.read_text())
+    try:
+        started.signal(signal.SIGKILL)
+        started.process.wait()
+        time.sleep(0.5)
+        assert alive(daemon)
+        assert world.run("run", "-nq", "job", "--", "true")[0] == 75
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+    assert world.run("run", "-w", "5", "job", "--", "true")[0] == 0
+
+
+def test_who_is_killed_while_waiting_leaves_the_line(world: World) -> None:
+    world.holding()
+    for who in ("the front", "the keeper"):
+        waiting = world.waiting()
+        (keeper,) = children(waiting.pid)
+        os.kill(waiting.pid if who == "the front" else keeper, signal.SIGKILL)
+        until(lambda: len(world.claims("job")) == 1, "it has left")
+        until(lambda k=keeper: not alive(k), "its keeper has ended")
+        if who == "the keeper":
+            code, _, err = waiting.end()
+            assert (code, err.count("was killed while it waited")) == (137, 1)
+
+
+#: The kernel says whether two run: each has a lock of its own kind while any part of it lives.
+GUARDED = """
+exec 9>> {mark}
+flock -n 9 || echo two >> {twice}
+sleep 0.03; sleep 0.03; sleep 0.03
+echo one >> {runs}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("flock"), reason="flock(1) is the judge")
+def test_however_often_we_are_killed_two_commands_never_run_at_once(world: World) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    mark, twice, runs = world.path("mark"), world.path("twice"), world.path("runs")
+    script = GUARDED.format(mark=mark, twice=twice, runs=runs)
+    for _ in range(KILLS):
+        first, second = (world.start("run", "job", "--", "sh", "-c", script) for _ in range(2))
+        time.sleep(chance.uniform(0.05, 0.35))
+        victims = [first.pid, *children(first.pid)[: chance.randrange(2)]]
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        first.process.communicate()
+        assert second.end()[0] == 0
+    assert not twice.exists(), f"two at once, {twice.read_text().count('two')} times"
+    assert runs.read_text().count("one") >= KILLS
+    print(f"{KILLS} killed, {runs.read_text().count('one')} commands came to their end")

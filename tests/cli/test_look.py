@@ -1,0 +1,144 @@
+"""`ls` and `show`: who holds what, readable, exact as JSON, and safe to look at."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from datetime import datetime
+
+from tests.cli.terminal import PROMPT, Terminal
+from tests.cli.world import World, until
+
+#: An escape sequence, a bell, a line feed, a turn of the direction of writing, and plain text.
+WICKED = "a\x1b[31m\x07\n\u202eb c"
+SEEN = r"a\x1b[31m\x07\n\u202eb c"
+
+
+def test_nothing_is_said_in_words(world: World) -> None:
+    assert world.run("ls") == (0, "no names are held or waited for\n", "")
+    assert world.run("ls", "x") == (0, "no names that begin with x are held or waited for\n", "")
+    assert world.run("ls", "--json") == (0, "[]\n", "")
+    assert world.run("ls", "--names") == (0, "", "")
+    assert world.run("show", "x") == (0, "x is free: nobody holds it, nobody waits for it\n", "")
+
+
+def test_ls_has_a_row_for_each_name_and_with_all_for_each_claim(world: World) -> None:
+    world.holding("--label", "one", name="a:first")
+    world.waiting("--label", "two", name="a:first")
+    world.holding("--semaphore", "3", "--label", "three", name="b")
+    _, out, _ = world.run("ls")
+    head, first, second = out.splitlines()
+    assert head.split() == ["NAME", "KIND", "HOLDER", "SINCE", "FENCE", "WAITING"]
+    assert re.fullmatch(r"a:first +lock +\S+:one +.+ ago +\d+ +1", first)
+    assert re.fullmatch(r"b +semaphore 1/3 +\S+:three +.+ ago +\d+ +0", second)
+    assert world.run("ls", "a:")[1].count("\n") == 2
+    every = world.run("ls", "--all")[1].splitlines()
+    assert [re.split(r" {2,}", row)[2] for row in every[1:]] == ["holds", "waits, 1.", "holds"]
+    assert world.run("ls", "--names")[1] == "a:first\nb\n"
+
+
+def test_show_tells_the_whole_line(world: World) -> None:
+    world.holding("--label", "one")
+    world.waiting("--label", "two")
+    world.waiting("--label", "three")
+    _, out, _ = world.run("show", "job")
+    head, blank, names, *rows = out.splitlines()
+    assert head == "job: lock, held, 2 claims waiting"
+    assert (blank, names.split()) == ("", ["PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE"])
+    assert re.fullmatch(r"holds +\S+:one +.+ ago +in .+ +\d+", rows[0])
+    assert re.fullmatch(r"waits, 1\. +\S+:two +.+ ago +in .+ +\d+", rows[1])
+    assert re.fullmatch(r"waits, 2\. +\S+:three +.+ ago +in .+ +\d+", rows[2])
+
+
+def test_readers_and_writers_are_told_apart(world: World) -> None:
+    reader = world.holding("-s")
+    world.holding("-s")
+    world.waiting("-x")
+    assert "job: rwlock, 2 readers, held, 1 claim waiting\n" in world.run("show", "job")[1]
+    reader.signal(signal.SIGTERM)
+    reader.end()
+    assert "rwlock, 1 reader" in world.run("ls")[1]
+
+
+def test_json_is_exact_and_has_all_there_is(world: World) -> None:
+    world.holding("--ttl", "20", "--label", WICKED, name=WICKED)
+    (line,) = world.lines()
+    assert (line["name"], line["kind"], line["capacity"]) == (WICKED, "lock", 1)
+    (claim,) = line["claims"]
+    assert claim["owner"].endswith(":" + WICKED)
+    assert claim["held"] is True
+    assert (claim["weight"], claim["position"], claim["meta"]) == (1, 0, "")
+    assert 0 <= claim["age"] < 20
+    assert 0 < claim["expires_in"] <= 20
+    since = datetime.fromisoformat(claim["since"])
+    assert abs((datetime.now().astimezone() - since).total_seconds() - claim["age"]) < 5
+    assert world.claims(WICKED)[0]["fence"] == claim["fence"]
+    free = json.loads(world.run("show", "--json", "free")[1])
+    assert free == {"name": "free", "kind": None, "capacity": None, "claims": []}
+
+
+def test_what_could_steer_a_terminal_is_shown_by_its_number(world: World) -> None:
+    running = world.holding("--ttl", "1.5", "--label", WICKED, name=WICKED)
+    shown = [world.run(*words) for words in (["ls"], ["ls", "--all"], ["ls", "--names"])]
+    shown += [world.run("show", WICKED), world.run("show", "free" + WICKED)]
+    shown += [world.run("run", "-n", WICKED, "--", "true"), world.run("break", WICKED)]
+    shown += [world.run("doctor", "--url", "sqlite:///x" + WICKED), world.run(WICKED)]
+    shown += [world.run("break", "--yes", WICKED)]
+    for _, out, err in shown:
+        assert SEEN in (out + err).replace("\\\\", "\\")
+        assert all(c.isprintable() or c == "\n" for c in out + err), repr(out + err)
+    running.end()
+
+
+def test_a_pipe_that_is_closed_is_no_drama(world: World) -> None:
+    for number in range(3):
+        world.holding(name=f"name{number}")
+    done = subprocess.run(
+        ["bash", "-c", "holdfast ls --watch 0.1 | head -2; echo ${PIPESTATUS[0]}"],
+        env=world.env, capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "141"
+    assert done.stderr == ""
+
+
+def test_colours_are_for_terminals_alone_and_not_with_no_color(world: World) -> None:
+    world.holding()
+    assert "\033" not in world.run("ls")[1]
+    terminal = Terminal(world.env, str(world.folder))
+    try:
+        assert "\033[1mNAME" in terminal.do("holdfast ls")
+        assert "\033" not in terminal.do("NO_COLOR=1 holdfast ls")
+        assert "\033" not in terminal.do("TERM=dumb holdfast ls")
+    finally:
+        terminal.end()
+
+
+def test_watch_draws_again_until_ctrl_c(world: World) -> None:
+    terminal = Terminal(world.env, str(world.folder), size=(8, 60))
+    try:
+        terminal.enter("holdfast ls --watch 100ms")
+        terminal.expect("no names are held")
+        for number in range(6):
+            world.holding(name=f"name{number}")
+        shown = terminal.expect("and 2 more")
+        assert "name3" in shown
+        screen = terminal.expect("and 2 more").rpartition("\033[H\033[J")[2]
+        assert max(map(len, re.sub("\033\\[[0-9]*m", "", screen).splitlines())) <= 60
+        terminal.press("\x03")
+        terminal.expect(PROMPT)
+        assert terminal.status() == 130
+    finally:
+        terminal.end()
+
+
+def test_watch_into_a_pipe_gives_one_answer_after_the_other(world: World) -> None:
+    watching = world.start("ls", "--watch", "0.1", "--json")
+    assert watching.process.stdout is not None
+    assert watching.process.stdout.readline() == "[]\n"
+    world.holding()
+    stdout = watching.process.stdout
+    until(lambda: json.loads(stdout.readline()), "the name is listed")
+    watching.signal(signal.SIGINT)
+    assert watching.process.wait() == 130

@@ -1,0 +1,164 @@
+"""When the lock is lost the command is stopped, before another can have it where that is possible."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.cli.world import World, alive, until
+
+
+def broken(world: World, name: str = "job") -> None:
+    code, out, err = world.run("break", "--yes", name)
+    assert code == 0, err
+    assert "broke" in out
+
+
+def test_a_broken_lock_ends_the_command_and_we_say_why(world: World) -> None:
+    running = world.holding("--ttl", "1.5")
+    broken(world)
+    code, _, err = running.end()
+    assert code == 76
+    assert err == "holdfast: lost 'job': broken; stopping the command\n"
+    assert not alive(running.command)
+
+
+def test_a_lock_that_was_broken_is_noticed_soon_however_long_its_lease(world: World) -> None:
+    running = world.holding("--ttl", "24h")
+    begun = time.monotonic()
+    broken(world)
+    assert running.end()[0] == 76
+    assert time.monotonic() - begun < 10
+
+
+def test_the_command_gets_term_and_time_to_tidy_up(world: World) -> None:
+    ready = world.path("ready")
+    script = f"trap 'sleep 0.2; echo tidy; exit 0' TERM; touch {ready}; while :; do sleep 60; done"
+    started = world.start("run", "--ttl", "1.5", "job", "--", "sh", "-c", script)
+    until(ready.exists, "the command runs")
+    broken(world)
+    assert started.end()[:2] == (76, "tidy\n")
+
+
+def test_a_command_that_ignores_term_is_killed_with_all_it_has_started(world: World) -> None:
+    pids = world.path("pids")
+    script = (
+        "trap '' TERM; sleep 60 & echo $! >> pids.new; echo $$ >> pids.new;"
+        "mv pids.new pids; while :; do sleep 60; done"
+    )
+    started = world.start(
+        "run", "--ttl", "1.5", "--kill-after", "0.3", "job", "--", "sh", "-c", script
+    )
+    until(pids.exists, "the command runs")
+    broken(world)
+    assert started.end()[0] == 76
+    for pid in map(int, pids.read_text().split()):
+        until(lambda p=pid: not alive(p), "it is dead")
+
+
+def test_a_lock_that_was_lost_as_the_command_ended_is_still_a_loss(world: World) -> None:
+    ready = world.path("ready")
+    script = f"touch {ready}; while [ -e {ready} ]; do sleep 0.02; done"
+    started = world.start("run", "job", "--", "sh", "-c", script)
+    until(ready.exists, "the command runs")
+    broken(world)
+    ready.unlink()
+    code, _, err = started.end()
+    assert code == 76
+    assert err == "holdfast: lost 'job' (broken) before the command had ended\n"
+
+
+class Blocked:
+    """Somebody sits in the gate of the store, so that it doesn't answer."""
+
+    def __init__(self, gate: Path) -> None:
+        program = (
+            "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, 2);"
+            "print(1, flush=True); sys.stdin.read()"
+        )
+        self.process = subprocess.Popen(
+            ["python3", "-c", program, str(gate)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"1\n"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *failure: object) -> None:
+        self.process.communicate(b"")
+
+
+def test_a_store_that_does_not_answer_ends_the_command_before_its_lease_is_over(
+    world: World,
+) -> None:
+    running = world.holding("--ttl", "3")
+    with Blocked(world.folder / "locks.db.d" / "gate"):
+        begun = time.monotonic()
+        until(lambda: not alive(running.command), "the command is dead")
+        took = time.monotonic() - begun
+    # The last renewal was at most a third of the ttl ago, and TERM comes a third before the end.
+    assert 0.9 <= took < 2.2
+    code, _, err = running.end()
+    assert code == 76
+    assert "renewing 'job' fails" in err
+    assert "can't renew 'job'; stopping the command" in err
+
+
+def test_a_command_that_ignores_term_is_killed_before_its_lease_is_over(world: World) -> None:
+    ready = world.path("ready")
+    script = (
+        f"trap '' TERM; echo $$ > {ready}.new; mv {ready}.new {ready}; while :; do sleep 60; done"
+    )
+    started = world.start("run", "--ttl", "3", "job", "--", "sh", "-c", script)
+    until(ready.exists, "the command runs")
+    command = int(ready.read_text())
+    with Blocked(world.folder / "locks.db.d" / "gate"):
+        begun = time.monotonic()
+        until(lambda: not alive(command), "the command is dead")
+        assert time.monotonic() - begun < 3
+    assert started.end()[0] == 76
+
+
+def test_a_short_silence_of_the_store_costs_nothing(world: World) -> None:
+    started = world.start("run", "--ttl", "3", "job", "--", "sleep", "3")
+    until(lambda: world.claims("job"), "the lock is held")
+    with Blocked(world.folder / "locks.db.d" / "gate"):
+        time.sleep(0.8)
+    assert started.end()[0] == 0
+
+
+def test_a_stopped_command_is_renewed_and_a_stopped_front_too(world: World) -> None:
+    running = world.holding("--ttl", "0.6")
+    os.kill(running.command, signal.SIGSTOP)
+    running.signal(signal.SIGSTOP)
+    time.sleep(1.5)
+    (claim,) = world.claims("job")
+    assert claim["owner"].endswith(":sh")
+    assert alive(running.command)
+    running.signal(signal.SIGCONT)
+    os.kill(running.command, signal.SIGCONT)
+    running.signal(signal.SIGTERM)
+    assert running.end()[0] == 143
+
+
+def test_a_command_that_is_stopped_gets_its_term_all_the_same(world: World) -> None:
+    running = world.holding("--ttl", "1.5")
+    os.kill(running.command, signal.SIGSTOP)
+    broken(world)
+    assert running.end()[0] == 76
+
+
+def test_a_deleted_store_ends_the_command(world: World) -> None:
+    running = world.holding("--ttl", "1.5")
+    for file in world.folder.glob("locks.db*"):
+        if file.is_file():
+            file.unlink()
+    # Who comes next makes a new one, in which nobody is served yet.
+    assert world.run("run", "-nq", "job", "--", "true")[0] == 75
+    code, _, err = running.end()
+    assert code == 76
+    assert "lost 'job'" in err

@@ -1,0 +1,332 @@
+"""`holdfast run`: the command runs as it would alone, under its lock."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.world import World, until
+
+
+def test_the_status_of_the_command_is_ours(world: World) -> None:
+    assert world.run("run", "job", "--", "true") == (0, "", "")
+    assert world.run("run", "job", "--", "sh", "-c", "exit 7") == (7, "", "")
+
+
+def test_the_death_of_the_command_by_a_signal_is_128_and_its_number(world: World) -> None:
+    assert world.run("run", "job", "--", "sh", "-c", "kill -TERM $$")[0] == 143
+    assert world.run("run", "job", "--", "sh", "-c", "kill -KILL $$")[0] == 137
+
+
+def test_a_command_that_is_not_there_is_127_and_says_so(world: World) -> None:
+    code, out, err = world.run("run", "job", "--", "no-such-command")
+    assert (code, out) == (127, "")
+    assert err == "holdfast: cannot run 'no-such-command': No such file or directory\n"
+    assert world.claims("job") == []
+
+
+def test_a_command_that_cannot_be_executed_is_126(world: World) -> None:
+    world.path("plain").write_text("data")
+    code, _, err = world.run("run", "job", "--", "./plain")
+    assert code == 126
+    assert "Permission denied" in err
+
+
+def test_a_script_without_its_first_line_is_run_by_sh_as_shells_do(world: World) -> None:
+    script = world.path("script")
+    script.write_text("echo from $0 with $1\n")
+    script.chmod(0o755)
+    assert world.run("run", "job", "--", "./script", "it") == (0, "from ./script with it\n", "")
+
+
+def test_input_output_and_errors_are_the_commands_own(world: World) -> None:
+    code, out, err = world.run("run", "job", "--", "sh", "-c", "cat; echo e >&2", input="in\n")
+    assert (code, out, err) == (0, "in\n", "e\n")
+
+
+def test_arguments_reach_the_command_as_they_are(world: World) -> None:
+    words = ["-n", "--", "a b", "", "*", "$HOME", "é\n"]
+    code, out, _ = world.run("run", "job", "printf", "[%s]", *words)
+    assert (code, out) == (0, "".join(f"[{w}]" for w in words))
+
+
+def test_c_runs_a_string_in_the_shell(world: World) -> None:
+    assert world.run("run", "job", "-c", "echo a | tr a b") == (0, "b\n", "")
+    code, out, _ = world.run("run", "job", "-c", "echo $0", env={"SHELL": "/bin/bash"})
+    assert (code, out) == (0, "/bin/bash\n")
+
+
+def test_the_command_learns_name_fence_owner_and_deadline(world: World) -> None:
+    code, out, _ = world.run(
+        "run", "--ttl", "20", "--label", "me", "job", "-c", "env; cat /proc/uptime"
+    )
+    told = dict(re.findall(r"HOLDFAST_(\w+)=(.*)", out))
+    uptime = float(out.splitlines()[-1].split()[0])
+    assert code == 0
+    assert told["NAME"] == "job"
+    assert int(told["FENCE"]) > 0
+    assert re.fullmatch(rf"{re.escape(os.uname().nodename)}:\d+:me", told["OWNER"])
+    assert 15 < float(told["DEADLINE"]) - uptime <= 20
+
+
+def test_fences_rise_from_run_to_run(world: World) -> None:
+    fences = [int(world.run("run", "job", "-c", "echo $HOLDFAST_FENCE")[1]) for _ in range(4)]
+    assert fences == sorted(set(fences))
+
+
+def test_the_lock_is_held_while_the_command_runs_and_free_after_it(world: World) -> None:
+    running = world.holding()
+    (claim,) = world.claims("job")
+    assert claim["held"]
+    assert claim["owner"].endswith(":sh")
+    running.signal(signal.SIGTERM)
+    assert running.end()[0] == 143
+    assert world.claims("job") == []
+
+
+def test_busy_is_75_or_what_is_wished_and_names_the_holder(world: World) -> None:
+    world.holding("--label", "first")
+    code, out, err = world.run("run", "-n", "job", "--", "echo", "never")
+    assert (code, out) == (75, "")
+    assert re.fullmatch(r"holdfast: 'job' is busy, held by \S+:first for .* \(fence \d+\)\n", err)
+    assert world.run("run", "-nqE", "0", "job", "--", "echo", "never") == (0, "", "")
+
+
+def test_w_waits_no_longer_than_it_says(world: World) -> None:
+    world.holding()
+    begun = time.monotonic()
+    code, out, err = world.run("run", "-w", "500ms", "job", "--", "echo", "never")
+    assert (code, out) == (75, "")
+    assert "waited 500 ms" in err
+    assert 0.5 <= time.monotonic() - begun < 2.5
+
+
+def test_who_waits_is_told_after_a_second_for_whom(world: World) -> None:
+    running = world.holding("--label", "first")
+    world.waiting()
+    waiting = world.start("run", "job", "--", "true")
+    assert waiting.process.stderr is not None
+    said = waiting.process.stderr.readline()
+    assert re.fullmatch(
+        r"holdfast: waiting for 'job', held by \S+:first for .* \(fence \d+\); number 2 in line\n",
+        said,
+    )
+    running.signal(signal.SIGTERM)
+    assert waiting.end()[0] == 0
+
+
+def test_a_command_that_waits_for_itself_is_told_so(world: World) -> None:
+    code, _, err = world.run(
+        "run", "job", "--", "holdfast", "run", "-w", "1.3", "job", "--", "true"
+    )
+    assert code == 75
+    assert "it waits for itself" in err
+
+
+def test_those_who_wait_are_served_in_order(world: World) -> None:
+    running = world.holding()
+    order = world.path("order")
+    waiting = []
+    for number in range(3):
+        before = len(world.claims("job"))
+        waiting.append(world.start("run", "job", "-c", f"echo {number} >> {order}"))
+        until(lambda n=before: len(world.claims("job")) > n, "it stands in line")
+    running.signal(signal.SIGTERM)
+    assert [started.end()[0] for started in waiting] == [0, 0, 0]
+    assert order.read_text().split() == ["0", "1", "2"]
+
+
+def test_a_semaphore_lets_so_many_run(world: World) -> None:
+    first = world.holding("--semaphore", "2")
+    world.holding("--semaphore", "2")
+    assert world.run("run", "-nq", "--semaphore", "2", "job", "--", "true")[0] == 75
+    first.signal(signal.SIGTERM)
+    first.end()
+    assert world.run("run", "-nq", "--semaphore", "2", "job", "--", "true")[0] == 0
+
+
+def test_another_number_of_permits_is_refused_by_name(world: World) -> None:
+    world.holding("--semaphore", "2")
+    code, _, err = world.run("run", "--semaphore", "3", "job", "--", "true")
+    assert code == 78
+    assert "a semaphore of 2 permits" in err
+
+
+EXCLUSIVE = [[], ["-x"], ["--exclusive"], ["-e"]]
+
+
+def test_readers_share(world: World) -> None:
+    world.holding("-s")
+    world.holding("--shared")
+    assert [claim["held"] for claim in world.claims("job")] == [True, True]
+
+
+@pytest.mark.parametrize("how", EXCLUSIVE, ids=str)
+def test_who_runs_alone_excludes_readers_and_is_excluded_by_them(
+    world: World, how: list[str]
+) -> None:
+    reader = world.holding("-s")
+    assert world.run("run", "-nq", *how, "job", "--", "true")[0] == 75
+    writer = world.waiting(*how)
+    assert world.run("run", "-nq", "-s", "job", "--", "true")[0] == 75, "overtook the writer"
+    reader.signal(signal.SIGTERM)
+    assert writer.end()[0] == 0
+    world.holding(*how)
+    assert world.run("run", "-nq", "-s", "job", "--", "true")[0] == 75
+
+
+def test_a_lock_of_a_python_program_excludes_a_plain_run(world: World) -> None:
+    program = (
+        "import holdfast, sys\nwith holdfast.lock('job'): print(1, flush=True); sys.stdin.read()"
+    )
+    python = subprocess.Popen(
+        ["python3", "-c", program], env=world.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert python.stdout is not None
+    assert python.stdout.readline() == b"1\n"
+    for how in ([], ["-x"], ["-s"]):
+        assert world.run("run", "-nq", *how, "job", "--", "true")[0] == 75
+    python.communicate(b"")
+    assert world.run("run", "-nq", "job", "--", "true")[0] == 0
+
+
+def test_min_hold_keeps_the_name_taken_after_a_quick_command(world: World) -> None:
+    begun = time.monotonic()
+    assert world.run("run", "--every", "3", "job", "--", "true")[0] == 0
+    assert time.monotonic() - begun < 2
+    assert world.run("run", "-nq", "job", "--", "true")[0] == 75
+    assert world.run("run", "job", "--", "true")[0] == 0
+    assert time.monotonic() - begun >= 3
+
+
+def test_max_hold_ends_the_command(world: World) -> None:
+    begun = time.monotonic()
+    code, _, err = world.run("run", "--max-hold", "1.5", "job", "--", "sleep", "60")
+    assert code == 76
+    assert time.monotonic() - begun < 3
+    assert "--max-hold" in err
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
+def test_a_signal_reaches_the_command_and_what_it_has_started(world: World, name: str) -> None:
+    ready = world.path("ready")
+    script = f"trap 'echo got; exit 3' {name}; touch {ready}; while :; do sleep 60; done"
+    started = world.start("run", "job", "--", "sh", "-c", script)
+    until(ready.exists, "the command runs")
+    started.signal(getattr(signal, "SIG" + name))
+    assert started.end()[:2] == (3, "got\n")
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2"])
+def test_a_signal_with_a_meaning_of_its_own_reaches_the_command_alone(
+    world: World, name: str
+) -> None:
+    ready = world.path("ready")
+    script = f"trap 'echo got' {name}; touch {ready}; sleep 1 && echo slept"
+    started = world.start("run", "job", "--", "sh", "-c", script)
+    until(ready.exists, "the command runs")
+    started.signal(getattr(signal, "SIG" + name))
+    assert started.end() == (0, "got\nslept\n", "")
+
+
+def test_a_signal_to_the_owner_that_others_see_reaches_the_command_too(world: World) -> None:
+    running = world.holding()
+    owner = world.claims("job")[0]["owner"]
+    os.kill(int(owner.split(":")[1]), signal.SIGTERM)
+    assert running.end()[0] == 143
+
+
+def test_who_is_interrupted_while_waiting_leaves_the_line(world: World) -> None:
+    world.holding()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        waiting = world.waiting()
+        waiting.signal(number)
+        assert waiting.end()[0] == 128 + number
+        assert len(world.claims("job")) == 1
+
+
+def test_what_we_were_told_to_ignore_the_command_ignores(world: World) -> None:
+    ready = world.path("ready")
+    script = f"touch {ready}; sleep 0.5; echo survived"
+    started = world.start(
+        "run", "job", "--", "sh", "-c", script,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    until(ready.exists, "the command runs")
+    started.signal(signal.SIGHUP)
+    assert started.end() == (0, "survived\n", "")
+
+
+def test_the_command_has_pipes_that_break_as_they_do_alone(world: World) -> None:
+    code, out, err = world.run("run", "job", "-c", "yes | head -1", env={"SHELL": "/bin/bash"})
+    assert (code, out, err) == (0, "y\n", "")
+
+
+def test_the_command_gets_no_descriptor_of_ours_but_the_session_far_up(world: World) -> None:
+    code, out, _ = world.run("run", "job", "--", "ls", "-l", "/proc/self/fd")
+    assert code == 0
+    opened = {
+        int(found[1]): found[2]
+        for found in re.finditer(r" (\d+) -> (.*)", out)
+        if "/proc/" not in found[2]
+    }
+    assert sorted(opened)[:3] == [0, 1, 2]
+    assert [place for fd, place in opened.items() if fd > 2] == [opened[1000]]
+    assert Path(opened[1000]).parent == Path(f"{world.folder}/locks.db.d/sessions")
+
+
+def test_descriptors_that_the_shell_gives_reach_the_command(world: World) -> None:
+    done = subprocess.run(
+        ["bash", "-c", "holdfast run job -- sh -c 'echo out >&3' 3>&1 1>/dev/null"],
+        env=world.env, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "out\n")
+
+
+def test_what_the_command_leaves_behind_is_mentioned_and_has_no_lock(world: World) -> None:
+    script = "sleep 20 >/dev/null 2>&1 & echo $!"
+    code, out, err = world.run("run", "job", "-c", script)
+    try:
+        assert code == 0
+        assert "left processes in the background" in err
+        assert world.run("run", "-n", "job", "--", "true")[0] == 0
+    finally:
+        os.kill(int(out), signal.SIGKILL)
+
+
+def test_after_a_run_nothing_of_it_is_left(world: World) -> None:
+    world.run("run", "job", "--", "true")
+    assert list(Path(f"{world.folder}/locks.db.d/sessions").iterdir()) == []
+
+
+def test_a_store_that_cannot_be_used_is_78(world: World) -> None:
+    for url in ("sqlite:///no/such/folder/x.db", "nonsense", "sqlit:///x", "sqlite:///x?ttl=1"):
+        code, out, err = world.run("run", "--url", url, "job", "--", "echo", "never")
+        assert (code, out) == (78, ""), url
+        assert err.startswith("holdfast: ")
+        assert err.count("\n") == 1
+
+
+def test_a_store_that_does_not_answer_is_69(world: World) -> None:
+    world.run("run", "job", "--", "true")
+    program = (
+        "import fcntl, sys\nf = open(sys.argv[1]); fcntl.flock(f, 2); print(1, flush=True); input()"
+    )
+    gate = f"{world.folder}/locks.db.d/gate"
+    blocker = subprocess.Popen(
+        ["python3", "-c", program, gate], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert blocker.stdout is not None
+    blocker.stdout.readline()
+    try:
+        code, out, err = world.run("run", "-n", "job", "--", "echo", "never")
+        assert (code, out) == (69, "")
+        assert err.startswith("holdfast: ")
+    finally:
+        blocker.communicate(b"\n")

@@ -1,0 +1,105 @@
+"""A wrong command line is one line that helps, and 64."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.world import World
+
+WRONG = {
+    "sho job": "there is no command 'sho'; did you mean \"show\"? (see holdfast --help)",
+    "ls --jsn": 'there is no option --jsn; did you mean "--json"? (see holdfast ls --help)',
+    "run --tll=3 x -- y": 'there is no option --tll; did you mean "--ttl"?',
+    "show": "the following arguments are required: NAME",
+    "show a b": "'b' is one argument too many",
+    "run": "the following arguments are required: NAME",
+    "run x": "give a command after the name, or -c STRING, and not both",
+    "run x -c y -- z": "give a command after the name, or -c STRING, and not both",
+    "run -n -w 3 x -- y": "not allowed with argument",
+    "run -s --semaphore 3 x -- y": "not allowed with argument",
+    "run -s --every 3 x -- y": "--min-hold goes with a plain lock alone",
+    "run -w 3q x -- y": "'3q' is no duration; write 90, 1.5s, 250ms, 10m, 2h or 1d",
+    "run -w -3 x -- y": "argument -w",
+    "run --ttl 25h x -- y": "25h is not from 0.1 to 86400 seconds",
+    "run --ttl nan x -- y": "'nan' is no duration",
+    "run -E 256 x -- y": "'256' is no exit status from 0 to 255",
+    "run --semaphore 0 x -- y": "'0' is no whole number from 1 on",
+    "break x --fence one": "'one' is no whole number from 1 on",
+    "completion ksh": "invalid choice: 'ksh'",
+    "--json": "the following arguments are required: COMMAND",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_command_line_is_64_and_one_line_that_helps(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from holdfast.cli import main
+
+    assert main(line.split()) == 64
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("holdfast: ")
+    assert err.count("\n") == 1
+    assert WRONG[line] in err
+
+
+@pytest.mark.parametrize("name", ["", "x" * 513, "\udcff"], ids=["empty", "long", "no text"])
+def test_a_name_that_is_none_is_64(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from holdfast.cli import main
+
+    for words in (["run", name, "--", "true"], ["show", name], ["break", name]):
+        assert main(words) == 64
+        assert "name" in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_is_shown(world: World) -> None:
+    code, out, err = world.run()
+    assert (code, out) == (64, "")
+    assert err.startswith("usage: holdfast")
+
+
+def test_help_and_version_are_for_stdout(world: World) -> None:
+    code, out, err = world.run("--version")
+    assert (code, err) == (0, "")
+    assert out.startswith("holdfast ")
+    code, out, err = world.run("run", "--help")
+    assert (code, err) == (0, "")
+    assert "75 busy" in out
+    # What follows the command is the command's.
+    assert world.run("run", "job", "--", "printf", "%s", "--help") == (0, "--help", "")
+
+
+def test_options_may_follow_the_name_and_come_in_clusters(world: World) -> None:
+    assert world.run("run", "job", "-nq", "-E0", "--", "echo", "-n", "x")[1] == "x"
+    assert world.run("run", "-qw", "5", "job", "echo", "-w")[1] == "-w\n"
+    assert world.run("run", "--wait=5s", "--", "-job", "echo", "--", "y")[1] == "-- y\n"
+    assert world.run("run", "-q", "--", "-job", "--", "echo", "y")[1] == "y\n"
+
+
+def test_python_m_holdfast_is_the_same(world: World) -> None:
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "run", "job", "--", "sh", "-c", "exit 9"], env=world.env
+    )
+    assert done.returncode == 9
+
+
+def test_an_unforeseen_error_is_one_line_and_70(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from holdfast import cli
+
+    def fail(*_: object) -> int:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(cli, "_call", fail)
+    assert cli.main(["ls"]) == 70
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "unexpected RuntimeError: planted" in err
+    monkeypatch.setenv("HOLDFAST_TRACEBACK", "1")
+    assert cli.main(["ls"]) == 70
+    assert "Traceback" in capsys.readouterr().err
