@@ -190,7 +190,7 @@ def test_a_shell_with_its_own_jobs_works_inside(terminal: Terminal) -> None:
     terminal.press(CTRL_Z)
     terminal.expect(r"Stopped.*\n")
     terminal.expect("inner> ")
-    terminal.enter("kill -9 %1; wait %1; exit 5")
+    terminal.enter("kill -9 %1; disown %1; exit 5")
     terminal.expect(PROMPT)
     assert terminal.status() == 5
 

@@ -74,6 +74,7 @@ MUTANTS = [
             "lease.renewed(sent, answer.expires_in, now)",
             "lease.renewed(now, answer.expires_in, now)",
         ),
+        near=436,
     ),
     bug(
         "deadlines by the wall clock",
@@ -104,6 +105,7 @@ MUTANTS = [
         "a release forgets the tombstone of a join that was retried",
         "no leak|bounded waiting",
         (HOLD, "        self.suspect = suspect\n", "        self.suspect = False\n"),
+        near=418,
     ),
     bug(
         "the store ignores tombstones",
@@ -126,6 +128,7 @@ MUTANTS = [
             "        except BaseException:\n"
             "            pass\n",
         ),
+        near=1687,
     ),
     bug(
         "a join is retried with a new id",
@@ -177,6 +180,7 @@ MUTANTS = [
             "        if not line.waiting and fits(line.capacity, line.used, spec.weight):\n",
             "        if not line.waiting and fits(spec.capacity, line.used, spec.weight):\n",
         ),
+        near=509,
     ),
     bug(
         "a waiter sleeps until the holder's lease ends",
@@ -195,6 +199,7 @@ MUTANTS = [
             "sorted(locks, key=lambda lock: lock.name.encode())",
             "list(locks)",
         ),
+        near=638,
     ),
     bug(
         "all() gives up at the first failed release",
@@ -275,6 +280,7 @@ MUTANTS = [
             "        if self.loss(now) is not None:\n            return False\n",
             "        self.reason = None\n",
         ),
+        near=2307,
     ),
     bug(
         "release does not mark the hold as closing",
@@ -317,6 +323,7 @@ MUTANTS = [
             "        self.add_early(lease, min(now + pause, max(lease.deadline, now)))\n",
             "        self.add_early(lease, lease.deadline)\n",
         ),
+        near=416,
     ),
     bug(
         "renewals come when the lease is nearly over",

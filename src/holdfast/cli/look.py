@@ -121,7 +121,7 @@ def _draw(text: list[str], watch: float | None) -> None:
         print("\n".join(text) + ("\n" if watch is not None else ""))
         return
     head = f"{datetime.now().astimezone():%H:%M:%S}, every {span(watch)}, until Ctrl-C"
-    room = max(1, _size()[1] - 3)
+    room = max(1, _size()[1] - 2)
     if len(text) > room:
         text = [*text[: room - 1], f"... and {len(text) - room + 1} more"]
     print(HOME + CLEAR + "\n".join([head, "", *text]), end="")

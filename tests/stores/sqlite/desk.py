@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from holdfast.core.model import (
     Claim,
@@ -115,7 +115,7 @@ class Desk:
         """End the session."""
         run(self.store.close())
 
-    def __enter__(self) -> Desk:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

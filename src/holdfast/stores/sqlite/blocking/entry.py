@@ -70,6 +70,8 @@ class Entry:
         self._gate: Gate | None = None
         self._files: Files | None = None
         self._session: Session | None = None
+        #: Sessions whose files somebody deleted, until their claims are ours under a new one.
+        self._former: list[Session] = []
         self._outbox: deque[Poke] = deque()
         self._graves: set[str] = set()
         self._burying = False
@@ -122,7 +124,8 @@ class Entry:
                 if self.inside == me and (opened := self._files) is not None:
                     if opened.connection.in_transaction:
                         opened.connection.rollback()
-                    opened.words[PID] = 0
+                    if opened.words[PID] == self.pid:
+                        opened.words[PID] = 0
             finally:
                 try:
                     if self.inside == me:
@@ -196,26 +199,31 @@ class Entry:
             gate.close()
 
     def _look(self, files: Files, now: float) -> None:
-        """See that our session is there and as we made it; make it if not."""
-        files.look_at = now + LOOK_EVERY_S
+        """See that our session is there and as we made it; make it if not.
+
+        An interrupt may strike anywhere in here, so what says "done" comes last.
+        """
         session = self._session
-        if session is not None and session.intact():
-            return
-        if self.closed:
-            raise StoreUnavailable(f"this client of {self.label} is closed")
-        files.place.make_folders()
-        self._session = fresh = Session(files.place)
-        if session is not None:
-            # Our claims first, then the old file: they must never look dead.
+        if session is None or not session.intact():
+            if self.closed:
+                raise StoreUnavailable(f"this client of {self.label} is closed")
+            files.place.make_folders()
+            if session is not None:
+                self._former.append(session)
+            self._session = session = Session(files.place)
+        files.belong(session.name)
+        if self._former:
+            # Our claims first, and only then the old sessions go: they must never look dead.
             files.new_post()
-            files.lone.move(session.name, fresh.name)
-            files.cursor.execute(self._lines.sql.session_move, (session.name, fresh.name))
-            session.end(unlink=False)
-        files.belong(fresh.name)
+            for former in self._former:
+                files.lone.move(former.name, session.name)
+                files.cursor.execute(self._lines.sql.session_move, (former.name, session.name))
+            self._former.clear()
+        files.look_at = now + LOOK_EVERY_S
 
     def _have_session(self, files: Files, now: float) -> Session:
         """Our session, made if there is none."""
-        if self._session is None:
+        if not files.own or self._session is None:
             self._look(files, now)
         assert self._session is not None
         return self._session
@@ -286,8 +294,9 @@ class Entry:
             self._files.forked()
         elif self._gate is not None:
             self._gate.forked()
-        if self._session is not None:
-            self._session.end(unlink=False)
+        for session in (self._session, *self._former):
+            if session is not None:
+                session.end(unlink=False)
         self.mail.forked()
         self._start()
 

@@ -169,9 +169,9 @@ class Line:
         if self.complete():
             return None
         if ticket:
-            row = self._row(self.sql.row_by_ticket, ticket)
-            if row is not None and row.id == claim_id:
-                return row
+            there = self._row(self.sql.row_by_ticket, ticket)
+            if there is not None and there.id == claim_id:
+                return there
         return self._row(self.sql.row_by_id, claim_id)
 
     def at(self, ticket: int) -> Row | None:

@@ -148,7 +148,7 @@ class Others:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             return os.open(f"{self.place.sessions}/{name}", flags)
-        except OSError:
+        except (OSError, ValueError):
             return -1
 
     def close(self) -> None:

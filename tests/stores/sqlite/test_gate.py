@@ -1,0 +1,280 @@
+"""The gate: a bounded wait, a name for who sits in it, and no way to leave it locked."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from holdfast.core.model import Held, Leave, Waiting
+from holdfast.errors import StoreUnavailable
+from tests.fenced.process import Child
+from tests.stores.sqlite.desk import Desk, claim
+
+SEED = random.SystemRandom().randrange(1 << 32)
+
+
+@contextmanager
+def sitting(path: Path) -> Iterator[int]:
+    """A process that was stopped inside the gate; its pid."""
+
+    def sits(child: Child) -> None:
+        here = Desk(path)
+
+        def work(files: object, now: float) -> None:
+            child.say("inside")
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+        here.engine._inside(5.0, work)
+        child.say("out")
+
+    with Child(sits) as child:
+        child.hear()
+        child.stopped()
+        yield child.pid
+
+
+def gate_is_free(path: Path) -> bool:
+    """Does nobody in the world have the gate locked?"""
+    with open(path.with_name(path.name + ".d") / "gate") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def test_a_process_stopped_inside_is_named_and_holds_nobody_up_for_longer_than_said(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a store that is open, and a process stopped in its gate
+    here = desk()
+    assert here.free()
+    with sitting(path) as pid:
+        for within in (0.002, 0.3):
+            # When a verb is given so much time
+            begun = time.monotonic()
+            with pytest.raises(StoreUnavailable) as told:
+                here.join(claim(), within=within)
+            # Then it takes no longer, and says whom to wake
+            assert within <= time.monotonic() - begun < within + 0.25
+            assert f"process {pid}" in str(told.value)
+            assert f"kill -CONT {pid}" in str(told.value)
+            assert "gate" in str(told.value)
+        # When the process goes on
+        os.kill(pid, signal.SIGCONT)
+        # Then everything goes on
+        assert here.free()
+
+
+def test_a_newcomer_is_told_the_same(path: Path, desk: Callable[..., Desk]) -> None:
+    with sitting(path) as pid:
+        # When somebody opens the store while a stopped process sits in its gate
+        with pytest.raises(StoreUnavailable, match=f"process {pid} .*stopped"):
+            desk().join(claim(), within=0.1)
+        os.kill(pid, signal.SIGCONT)
+    # Then it works as soon as that one has left
+    assert desk().free()
+
+
+def test_who_gave_up_waiting_leaves_the_gate_to_the_others(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a caller whose porter stands in the kernel's queue, and who gives up
+    here = desk()
+    assert here.free()
+    for _ in range(20):
+        with sitting(path) as pid:
+            with pytest.raises(StoreUnavailable):
+                here.join(claim(), within=0.02)
+            # When the gate becomes free, which the porter is granted
+            os.kill(pid, signal.SIGCONT)
+        # Then nobody keeps it
+        end = time.monotonic() + 5
+        while not gate_is_free(path):
+            assert time.monotonic() < end, "the gate stays locked"
+        assert here.free()
+
+
+def test_giving_up_at_the_moment_of_the_grant_is_one_or_the_other(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a caller that waits about as long as the gate is closed
+    here = desk()
+    assert here.free()
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    gate = here.engine._files.gate
+    other = os.open(gate.path, os.O_RDWR)
+    entered = 0
+    for _ in range(200):
+        fcntl.flock(other, fcntl.LOCK_EX)
+        span = 0.004 + 0.004 * dice.random()
+        opener = threading.Timer(0.006, fcntl.flock, (other, fcntl.LOCK_UN))
+        opener.start()
+        # When both happen at the same time
+        try:
+            gate.enter(span)
+        except StoreUnavailable:
+            pass
+        else:
+            entered += 1
+            # Then it has the lock, alone...
+            assert not gate_is_free(path)
+            gate.exit()
+        opener.join()
+        # ...or else nobody has
+        end = time.monotonic() + 5
+        while not gate_is_free(path):
+            assert time.monotonic() < end, "the gate stays locked"
+    print(f"{entered} of 200 came in")
+    os.close(other)
+    assert 10 <= entered <= 190
+
+
+def test_threads_of_one_client_hold_one_at_a_time(desk: Callable[..., Desk]) -> None:
+    # Given eight threads on one client and one name
+    here = desk()
+    inside: list[int] = []
+    fences: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            wanted = claim()
+            fence = here.hold(wanted)
+            inside.append(number)
+            assert inside == [number]
+            fences.append(fence)
+            inside.remove(number)
+            assert here.leave(wanted, fence)
+
+    # When all want it again and again
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    # Then they had it one after the other, in the order of their fences
+    assert len(fences) == 400
+    assert fences == sorted(fences)
+    assert here.lines() == []
+
+
+def test_a_thread_that_must_wait_for_another_gives_up_in_time(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a client whose one thread waits at the gate
+    here = desk()
+    assert here.free()
+    with sitting(path) as pid:
+        first = threading.Thread(target=here.free)
+        first.start()
+        end = time.monotonic() + 5
+        while here.engine.inside == 0:
+            assert time.monotonic() < end
+        # When another thread of it asks with less time
+        begun = time.monotonic()
+        with pytest.raises(StoreUnavailable, match=f"process {pid}"):
+            here.join(claim(), within=0.1)
+        # Then it is told in time
+        assert time.monotonic() - begun < 0.35
+        # And the first comes in as soon as it can
+        os.kill(pid, signal.SIGCONT)
+        first.join(20)
+        assert not first.is_alive()
+    assert here.free()
+
+
+def test_a_signal_handler_that_calls_back_in_is_refused(desk: Callable[..., Desk]) -> None:
+    # Given a handler that uses the store, which strikes inside a verb
+    here = desk()
+    assert here.free()
+    told: list[BaseException] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        try:
+            here.free()
+        except StoreUnavailable as refused:
+            told.append(refused)
+
+    def work(files: object, now: float) -> str:
+        signal.raise_signal(signal.SIGUSR1)
+        return "done"
+
+    former = signal.signal(signal.SIGUSR1, handler)
+    try:
+        # When it strikes
+        assert here.engine._inside(5.0, work) == "done"
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    # Then it is told why not, and the verb is finished
+    assert len(told) == 1
+    assert "signal handler" in str(told[0])
+    assert here.free()
+
+
+def test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a client whose verbs are interrupted at random moments, by real signals
+    here, there = desk(), desk()
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    struck = 0
+    for turn in range(300):
+        contended = turn % 2 == 1
+        held, wanted = claim(), claim()
+        fence = there.hold(held) if contended else 0
+        ticket = 0
+        signal.setitimer(signal.ITIMER_REAL, dice.random() * 0.000_4 + 1e-6)
+        former = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            answer = here.join(wanted)
+            assert isinstance(answer, Held | Waiting)
+            ticket = answer[0]
+            here.leave(wanted, ticket)
+            here.join(claim("other"), wait=False)
+        except KeyboardInterrupt:
+            struck += 1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, former)
+        # When the core undoes what was under way
+        here.store.unlisten(wanted)
+        here.leave(wanted, ticket, suspect=True)
+        # Then the gate is free, and the claim is gone
+        assert gate_is_free(path)
+        assert here.engine.inside == 0
+        names = [c.fence for line in there.lines("refund") for c in line.claims]
+        assert names == ([fence] if contended else []), f"turn {turn}"
+        if contended:
+            assert there.leave(held, fence)
+        for line in here.lines("other"):
+            for record in line.claims:
+                # Its id is lost with the interrupt, as it would be for nobody but this test.
+                assert here.engine.leave(Leave("other", "", record.fence), 5.0)
+    print(f"{struck} of 300 verbs were struck")
+    assert struck >= 60
+    assert here.lines() == []
+
+
+def test_killed_inside_the_gate_it_is_free_again(path: Path, desk: Callable[..., Desk]) -> None:
+    here = desk()
+    assert here.free()
+    # Given a process that is stopped inside
+    with sitting(path) as pid:
+        # When it is killed there
+        os.kill(pid, signal.SIGKILL)
+    # Then everybody comes in at once
+    begun = time.monotonic()
+    assert here.free()
+    assert time.monotonic() - begun < 0.25
