@@ -18,6 +18,16 @@ from holdfast.testing.conformance import Run  # noqa: E402 # after the line abov
 AT_ONCE = 8
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that must run alone come last, when all others are over."""
+    items.sort(key=_alone)
+
+
+def _alone(item: pytest.Item) -> bool:
+    run = getattr(item, "callspec", None) and item.callspec.params.get("run")  # type: ignore[attr-defined]
+    return bool(run and run.case.alone)
+
+
 @pytest.fixture(scope="session")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A store of each scheme, for all runs."""

@@ -134,6 +134,10 @@ class Keeper:
         self._stopped = True
         self._latch.set()
 
+    def next_due(self) -> float:
+        """When there is something to do next; ``inf`` if there is nothing to do."""
+        return -math.inf if self._asked else min(self._nexts(), default=math.inf)
+
     def pending(self) -> int:
         """How many leases are kept, and undos outstanding."""
         return sum(len(q) for q in self._queues.values()) + len(self._heap) + len(self._undos)

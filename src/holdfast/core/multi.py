@@ -92,7 +92,7 @@ class MultiLockBase:
     #: The class of what acquire returns; set by the face.
     _hold_class: type[MultiHoldBase] = MultiHoldBase
 
-    def __init__(self, ctx: Context, locks: Sequence[LockBase], timeout: Any = None) -> None:
+    def __init__(self, ctx: Context, locks: Sequence[Any], timeout: Any = None) -> None:
         if not locks:
             raise ConfigError("all() needs at least one name")
         odd = next((one for one in locks if not isinstance(one, LockBase)), None)

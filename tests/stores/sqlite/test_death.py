@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -70,23 +72,22 @@ def test_the_next_in_line_holds_some_milliseconds_after_the_holder_was_killed(
     late = []
     for _ in range(50):
         # Given a holder with a ttl of 30 s and one or two who wait
-        with Child(holds(path)) as holder, Child(waits(path)) as next_one:
-            first, second = int(holder.hear()), 0
+        with ExitStack() as crew:
+            holder = crew.enter_context(Child(holds(path)))
+            first, last = int(holder.hear()), 0
+            next_one = crew.enter_context(Child(waits(path)))
             next_one.hear()
             if contended:
-                with Child(waits(path)) as last:
-                    second = int(last.hear())
-                    # When it is killed, and with it the last in line
-                    last.send(signal.SIGKILL)
-                    killed = time.monotonic()
-                    holder.send(signal.SIGKILL)
-            else:
-                killed = time.monotonic()
-                holder.send(signal.SIGKILL)
+                behind = crew.enter_context(Child(waits(path)))
+                last = int(behind.hear())
+                behind.send(signal.SIGKILL)
+            # When it is killed, and with it the last in line
+            killed = time.monotonic()
+            holder.send(signal.SIGKILL)
             # Then the next holds
             fence, at = next_one.hear().split()
             late.append(float(at) - killed)
-            assert first < int(fence) < (second or int(fence) + 1)
+            assert first < int(fence) < (last or int(fence) + 1)
     late.sort()
     print(
         f"{len(late)} handed over after {statistics.median(late) * 1e3:.2f} ms at the median, "
@@ -100,16 +101,12 @@ def test_several_who_die_in_a_row_hold_up_nobody(path: Path) -> None:
     late = []
     for _ in range(10):
         # Given a holder and four in line
-        with (
-            Child(holds(path)) as holder,
-            Child(waits(path)) as one,
-            Child(waits(path)) as two,
-            Child(waits(path)) as three,
-            Child(waits(path)) as four,
-        ):
-            holder.hear()
-            for child in (one, two, three, four):
-                child.hear()
+        with ExitStack() as crew:
+            line = []
+            for work in (holds, waits, waits, waits, waits):
+                line.append(crew.enter_context(Child(work(path))))
+                line[-1].hear()
+            holder, one, two, three, four = line
             # When the holder and the first three are killed, from behind and from the front
             killed = time.monotonic()
             for child in (two, holder, three, one):
@@ -126,11 +123,12 @@ def test_a_waiter_who_was_poked_and_is_dead_is_passed_over(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a holder here, a waiter that was killed, and one behind it
-    here, fence = desk(), 0
-    held = claim()
+    here, held = desk(), claim()
     fence = here.hold(held)
-    with Child(waits(path)) as first, Child(waits(path)) as second:
+    with ExitStack() as crew:
+        first = crew.enter_context(Child(waits(path)))
         first.hear()
+        second = crew.enter_context(Child(waits(path)))
         second.hear()
         first.send(signal.SIGKILL)
         first.end()
@@ -203,8 +201,7 @@ def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
         here = Desk(path)
         here.hold(claim())
         fd = here.store.session_fd()  # type: ignore[attr-defined]
-        os.set_inheritable(fd, True)
-        child.say(os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "60"))
+        child.say(subprocess.Popen(["sleep", "60"], pass_fds=[fd]).pid)
         signal.pause()
 
     here = desk()

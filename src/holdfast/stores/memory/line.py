@@ -209,6 +209,10 @@ class Lines:
             line.former, line.capacity = former, capacity
         return former, pokes + self._line(name, now)[1]
 
+    def sweep(self, now: float) -> list[Poke]:
+        """Drop who is dead and serve who is next, on every name, as any verb on it would."""
+        return [poke for name in list(self.lines) for poke in self._line(name, now)[1]]
+
     def next_expiry(self) -> float:
         """The earliest time at which something may expire (for a simulator's clock)."""
         return min((line.first for line in self.lines.values()), default=math.inf)

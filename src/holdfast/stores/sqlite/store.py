@@ -140,7 +140,8 @@ class SqliteStore:
         """A descriptor for a child process, which keeps this client's claims alive with it.
 
         As long as any process has it open, the kernel counts this client as alive. Pass it on
-        with ``pass_fds``. It belongs to the store: don't close it here.
+        with ``pass_fds``; a child of ``os.fork`` closes it at once, so give that a copy
+        (``os.dup``). It belongs to the store: don't close it here.
         """
         return self._engine.session_fd(SESSION_S)
 

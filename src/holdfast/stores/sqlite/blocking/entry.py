@@ -90,7 +90,9 @@ class Entry:
             self._flush()
         return answer
 
-    def _locked(self, within: float, work: Callable[..., T], args: tuple[Any, ...]) -> T:
+    def _locked(  # noqa: C901 - all that an interrupt could come between stands in one place
+        self, within: float, work: Callable[..., T], args: tuple[Any, ...]
+    ) -> T:
         """Do a piece of work inside the gate, at one moment of the store's clock.
 
         An interrupt may strike between any two lines. So the mutex is taken within the ``try``,

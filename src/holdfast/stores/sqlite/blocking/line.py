@@ -190,16 +190,22 @@ class Line:
             return self.known[self.holders]
         return self._row(self.sql.row_after, self.frontier)
 
-    def before(self, ticket: int) -> str | None:
-        """The session of the claim just ahead of this one."""
-        session: str | None = None
+    def before(self, ticket: int) -> Row | None:
+        """The claim just ahead of this one."""
+        ahead: Row | None = None
         for row in self.known:
             if row.ticket >= ticket:
-                return session
-            session = row.session
-        if not self.complete():
-            (session,) = self.run(self.sql.predecessor, (self.name, ticket)).fetchone() or (None,)
-        return session
+                return ahead
+            ahead = row
+        return ahead if self.complete() else self._row(self.sql.row_before, ticket)
+
+    def living_before(self, ticket: int) -> Row | None:
+        """The same, once the dead that wait in between are dropped."""
+        while (ahead := self.before(ticket)) is not None:
+            if ahead.held or not self.is_dead(ahead.session):
+                return ahead
+            self.drop(ahead.ticket, 0, ahead.weight)
+        return None
 
     def _row(self, statement: str, what: object) -> Row | None:
         found = self.run(statement, (self.name, what)).fetchone()

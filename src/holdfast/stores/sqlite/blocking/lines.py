@@ -345,8 +345,9 @@ class Lines:
         head = line.head()
         position = 1 if head is None else seat - head.seat + 1
         watch = list(line.sessions) if position <= WATCH_HOLDERS else []
-        session = line.before(ticket)
-        if session and session != line.own and session not in watch and not line.is_dead(session):
+        ahead = line.living_before(ticket)
+        session = ahead.session if ahead is not None else None
+        if session and session != line.own and session not in watch:
             watch.append(session)
         return Waiting(ticket, position, self._retry_in(line, now), tuple(watch))
 

@@ -119,11 +119,13 @@ def _check_folder(folder: str) -> bool:
     """Refuse a folder in which others could replace our files; True if a group shares it."""
     try:
         info = os.stat(folder)
-    except OSError as wrong:
+    except FileNotFoundError:
         raise ConfigError(
-            f"the folder {folder} of the lock database: {wrong.strerror}; "
+            f"the folder {folder} of the lock database doesn't exist; "
             f"make it first: mkdir -p -m 700 {folder}"
         ) from None
+    except OSError as wrong:
+        raise unusable(folder, wrong) from None
     if not stat.S_ISDIR(info.st_mode):
         raise ConfigError(f"{folder} is not a folder, so no lock database can lie in it")
     if info.st_mode & stat.S_IWOTH:

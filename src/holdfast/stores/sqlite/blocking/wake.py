@@ -74,7 +74,7 @@ class Post:
             try:
                 box.bind(f"{self.folder}/{address}")
                 os.chmod(f"{self.folder}/{address}", self.place.file_mode)
-            except OSError:
+            except BaseException:
                 box.close()
                 raise
         except OSError:

@@ -38,8 +38,9 @@ FROM claims WHERE id = ?2 AND name = ?1
 SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1
 
--- name: predecessor
-SELECT session FROM claims WHERE name = ?1 AND ticket < ?2 AND ticket > 0 ORDER BY ticket DESC LIMIT 1
+-- name: row_before
+SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
+FROM claims WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 - 1 ORDER BY ticket DESC LIMIT 1
 
 -- name: holders
 SELECT ticket, weight, session FROM claims

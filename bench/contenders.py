@@ -1,0 +1,108 @@
+"""Ways to take a lock, in the same clothes, and the arenas in which they compete.
+
+A grip is what one process has of one lock. Peers are imported when their grip is opened, so that
+one which isn't installed is missing from the tables, with a word about it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol, TypeVar
+
+from .model import Target
+
+T = TypeVar("T")
+
+#: What a contender can take part in.
+Part = Literal["uncontended", "handoff", "contention", "timeouts"]
+ALL: frozenset[Part] = frozenset({"uncontended", "handoff", "contention", "timeouts"})
+
+
+class Grip(Protocol):
+    """One process's way to one lock. Blocking ones have it too: their coroutines don't suspend."""
+
+    async def take(self) -> object:
+        """Wait until it is held."""
+        ...
+
+    async def within(self, seconds: float) -> bool:
+        """Try for so many seconds; is it held?"""
+        ...
+
+    async def free(self) -> object:
+        """Give it back."""
+        ...
+
+    async def close(self) -> None:
+        """End what was opened for it."""
+        ...
+
+    def pair(self) -> Callable[[], object]:
+        """What takes and frees it once, as a user would write it; a coroutine function if the
+        contender's face is asyncio."""
+        ...
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to take a lock. ``open`` gives this process's grip on the one lock of a folder."""
+
+    label: str
+    open: Callable[[Path], Grip]
+    face: Literal["threads", "asyncio"] = "threads"
+    package: str = ""
+    parts: frozenset[Part] = ALL
+    #: The longest that it sleeps between two looks; 0 if it is woken.
+    period_s: float = 0.0
+
+    @property
+    def missing(self) -> str:
+        """Why it can't take part; empty if it can."""
+        if self.package and importlib.util.find_spec(self.package) is None:
+            return f"{self.package} is not installed (pip install --group bench)"
+        return ""
+
+    def drive(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine over its grip: in an event loop, or to its end in one step."""
+        if self.face == "asyncio":
+            return asyncio.run(work)
+        try:
+            work.send(None)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+        work.close()
+        raise RuntimeError(f"{self.label}: a blocking grip suspended")
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A store, who competes there, and what we want to reach, by the key of the panel."""
+
+    name: str
+    title: str
+    contenders: Sequence[Contender]
+    #: The label that ratios refer to.
+    reference: str
+    #: The URL of the store for a folder; our own suites open clients of it.
+    url: Callable[[Path], str]
+    #: What is started as a command: label -> arguments for the interpreter, or a whole command.
+    commands: Callable[[Path], Mapping[str, Sequence[str]]]
+    targets: Mapping[str, Sequence[Target]] = field(default_factory=dict)
+
+    def entered(self, part: Part) -> tuple[list[Contender], dict[str, str]]:
+        """Who takes part in this, and who can't, with the reason."""
+        of = [one for one in self.contenders if part in one.parts]
+        absent = {one.label: one.missing for one in of if one.missing}
+        return [one for one in of if not one.missing], absent
+
+
+def peer(name: str) -> ModuleType:
+    """Import a peer, now that it is wanted."""
+    return importlib.import_module(name)

@@ -1,0 +1,149 @@
+"""Processes that are forked for one reading: each does its work and hands back what came of it.
+
+Forked and not started anew, because 32 interpreters would take longer to start than to measure.
+That is sound because the process that forks has one thread and has never taken a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_FORK = multiprocessing.get_context("fork")
+#: From "all are ready" to the common start.
+LEAD_S = 0.05
+START_S = 60.0
+_EXIT_S = 2.0
+
+
+class Failed(Exception):
+    """A process of the crew failed, ended without an answer, or was not done in time."""
+
+
+class Seat:
+    """A process's place in its crew."""
+
+    def __init__(self, number: int, wire: Connection) -> None:
+        self.number = number
+        self._wire = wire
+
+    def ready(self) -> float:
+        """Say that everything is set up; wait for all others; the monotonic time to start at."""
+        self._wire.send(("ready", None))
+        if not self._wire.poll(START_S):
+            raise Failed(f"the others were not ready after {START_S:g} s")
+        start: float = self._wire.recv()
+        time.sleep(max(0.0, start - time.monotonic()))
+        return start
+
+
+Work = Callable[[Seat], T]
+
+
+def alone(work: Callable[[], T], within: float) -> T:
+    """Do this in a process of its own; what it returned. ``Failed`` after so many seconds."""
+    return together([lambda _: work()], within)[0]
+
+
+def together(works: Sequence[Work[T]], within: float) -> list[T]:
+    """Do these at once, each in a process of its own; what they returned, in their order.
+
+    Whatever happens, all have ended when this returns. ``Failed`` carries the traceback of the
+    first that failed.
+    """
+    end = time.monotonic() + within
+    crew = [_start(number, work) for number, work in enumerate(works)]
+    try:
+        return _answers([wire for _, wire in crew], within, end)
+    finally:
+        for process, wire in crew:
+            wire.close()
+            process.join(_EXIT_S if process.exitcode is None and time.monotonic() < end else 0)
+            if process.is_alive():
+                process.kill()
+            process.join()
+
+
+def _start(number: int, work: Work[Any]) -> tuple[ForkProcess, Connection]:
+    here, there = _FORK.Pipe()
+    process = _FORK.Process(target=_live, args=(number, work, there, here), daemon=True)
+    process.start()
+    there.close()
+    return process, here
+
+
+def _live(number: int, work: Work[Any], wire: Connection, parents: Connection) -> None:
+    parents.close()
+    try:
+        answer = ("done", work(Seat(number, wire)))
+    except BaseException:
+        answer = ("failed", traceback.format_exc())
+    wire.send(answer)
+
+
+def _answers(wires: Sequence[Connection], within: float, end: float) -> list[Any]:
+    """Hear everybody out; those who say that they are ready start together."""
+    answers: dict[int, Any] = {}
+    ready: set[int] = set()
+    while len(answers) < len(wires):
+        open_wires = [wire for at, wire in enumerate(wires) if at not in answers]
+        heard = wait(open_wires, max(0.0, end - time.monotonic()))
+        if not heard:
+            raise Failed(f"{len(open_wires)} of {len(wires)} processes not done in {within:g} s")
+        for at, wire in enumerate(wires):
+            if wire not in heard:
+                continue
+            kind, value = _hear(wire)
+            if kind == "failed":
+                raise Failed(value.strip())
+            if kind == "done":
+                answers[at] = value
+            else:
+                ready.add(at)
+        if ready and len(ready | answers.keys()) == len(wires):
+            start = time.monotonic() + LEAD_S
+            for at in ready - answers.keys():
+                wires[at].send(start)
+            ready.clear()
+    return [answers[at] for at in range(len(wires))]
+
+
+def _hear(wire: Connection) -> tuple[str, Any]:
+    try:
+        kind, value = wire.recv()
+    except (EOFError, OSError):
+        raise Failed("a process ended without an answer") from None
+    return kind, value
+
+
+@contextlib.contextmanager
+def spinners(cores: Sequence[int]) -> Iterator[None]:
+    """Keep these cores from going idle, by processes that run only when nobody else wants to."""
+    spinning = [_FORK.Process(target=_spin, args=(core,), daemon=True) for core in cores]
+    for process in spinning:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.join()
+
+
+def _spin(core: int) -> None:
+    os.nice(19)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    os.sched_setaffinity(0, {core})
+    parent = os.getppid()
+    while os.getppid() == parent:
+        for _ in range(1_000_000):
+            pass

@@ -1,0 +1,122 @@
+"""The machine: what it is, what else runs on it, and waiting until it is quiet."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import resource
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+
+#: Below this part of all cores, what others do is not worth waiting for.
+QUIET_PART = 0.08
+_LOOK_S = 0.25
+
+
+def describe() -> str:
+    """One line about what the figures were measured on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    virtual = ", virtual" if "hypervisor" in _cpuinfo("flags") else ""
+    return (
+        f"{cores} cores ({_cpuinfo('model name') or platform.machine()}{virtual}), "
+        f"{platform.system()} {platform.release().split('-')[0]}, "
+        f"{platform.python_implementation()} {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}, files on {_file_system(tempfile.gettempdir())}"
+    )
+
+
+def versions(packages: list[str]) -> dict[str, str]:
+    """The versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _cpuinfo(field: str) -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == field:
+            return value.strip()
+    return ""
+
+
+def _file_system(folder: str) -> str:
+    """The kind of file system that a folder lies on: that of the longest mount point above it."""
+    try:
+        lines = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "an unknown file system"
+    kinds = {point: kind for _, point, kind, *_ in (line.split() for line in lines)}
+    above = [p for p in kinds if os.path.commonpath([p, os.path.realpath(folder)]) == p]
+    return kinds[max(above, key=len)] if above else "an unknown file system"
+
+
+# -- what else runs ---------------------------------------------------------------------------
+
+
+class Load:
+    """How much of the cores others have used since this was made.
+
+    Our own part is that of this process and of the children that it has waited for by then, so
+    ask between readings.
+    """
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._busy, self._own = _busy_s(), _own_s()
+
+    def foreign(self) -> float | None:
+        """A part of all cores, from 0 to 1; None where the system doesn't tell."""
+        busy = _busy_s()
+        if self._busy is None or busy is None:
+            return None
+        passed = (time.monotonic() - self._begun) * (os.cpu_count() or 1)
+        others = (busy - self._busy) - (_own_s() - self._own)
+        return round(min(1.0, max(0.0, others / max(passed, 1e-6))), 3)
+
+
+def _busy_s() -> float | None:
+    """Seconds for which the cores have worked, all together, by the kernel's count.
+
+    Without what is niced, because that yields to us; our own spinners are.
+    """
+    try:
+        with Path("/proc/stat").open(encoding="ascii") as stat:
+            user, _, system, _, _, irq, soft, steal, *_ = map(int, stat.readline().split()[1:])
+    except OSError:
+        return None
+    return (user + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_s() -> float:
+    """Seconds that this process and its finished children have worked."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in both)
+
+
+class Quiet:
+    """Waits before a round until others leave the machine alone, for so many seconds in all."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    def wait(self) -> None:
+        """Return when the machine is quiet, or when the time is used up."""
+        while self.left > 0:
+            load = Load()
+            time.sleep(_LOOK_S)
+            self.left -= _LOOK_S
+            foreign = load.foreign()
+            if foreign is None or foreign < QUIET_PART:
+                return

@@ -1,0 +1,8 @@
+"""The arenas, one file each: a store, who competes there, and the targets."""
+
+from __future__ import annotations
+
+from ..contenders import Arena
+from .embedded import EMBEDDED
+
+ARENAS: dict[str, Arena] = {arena.name: arena for arena in (EMBEDDED,)}

@@ -1,0 +1,153 @@
+"""A hook at every step of every verb that a client sends to its store.
+
+A step of a verb is *before* it is sent, when it is *sent* and not answered, or *after* its answer
+is here and nobody has seen it yet. The hook is called there, and may do what it likes: cancel the
+task, raise, sleep, kill the process::
+
+    def lose_the_reply(step):
+        if step == ("leave", "after"):
+            raise StoreUnavailable("the reply was lost")
+
+    with aim(client, lose_the_reply):
+        hold.release()
+
+What it raises *after* comes in place of the answer to a request that was carried out; *before*,
+in place of the request. Only under asyncio there is a time between (*sent*): on the face for
+threads a verb returns with its answer. What lies inside, :class:`.Strike` reaches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from ...core.client import ClientBase
+from ...core.model import (
+    Claim,
+    Granted,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Standing,
+    Waiting,
+)
+from ...core.ports import Store
+
+T = TypeVar("T")
+Verb = Literal["join", "keep", "leave", "wait", "inspect", "resize"]
+When = Literal["before", "sent", "after"]
+
+
+class Step(NamedTuple):
+    """Where a verb is on its way."""
+
+    verb: Verb
+    when: When
+
+
+#: Called at each step.
+Hook = Callable[[Step], object]
+
+
+@contextlib.contextmanager
+def aim(client: ClientBase, hook: Hook) -> Iterator[None]:
+    """Call ``hook`` at each step of each verb of this client, its keeper's included.
+
+    On the face for threads the keeper calls it on a thread of its own. One aim at a time.
+    """
+    context = client._ctx
+    real = context.store
+    context.store = _Aimed(real, hook)
+    try:
+        yield
+    finally:
+        context.store = real
+
+
+class _Aimed:
+    """The store with the hook around it."""
+
+    def __init__(self, real: Store, hook: Hook) -> None:
+        self._real = real
+        self._hook = hook
+        self.capabilities = real.capabilities
+        self.patience = real.patience
+        self.keep_batch = real.keep_batch
+        self.unlisten = real.unlisten
+        self.close = real.close
+        self.forked = real.forked
+
+    @property
+    def label(self) -> str:
+        return self._real.label
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        return await self._steps("join", self._real.join(claim, wait, within))
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        return await self._steps("keep", self._real.keep(keeps, within))
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        return await self._steps("leave", self._real.leave(leave, within))
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        return await self._steps("wait", self._real.wait(claim, waiting, seconds))
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        return await self._steps("inspect", self._real.inspect(prefix, within, exact))
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        return await self._steps("resize", self._real.resize(name, capacity, within))
+
+    async def _steps(self, verb: Verb, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            self._hook(Step(verb, "before"))
+            answer = await _Watched(work, lambda: self._hook(Step(verb, "sent")))
+        finally:
+            work.close()
+        self._hook(Step(verb, "after"))
+        return answer
+
+
+class _Watched(Generic[T]):
+    """A coroutine, and a call when it first suspends: its request is on its way then."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], sent: Callable[[], object]) -> None:
+        self._work = work
+        self._sent = sent
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        work, sent = self._work, self._sent
+        step = _send(work, None)
+        first = True
+        while True:
+            try:
+                wanted = step()
+            except StopIteration as end:
+                answer: T = end.value
+                return answer
+            if first:
+                first = False
+                sent()
+            try:
+                given = yield wanted
+            except GeneratorExit:
+                raise
+            except BaseException as thrown:
+                step = _throw(work, thrown)
+            else:
+                step = _send(work, given)
+
+
+def _send(work: Coroutine[Any, Any, T], given: Any) -> Callable[[], Any]:
+    return lambda: work.send(given)
+
+
+def _throw(work: Coroutine[Any, Any, T], thrown: BaseException) -> Callable[[], Any]:
+    return lambda: work.throw(thrown)

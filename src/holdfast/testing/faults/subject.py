@@ -1,0 +1,252 @@
+"""Processes as the subjects of faults: started, stopped, continued, forked and killed on purpose.
+
+A subject runs one function of a module in a process of its own. The two talk in lines, so that a
+fault strikes at a chosen moment: the subject says how far it is, and only then is it struck::
+
+    def holder(stage, url):                      # in the module mytests.workers
+        with Client(url).lock("x") as hold:
+            stage.say(hold.fence)                # now it holds
+            stage.hear()                         # until it is told to go on
+
+    with Subject("mytests.workers:holder", url) as one:
+        fence = one.hear()
+        one.kill()                               # kill -9, in the middle of its body
+
+Leave the ``with`` block, and the process is gone and reaped, however the test went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+#: What is waited for takes no longer than so many seconds, unless somebody says otherwise.
+SOON_S = 20.0
+_STAGE = "holdfast.testing.faults.stage"
+_AFTER = (
+    "import importlib, runpy, sys; importlib.import_module(sys.argv.pop(1)); "
+    f"runpy.run_module({_STAGE!r}, run_name='__main__', alter_sys=True)"
+)
+
+
+class SubjectGone(Exception):
+    """The subject has ended, and was expected to say something."""
+
+
+class Subject:
+    """A process that runs ``function`` ("module:name") with a stage and these arguments.
+
+    A coroutine function is run by ``asyncio.run``. The arguments are anything that JSON has.
+    ``first`` names a module that is imported there before anything else, ``environment`` adds to
+    ours. Modules are found as they are here. It raises nothing that happens there: what the
+    function raises is on standard error, and ``ended`` is then 1.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        *args: Any,
+        first: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        run = ["-c", _AFTER, first] if first else ["-m", _STAGE]
+        path = os.pathsep.join(place or os.getcwd() for place in sys.path)
+        self.process = subprocess.Popen(
+            [sys.executable, *run, function, json.dumps(args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+        )
+        self.pid = self.process.pid
+        self._heard = b""
+
+    # -- talking ---------------------------------------------------------------------------
+
+    def say(self, value: Any = None) -> None:
+        """Tell it one thing; ``SubjectGone`` if it has ended."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(value).encode() + b"\n")
+        except BrokenPipeError:
+            raise SubjectGone(f"process {self.pid} has ended") from None
+
+    def hear(self, within: float = SOON_S) -> Any:
+        """The next thing that it says, within so many seconds.
+
+        ``TimeoutError`` if it says nothing, ``SubjectGone`` if it has ended.
+        """
+        assert self.process.stdout is not None
+        pipe = self.process.stdout.fileno()
+        end = time.monotonic() + within
+        while b"\n" not in self._heard:
+            if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise TimeoutError(f"process {self.pid} said nothing for {within:g} s")
+            piece = os.read(pipe, 1 << 16)
+            if not piece:
+                raise SubjectGone(f"process {self.pid} has ended")
+            self._heard += piece
+        line, _, self._heard = self._heard.partition(b"\n")
+        return json.loads(line)
+
+    def rest(self, within: float = SOON_S) -> list[Any]:
+        """All that it still says until it ends."""
+        found = []
+        with contextlib.suppress(SubjectGone):
+            while True:
+                found.append(self.hear(within))
+        return found
+
+    # -- striking --------------------------------------------------------------------------
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it hasn't ended."""
+        self.process.send_signal(number)
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self.signal(signal.SIGINT)
+
+    def stop(self) -> None:
+        """Stop it (SIGSTOP); when this returns, none of its threads runs any more."""
+        self.signal(signal.SIGSTOP)
+        self.stopped()
+
+    def stopped(self, within: float = SOON_S) -> None:
+        """Wait until it is stopped, by whomever; ``SubjectGone`` if it ended instead."""
+        end = time.monotonic() + within
+        while not _stopped(self.pid):
+            if self.ended is not None:
+                raise SubjectGone(f"process {self.pid} has ended with {self.ended}")
+            if time.monotonic() > end:
+                raise TimeoutError(f"process {self.pid} was not stopped for {within:g} s")
+            time.sleep(0.0005)
+
+    def go_on(self) -> None:
+        """Continue it (SIGCONT)."""
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it by SIGKILL, stopped or not, and reap it."""
+        self.process.kill()
+        self.process.wait()
+
+    # -- the end ---------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit status, minus the signal if one ended it; None while it runs."""
+        return self.process.poll()
+
+    def end(self, within: float = SOON_S) -> int:
+        """Let it end by itself: nobody will tell it anything any more. Its exit status.
+
+        ``TimeoutError`` if it doesn't.
+        """
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            return self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"process {self.pid} did not end within {within:g} s") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+class Fork:
+    """The child of a fork of this process, which runs ``work`` and then ends at once.
+
+    It ends without clean-up, as a worker of ``multiprocessing`` does. Leave the ``with`` block,
+    and it is killed and reaped.
+    """
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._ear, mouth = os.pipe()
+        self._over = False
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._ear)
+            _live(work, mouth)
+        os.close(mouth)
+
+    def result(self, within: float = SOON_S) -> Any:
+        """What ``work`` returned (as JSON has it); raises ``RuntimeError`` with what it raised.
+
+        ``SubjectGone`` if the child was killed, ``TimeoutError`` if it takes longer.
+        """
+        said = b""
+        end = time.monotonic() + within
+        while True:
+            if not select.select([self._ear], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise TimeoutError(f"the child {self.pid} did not end within {within:g} s")
+            piece = os.read(self._ear, 1 << 16)
+            if not piece:
+                break
+            said += piece
+        self._reap()
+        if not said:
+            raise SubjectGone(f"the child {self.pid} ended without a word")
+        right, value = json.loads(said)
+        if not right:
+            raise RuntimeError(f"in the child {self.pid}:\n{value}")
+        return value
+
+    def kill(self) -> None:
+        """End it by SIGKILL and reap it."""
+        if not self._over:
+            os.kill(self.pid, signal.SIGKILL)
+            self._reap()
+
+    def _reap(self) -> None:
+        if not self._over:
+            os.waitpid(self.pid, 0)
+            self._over = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        os.close(self._ear)
+
+
+def _live(work: Callable[[], Any], mouth: int) -> None:
+    """The life of the child of a fork."""
+    status = 1
+    try:
+        os.write(mouth, json.dumps([True, work()]).encode())
+        status = 0
+    except BaseException:
+        os.write(mouth, json.dumps([False, traceback.format_exc()]).encode())
+    finally:
+        os._exit(status)
+
+
+def _stopped(pid: int) -> bool:
+    """Does /proc say of each of its threads that it is stopped?"""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] not in "Tt":
+                    return False
+    except (OSError, IndexError):
+        return False
+    return True

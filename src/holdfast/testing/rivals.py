@@ -1,0 +1,102 @@
+"""Others who hold, wait, and take away: what a test needs to see how its code bears them."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ..aio import AsyncHold
+from ..core.hold import Lease
+from ..core.lock import LockBase
+from ..core.model import TTL_S_MAX, Claim, Held, Kind, Leave, Loss, Spec, Waiting
+from ..core.multi import MultiHoldBase
+from ..errors import ConfigError, NotHeld
+from ..runtime.blocking import run_sync
+from ..stores.memory.line import Lines
+from .clock import SETTLE_S, TestClock
+
+#: What a rival calls itself to others.
+OWNER = "elsewhere:1:rival"
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Somebody else, who holds a name or stands in its line until ``leave()``."""
+
+    name: str
+    #: Its fence, once it holds.
+    fence: int
+    _id: str
+    _clock: TestClock
+
+    @property
+    def holding(self) -> bool:
+        """Does it hold the name now? If not, it waits, or has left or expired."""
+
+        def look(lines: Lines, now: float) -> bool:
+            line = lines.lines.get(self.name)
+            row = line.held.get(self._id) if line is not None else None
+            return row is not None and row.expires > now
+
+        return self._clock.call(look)
+
+    def leave(self) -> None:
+        """Release the name, or leave its line; whoever is next is served."""
+        leave = Leave(self.name, self._id, self.fence)
+        _, pokes = self._clock.call(lambda lines, now: lines.leave(leave, now))
+        for address, _, fence in pokes:
+            address.poke(fence)
+
+
+def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX) -> Rival:
+    """Have somebody else acquire this name, or this lock: it holds it now, or waits for it.
+
+    ``seconds``: as a holder it vanishes after so long, as if it was killed; as one who waits it
+    stays. ``ConfigError`` if the name is in use as something else.
+    """
+    if isinstance(wanted, LockBase):
+        spec = wanted._spec._replace(ttl=seconds, owner=OWNER)
+    else:
+        spec = Spec(wanted, Kind.LOCK, 1, 1, seconds, OWNER)
+    claim = Claim(os.urandom(16).hex(), spec)
+
+    def join(lines: Lines, now: float) -> Any:
+        answer, _ = lines.join(claim, True, now)
+        if isinstance(answer, Waiting):  # nobody keeps it, so it must last by itself
+            lines.lines[spec.name].waiting[claim.id].expires = now + TTL_S_MAX
+        return answer
+
+    answer = clock.call(join)
+    if isinstance(answer, Held):
+        return Rival(spec.name, answer.fence, claim.id, clock)
+    if isinstance(answer, Waiting):
+        return Rival(spec.name, answer.ticket, claim.id, clock)
+    raise ConfigError(f"a rival can't stand in the line of {spec.name!r}: {answer}")
+
+
+def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
+    """Take a hold away, for this reason: the name is free, and the holder is told.
+
+    Everything happens as in a real loss: ``hold.lost`` says the reason at once, callbacks run on
+    the keeper's thread (before this returns) or task (as soon as it runs), a task with
+    ``cancel_on_lost`` is cancelled. For holds of the memory store, such as the fixtures'.
+    ``NotHeld`` if it isn't held any more.
+    """
+    if isinstance(hold, MultiHoldBase):
+        hold = hold._holds[0]
+    lease, ctx = hold._lease, hold._ctx
+    if hold.lost is not None or lease.end is not None:
+        raise NotHeld(f"{hold!r} can't be lost: it isn't held any more")
+    run_sync(ctx.store.leave(Leave(hold.name, "", hold.fence), SETTLE_S))
+    lease.reason = Loss(reason)
+    ctx.keeper.add_early(lease, ctx.now())
+    if not isinstance(hold, AsyncHold):
+        _wait_told(lease)
+
+
+def _wait_told(lease: Lease) -> None:
+    end = time.monotonic() + SETTLE_S
+    while lease.end is None and time.monotonic() < end:
+        time.sleep(0.0002)

@@ -1,0 +1,250 @@
+"""Stores with one fault each, over the memory store: to see whether the kit finds it."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core.model import (
+    Capabilities,
+    Claim,
+    Gone,
+    Held,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+)
+from holdfast.core.ports import Store
+from holdfast.stores.memory import CAPABILITIES
+from holdfast.stores.memory.aio import AioPort
+from holdfast.stores.memory.blocking import BlockingPort, space
+from holdfast.stores.memory.line import Line, Lines, Poke, Row
+from holdfast.stores.memory.store import MemoryStore
+from holdfast.url import StoreURL
+
+Answers = tuple[Any, list[Poke]]
+
+
+class GrantsEverybody(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        answer, pokes = super().join(claim, wait, now, address)
+        if isinstance(answer, Refused):
+            return Held(self.next_ticket, claim.spec.ttl), pokes
+        return answer, pokes
+
+
+class RepeatsFences(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        if claim.spec.name not in self.lines:
+            self.next_ticket = 7
+        return super().join(claim, wait, now, address)
+
+
+class ServesTheLastFirst(Lines):
+    def _grant(self, line: Line, now: float) -> list[Poke]:
+        if line.used == 0 and len(line.waiting) > 1:
+            line.waiting.move_to_end(next(reversed(line.waiting)), last=False)
+        return super()._grant(line, now)
+
+
+class LetsTriesOvertake(Lines):
+    def leave(self, leave: Leave, now: float) -> Answers:
+        line = self.lines.get(leave.name)
+        there, pokes = super().leave(leave, now)
+        if line is not None and pokes:  # the grant is taken back until the waiter asks
+            for _, cid, _ in pokes:
+                row = line.held.pop(cid)
+                line.used -= row.weight
+                row.held = False
+                line.waiting[cid] = row
+        return there, []
+
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        line = self.lines.get(claim.spec.name)
+        if line is not None and not wait and not line.held:
+            return Held(self.next_ticket, claim.spec.ttl), []
+        return super().join(claim, wait, now, address)
+
+
+class QueuesTries(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        answer, pokes = super().join(claim, wait, now, address)
+        if isinstance(answer, Refused):
+            super().join(claim, True, now, None)
+        return answer, pokes
+
+
+class FreesWhoeverHolds(Lines):
+    def leave(self, leave: Leave, now: float) -> Answers:
+        line = self.lines.get(leave.name)
+        if leave.id and line is not None and leave.id not in (*line.held, *line.waiting):
+            leave = leave._replace(id=next(iter(line.held), leave.id))
+        return super().leave(leave, now)
+
+
+class Resurrects(Lines):
+    def keep(self, keep: Keep, now: float, address: Any = None) -> Answers:
+        answer, pokes = super().keep(keep, now, address)
+        if isinstance(answer, Gone) and answer.reason is Loss.EXPIRED and not keep.new_id:
+            return Held(keep.ticket, keep.ttl), pokes
+        return answer, pokes
+
+
+class NeverExpires(Lines):
+    def _enter(self, line: Line, claim: Claim, now: float, held: bool, address: Any) -> Joined:
+        answer = super()._enter(line, claim, now, held, address)
+        for row in line.rows():
+            row.expires = now + 1000.0
+        return answer
+
+
+class BreaksWithoutLooking(Lines):
+    def _find(self, line: Line, leave: Leave) -> Row | None:
+        return super()._find(line, leave) or (None if leave.id else next(line.rows(), None))
+
+
+class AdoptsTwice(Lines):
+    def _change(self, line: Line, row: Row, keep: Keep) -> None:
+        cid = row.id
+        super()._change(line, row, keep)
+        if keep.new_id:
+            line.held[cid] = row
+
+
+class KeepsTheWeight(Lines):
+    def _change(self, line: Line, row: Row, keep: Keep) -> None:
+        super()._change(line, row, keep._replace(weight=0))
+
+
+class ForgetsTheFormerCapacity(Lines):
+    def resize(self, name: str, capacity: int, now: float) -> Any:
+        answer = super().resize(name, capacity, now)
+        if name in self.lines:
+            self.lines[name].former = 0
+        return answer
+
+
+class TakesAnyCapacity(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        line = self.lines.get(claim.spec.name)
+        if line is not None and claim.spec.kind == line.kind:
+            line.capacity = claim.spec.capacity
+        return super().join(claim, wait, now, address)
+
+
+class MixesKinds(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        answer, pokes = super().join(claim, wait, now, address)
+        if isinstance(answer, Mismatch) and answer.kind != claim.spec.kind:
+            return Held(self.next_ticket, claim.spec.ttl), pokes
+        return answer, pokes
+
+
+class WakesNobody(Lines):
+    def leave(self, leave: Leave, now: float) -> Answers:
+        return super().leave(leave, now)[0], []
+
+
+class LooksByPattern(Lines):
+    def inspect(self, prefix: str, now: float, exact: bool = False) -> list[LineRecord]:
+        return super().inspect(prefix.rstrip("%_*"), now, exact)
+
+
+class FoldsNames(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        spec = claim.spec._replace(name=claim.spec.name.casefold().strip())
+        return super().join(claim._replace(spec=spec), wait, now, address)
+
+
+class IgnoresMinHold(Lines):
+    def leave(self, leave: Leave, now: float) -> Answers:
+        return super().leave(leave._replace(after=0.0), now)
+
+
+class SaysThatItWasThere(Lines):
+    def leave(self, leave: Leave, now: float) -> Answers:
+        return True, super().leave(leave, now)[1]
+
+
+class ForgetsWaiters(Lines):
+    def keep(self, keep: Keep, now: float, address: Any = None) -> Answers:
+        line = self.lines.get(keep.claim.spec.name)
+        if line is not None:
+            line.waiting.pop(keep.claim.id, None)
+        return super().keep(keep, now, address)
+
+
+class LosesTheMeta(Lines):
+    def inspect(self, prefix: str, now: float, exact: bool = False) -> list[LineRecord]:
+        lines = super().inspect(prefix, now, exact)
+        return [
+            line._replace(claims=tuple(one._replace(meta="") for one in line.claims))
+            for line in lines
+        ]
+
+
+class FailsABatchTogether(MemoryStore):
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        answers = await super().keep(keeps, within)
+        gone = next((one for one in answers if isinstance(one, Gone)), None)
+        return [gone] * len(answers) if gone is not None else answers
+
+
+#: What the kit must find -> the case that finds it, on the primitive that shows it.
+FAULTS: dict[type[Any], str] = {
+    GrantsEverybody: "lock-a_try_on_a_busy_name_answers_none_at_once",
+    RepeatsFences: "semaphore-every_grant_has_a_greater_fence_than_all_before",
+    ServesTheLastFirst: "lock-those_who_wait_are_served_first_come_first_served",
+    LetsTriesOvertake: "write-a_try_does_not_overtake_those_who_wait",
+    QueuesTries: "election-a_try_on_a_busy_name_answers_none_at_once",
+    FreesWhoeverHolds: "lock-the_next_one_gets_what_was_broken_and_keeps_it",
+    Resurrects: "lock-a_broken_hold_is_free_at_once_and_its_owner_told_soon",
+    NeverExpires: "lock-a_hold_that_is_not_renewed_ends_with_its_ttl",
+    BreaksWithoutLooking: "read-breaking_needs_the_fence_of_the_claim",
+    AdoptsTwice: "lock-a_token_works_once",
+    KeepsTheWeight: "write-a_downgrade_lets_readers_in_and_no_writer_between",
+    ForgetsTheFormerCapacity: "semaphore-a_roll_out_from_4_to_8_passes_through_while_both_run",
+    TakesAnyCapacity: "semaphore-another_number_of_permits_is_refused_and_both_are_named",
+    MixesKinds: "lock-a_name_is_one_kind_at_a_time",
+    WakesNobody: "lock-an_unbounded_wait_is_served_when_the_name_is_free",
+    LooksByPattern: "lock-inspect_goes_by_prefix_or_exactly_and_is_sorted",
+    FoldsNames: "lock-names_that_differ_at_all_are_different_names",
+    IgnoresMinHold: "lock-min_hold_keeps_a_released_name_occupied",
+    SaysThatItWasThere: "lock-a_broken_hold_is_free_at_once_and_its_owner_told_soon",
+    ForgetsWaiters: "lock-a_waiter_that_is_broken_stands_in_line_again",
+    LosesTheMeta: "lock-people_see_who_holds_and_who_waits",
+    FailsABatchTogether: "lock-a_callback_that_raises_harms_nobody",
+}
+
+
+def module(fault: type[Any], can: Capabilities = CAPABILITIES) -> str:
+    """The name of a module that is a store with this fault; ``can`` is what it says of itself."""
+    scheme = f"planted-{fault.__name__.lower()}"
+    lines = fault if issubclass(fault, Lines) else Lines
+    base = fault if issubclass(fault, MemoryStore) else MemoryStore
+    made = types.ModuleType(f"tests.conformance.{scheme}")
+
+    def store(port: Any) -> Store:
+        made_of: Any = space(scheme)
+        if type(made_of.lines) is not lines:
+            made_of.lines = lines()
+        one: MemoryStore = base(port)
+        one.capabilities = can
+        return one
+
+    def open_blocking(url: StoreURL) -> Store:
+        return store(BlockingPort(scheme))
+
+    def open_aio(url: StoreURL) -> Store:
+        return store(AioPort(scheme))
+
+    vars(made).update(CAPABILITIES=can, OPTIONS={}, open_blocking=open_blocking, open_aio=open_aio)
+    sys.modules[made.__name__] = made
+    return made.__name__

@@ -1,0 +1,99 @@
+"""The kit can fail: it finds planted faults, and asks a poor store no more than it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from holdfast import url
+from holdfast.stores.memory import CAPABILITIES
+from holdfast.stores.memory.line import Lines
+from holdfast.testing.conformance import Run, kit, runs
+from tests.conformance.planted import FAULTS, module
+
+Register = Callable[..., str]
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Register:
+    """Make a store with a fault known by a scheme."""
+
+    def act(fault: type[Any], **options: Any) -> str:
+        scheme = f"planted-{fault.__name__.lower()}"
+        monkeypatch.setitem(url.BUILTIN, scheme, module(fault, **options))
+        return scheme
+
+    return act
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("face", ["sync", "aio"])
+def test_a_planted_fault_is_found(
+    fault: type[Any], face: str, register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kit, "LIMIT_S", 5.0)
+    scheme = register(fault)
+    (run,) = (one for one in runs(scheme) if str(one) == f"{scheme}-{face}-{FAULTS[fault]}")
+    with pytest.raises(Exception):  # noqa: B017 # any failure will do, as long as it fails
+        run.on(f"{scheme}://")
+
+
+class Poor(Lines):
+    """It does all it is asked, but says that it can do next to nothing."""
+
+
+def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
+    # Given
+    flags = dict.fromkeys(kit.OPERATIONS | {"fair", "push"}, False)
+    scheme = register(Poor, can=CAPABILITIES._replace(**flags))
+    chosen = [run for run in runs(scheme) if run.lacks]
+    assert {run.lacks for run in chosen} == kit.OPERATIONS
+    # When, then
+    with ThreadPoolExecutor(8) as pool:
+        for ended in [pool.submit(run.on, f"{scheme}://") for run in chosen]:
+            ended.result()
+
+
+def test_a_property_that_a_store_does_not_have_is_not_asked_for(register: Register) -> None:
+    scheme = register(Poor, can=CAPABILITIES._replace(fair=False))
+    asked = {run.case.name for run in runs(scheme)}
+    assert "those_who_wait_are_served_first_come_first_served" not in asked
+    assert "never_two_are_inside_at_once" in asked
+
+
+class Rich(Lines):
+    """It says that it can't resize, and does."""
+
+
+def test_a_store_that_does_what_it_says_it_can_not_is_found(register: Register) -> None:
+    scheme = register(Rich)
+    (run,) = (
+        one
+        for one in runs(scheme)
+        if str(one) == f"{scheme}-sync-semaphore-fewer_permits_take_nothing_away"
+    )
+    with pytest.raises(AssertionError, match="says that it has no resize"):
+        run._replace(lacks="resize").on(f"{scheme}://")
+
+
+def test_a_case_that_leaves_a_claim_behind_is_found(register: Register) -> None:
+    async def leaves_one(at: Any) -> None:
+        await at.locks.lock(at.name, auto_renew=False).acquire()
+
+    case = kit.Case(leaves_one, ("lock",), ("sync",), (), False)
+    with pytest.raises(AssertionError, match="claims are left"):
+        Run("memory", "sync", "lock", case).on("memory://kit")
+
+
+def test_a_case_that_hangs_fails_and_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hangs(at: Any) -> None:
+        async with at.lock():
+            await at.rival().acquire()
+
+    monkeypatch.setattr(kit, "LIMIT_S", 0.3)
+    case = kit.Case(hangs, ("lock",), ("sync",), (), False)
+    with pytest.raises(TimeoutError, match="in hangs"):
+        Run("memory", "sync", "lock", case).on("memory://kit")

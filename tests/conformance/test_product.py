@@ -1,0 +1,101 @@
+"""The kit leaves nothing out: its runs are the full product, and its cases cover every primitive."""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import Client
+from holdfast.core.model import Capabilities
+from holdfast.testing.conformance import PRIMITIVES, all_cases, cases, kit
+from holdfast.testing.faces import FACES
+from holdfast.url import BUILTIN
+from tests.conformance.test_conformance import RUNS, STORES, test_conforms
+
+#: Every primitive is asked at least so many questions, on each face.
+CASES_MIN = 12
+
+
+def written() -> Iterator[str]:
+    """The names of all cases as they stand in the files, whether or not they are registered."""
+    for module in pkgutil.iter_modules(cases.__path__):
+        members = vars(importlib.import_module(f"{cases.__name__}.{module.name}"))
+        for name, member in members.items():
+            if inspect.iscoroutinefunction(member) and not name.startswith("_"):
+                parameters = inspect.signature(member).parameters.values()
+                if [str(one.annotation) for one in parameters] == ["Arena"]:
+                    yield name
+
+
+def test_every_case_that_is_written_is_registered() -> None:
+    names = list(written())
+    assert len(names) > 100
+    assert sorted(names) == sorted(one.name for one in all_cases())
+
+
+def test_every_store_of_ours_is_tested() -> None:
+    assert set(STORES) == set(BUILTIN)
+
+
+def test_every_combination_is_run() -> None:
+    # Given: ours can do everything, but memory does not reach other processes
+    wanted = {
+        f"{store}-{face}-{primitive}-{one.name}"
+        for store in BUILTIN
+        for one in all_cases()
+        for primitive in one.primitives
+        for face in one.faces
+        if not (store == "memory" and "across_processes" in one.needs)
+    }
+    # When
+    (mark,) = (m for m in test_conforms.pytestmark if m.name == "parametrize")
+    given = [str(run) for run in mark.args[1]]
+    # Then
+    assert len(given) == len(set(given))
+    assert set(given) == wanted
+    assert not any(run.lacks for run in RUNS)
+
+
+def test_a_case_is_for_both_faces_unless_it_says_why_not() -> None:
+    for one in all_cases():
+        assert one.faces == tuple(FACES) or len(one.faces) == 1
+    alone = [one for one in all_cases() if len(one.faces) == 1]
+    assert len(alone) < len(all_cases()) / 5
+    with pytest.raises(AssertionError, match="says why"):
+        kit.case("lock", only="aio")
+
+
+def test_everything_that_a_client_makes_is_a_primitive_of_the_kit() -> None:
+    kinds = {"Lock", "Semaphore", "RWLock", "MultiLock", "Election"}
+    makers = {
+        name
+        for name, member in inspect.getmembers(Client, inspect.isfunction)
+        if str(inspect.signature(member).return_annotation) in kinds
+    }
+    assert makers == {one.factory for one in PRIMITIVES.values()}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("primitive", PRIMITIVES)
+def test_every_primitive_is_asked_enough_on_each_face(primitive: str, face: str) -> None:
+    questions = [c for c in all_cases() if primitive in c.primitives and face in c.faces]
+    assert len(questions) >= CASES_MIN
+
+
+def test_every_operation_that_a_store_may_lack_is_needed_by_some_case() -> None:
+    flags = {name for name, value in Capabilities("x")._asdict().items() if isinstance(value, bool)}
+    assert flags >= kit.OPERATIONS
+    needed = {need for one in all_cases() for need in one.needs}
+    needed |= {one.needs for one in PRIMITIVES.values() if one.needs}
+    assert needed >= kit.OPERATIONS | {"fair", "across_processes"}
+    assert needed <= flags
+
+
+def test_no_two_stores_have_the_same_runs_twice() -> None:
+    counts = collections.Counter(map(str, RUNS))
+    assert max(counts.values()) == 1

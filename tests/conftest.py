@@ -1,0 +1,9 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+#: Installed, the plugin is found by its entry point, and naming it again would be an error.
+if not metadata.entry_points(group="pytest11", name="holdfast"):
+    pytest_plugins = ["holdfast.testing.plugin"]

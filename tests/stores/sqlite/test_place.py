@@ -1,0 +1,443 @@
+"""Where the store may live: what is refused is left as it is, and the error says the remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.model import Held
+from holdfast.errors import ConfigError, StoreUnavailable
+from holdfast.stores.sqlite.blocking import place
+from holdfast.url import find
+from tests.fenced.process import Child
+from tests.stores.sqlite.desk import Desk, claim
+
+NOBODY = 65_534
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+
+
+def reachable(folder: Path) -> Path:
+    """The folder, once everybody may go through what is above it."""
+    for above in (folder.parent, folder.parent.parent):
+        above.chmod(0o755)
+    return folder
+
+
+def test_files_are_private_whatever_the_umask(path: Path, desk: Callable[..., Desk]) -> None:
+    # Given a process that lets everybody read what it writes
+    before = os.umask(0)
+    try:
+        # When it uses a lock, and waits for it
+        here, there = desk(), desk()
+        fence = here.hold(held := claim())
+        there.join(wanted := claim())
+    finally:
+        os.umask(before)
+    # Then every file is its own all the same
+    folder = path.with_name("locks.db.d")
+    files = [*path.parent.glob("locks.db*"), *folder.glob("*"), *(folder / "sessions").glob("*")]
+    assert len(files) >= 9
+    for file in files:
+        assert stat.S_IMODE(file.lstat().st_mode) & 0o077 == 0, file
+    assert here.leave(held, fence)
+    assert there.leave(wanted)
+
+
+def test_the_umask_is_never_touched(
+    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def touched(mask: int) -> int:
+        raise AssertionError("another thread may be making a file")
+
+    monkeypatch.setattr(os, "umask", touched)
+    assert desk().free()
+
+
+def test_the_default_is_a_private_folder_in_the_users_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a home that has no state folder yet
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    here = Desk("")
+    assert here.store.label == f"sqlite://{tmp_path}/state/holdfast/locks.db"
+    # When the default is used
+    assert here.free()
+    # Then it is made, for this user only
+    assert stat.S_IMODE((tmp_path / "state" / "holdfast").stat().st_mode) == 0o700
+    assert (tmp_path / "state" / "holdfast" / "locks.db").is_file()
+    here.close()
+
+
+@pytest.mark.parametrize(
+    "url, says",
+    [
+        ("sqlite://relative/locks.db", "three slashes"),
+        ("sqlite:///nowhere/at/all/locks.db", "mkdir -p"),
+        ("sqlite:///tmp/", "not of a folder"),
+        ("sqlite:///tmp/locks.db", "chmod o-w /tmp"),
+    ],
+)
+def test_a_path_that_cannot_be_meant_is_refused(url: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Desk(url.removeprefix("sqlite://")).join(claim())
+
+
+def test_a_folder_that_everybody_may_write_to_is_refused(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a folder like /tmp, sticky or not
+    for mode in (0o1777, 0o777):
+        path.parent.chmod(mode)
+        # When somebody wants to lock there, then he is told what to do, and nothing is made
+        with pytest.raises(ConfigError, match="chmod o-w"):
+            desk().join(claim())
+        assert not list(path.parent.iterdir())
+    path.parent.chmod(0o700)
+    assert desk().free()
+
+
+def test_a_link_in_the_place_of_the_database_is_refused(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a link to somewhere else
+    target = path.with_name("elsewhere.db")
+    path.symlink_to(target)
+    # When somebody wants to lock there, then he is told where it leads, and nothing is made there
+    with pytest.raises(ConfigError, match=r"symbolic link.*elsewhere\.db"):
+        desk().join(claim())
+    assert not target.exists()
+
+
+def test_a_folder_in_the_place_of_the_database_is_refused(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    path.mkdir()
+    with pytest.raises(ConfigError, match="not a plain file"):
+        desk().join(claim())
+
+
+def test_links_in_the_place_of_our_own_files_are_not_followed(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given somebody who has put links where our files will be
+    target = path.with_name("victim")
+    target.write_bytes(b"precious")
+    folder = path.with_name("locks.db.d")
+    folder.mkdir(0o700)
+    for link in (folder / "gate", path.with_name("locks.db-lone")):
+        link.symlink_to(target)
+        # When the store is opened, then it refuses, and what they lead to is as it was
+        with pytest.raises(ConfigError, match=link.name):
+            desk().join(claim())
+        assert target.read_bytes() == b"precious"
+        link.unlink()
+    (folder / "sessions").rmdir()
+    (folder / "sessions").symlink_to(path.parent)
+    with pytest.raises(ConfigError, match="in the way"):
+        desk().join(claim())
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        (b"no database at all, but long enough to have been mistaken for one" * 9, "not a SQLite"),
+        (b"short", "not a SQLite"),
+        (b"SQLite format 3\0" + b"\xff" * 4096, "another application"),
+    ],
+)
+def test_a_foreign_file_is_left_as_it_is(
+    content: bytes, says: str, path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a file of somebody else's
+    path.write_bytes(content)
+    # When it is taken for a lock database
+    with pytest.raises(ConfigError, match=says) as told:
+        desk().join(claim())
+    # Then the error names it, and it is as it was
+    assert str(path) in str(told.value)
+    assert path.read_bytes() == content
+    assert sorted(p.name for p in path.parent.glob("locks.db-*")) in ([], ["locks.db-lone"])
+
+
+@pytest.mark.parametrize("wal", [False, True])
+def test_a_database_of_another_application_is_left_as_it_is(
+    wal: bool, path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given the database of another application
+    theirs = sqlite3.connect(path)
+    theirs.execute("PRAGMA journal_mode = " + ("WAL" if wal else "DELETE"))
+    theirs.execute("CREATE TABLE accounts (n)")
+    theirs.execute("INSERT INTO accounts VALUES (42)")
+    theirs.commit()
+    before = path.read_bytes()
+    # When it is taken for a lock database
+    with pytest.raises(ConfigError, match="another application"):
+        desk().join(claim())
+    # Then it is as it was, and they go on
+    assert path.read_bytes() == before
+    assert theirs.execute("SELECT n FROM accounts").fetchall() == [(42,)]
+    theirs.close()
+
+
+def test_a_newer_format_is_left_as_it_is(path: Path, desk: Callable[..., Desk]) -> None:
+    # Given a database that a later version has made
+    first = desk()
+    assert first.free()
+    first.close()
+    theirs = sqlite3.connect(path)
+    theirs.execute("PRAGMA user_version = 2")
+    theirs.close()
+    # When this version opens it, then it says so
+    with pytest.raises(ConfigError, match="schema 2"):
+        desk().join(claim())
+
+
+def test_a_damaged_database_is_named_and_not_written(path: Path, desk: Callable[..., Desk]) -> None:
+    # Given a database whose pages were overwritten, but for its head
+    first = desk()
+    assert first.free()
+    first.close()
+    damaged = path.read_bytes()[:100] + b"\x55" * (path.stat().st_size - 100)
+    path.write_bytes(damaged)
+    # When it is opened
+    with pytest.raises(ConfigError, match="damaged") as told:
+        desk().join(claim())
+    # Then the error names it and says what to do
+    assert str(path) in str(told.value)
+    assert "move it away" in str(told.value)
+    assert path.read_bytes() == damaged
+
+
+def test_a_gate_that_is_none_is_refused(path: Path, desk: Callable[..., Desk]) -> None:
+    # Given another file in the place of the gate
+    folder = path.with_name("locks.db.d")
+    folder.mkdir(0o700)
+    (folder / "gate").write_bytes(b"notes to myself" * 400)
+    # When the store is opened, then it is named and left alone
+    with pytest.raises(ConfigError, match="not the gate"):
+        desk().join(claim())
+    assert (folder / "gate").read_bytes() == b"notes to myself" * 400
+
+
+@root_only
+def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path: Path) -> None:
+    # Given somebody who is not root, and folders of several kinds
+    folder = reachable(path.parent)
+    cases = [
+        (0, 0o755, "belongs to another user"),
+        (0, 0o775, "belongs to another user"),
+        (12345, 0o2775, "belongs to another user"),
+        (0, 0o2775, "sets no error"),
+    ]
+    for owner, mode, says in cases:
+        os.chown(folder, owner, NOBODY)
+        folder.chmod(mode)
+
+        def tries(child: Child) -> None:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            here = Desk(path)
+            try:
+                assert here.free()
+                child.say("sets no error")
+                here.close()
+            except ConfigError as wrong:
+                child.say(wrong)
+
+        # When he wants to lock there, then the last one only is taken
+        with Child(tries) as child:
+            assert says in child.hear(), (owner, mode)
+
+
+@root_only
+def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
+    # Given a folder that root owns and a group may write to, and a lock that root holds in it
+    folder = reachable(path.parent)
+    os.chown(folder, 0, 7777)
+    folder.chmod(0o2770)
+    here = desk()
+    fence = here.hold(held := claim())
+
+    def member(child: Child) -> None:
+        os.setgroups([7777])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        there, wanted = Desk(path), claim()
+        assert not there.free()
+        child.say("waits")
+        child.say(there.hold(wanted))
+        assert there.leave(wanted)
+        there.close()
+
+    with Child(member) as child:
+        # When a member of the group, who is another user, waits for it
+        assert child.hear() == "waits"
+        assert here.leave(held, fence)
+        # Then he gets it, and root after him
+        assert int(child.hear()) > fence
+        assert child.end() == 0
+    assert here.free()
+    for file in (path, folder / "locks.db.d" / "gate", folder / "locks.db-lone"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o660, file
+        assert file.stat().st_gid == 7777
+
+
+@root_only
+@pytest.mark.parametrize("what", ["folder", "database", "gate"])
+def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> None:
+    # Given a store of a user who then loses the right to write a part of it
+    folder = reachable(path.parent)
+    os.chown(folder, NOBODY, NOBODY)
+    folder.chmod(0o700)
+
+    def works(child: Child) -> None:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        if what != "folder":
+            first = Desk(path)
+            assert first.free()
+            first.close()
+        {
+            "folder": folder,
+            "database": path,
+            "gate": path.with_name("locks.db.d") / "gate",
+        }[what].chmod(0o500)
+        try:
+            Desk(path).join(claim())
+        except ConfigError as wrong:
+            child.say(wrong)
+
+    # When he uses it, then the error names the file, and what it needs
+    with Child(works) as child:
+        told = child.hear()
+        assert "Permission denied" in told
+        assert "mend the permissions" in told
+        assert str(path) in told
+
+
+def test_a_long_path_works_like_any_other(tmp_path: Path) -> None:
+    # Given a path that no socket address has room for
+    folder = tmp_path
+    while len(str(folder)) < 200:
+        folder = folder / "a-rather-long-name-of-a-folder"
+    folder.mkdir(0o700, parents=True)
+    with Desk(folder / "locks.db") as here, Desk(folder / "locks.db") as there:
+        fence = here.hold(held := claim())
+        waiting = there.join(wanted := claim())
+        # When the holder leaves
+        assert here.leave(held, fence)
+        # Then the waiter is told at once
+        assert there.wait(wanted, waiting, 5.0) is not None  # type: ignore[arg-type]
+        assert there.leave(wanted)
+
+
+@pytest.mark.parametrize(
+    "kind, taken", [("ext4", True), ("tmpfs", True), ("nfs4", False), ("fuse.sshfs", False)]
+)
+def test_only_local_file_systems_are_taken(
+    kind: str, taken: bool, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a folder on a file system of that type, by the kernel's list of mounts
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "21 1 0:20 / / rw shared:1 - ext4 /dev/sda rw\n"
+        f"22 21 0:21 / {str(tmp_path).replace(' ', chr(92) + '040')} rw - {kind} server:/x rw\n"
+    )
+    monkeypatch.setattr(place, "MOUNTS", str(mounts))
+    monkeypatch.setattr(place.file_system, "__defaults__", (str(mounts),))
+    where = tmp_path / "in" / "locks.db"
+    where.parent.mkdir(mode=0o700)
+    # When somebody locks there
+    if taken:
+        # Then it works
+        assert isinstance(Desk(where).join(claim()), Held)
+        return
+    # Or else he is told, and may insist
+    with pytest.raises(ConfigError, match=rf"{kind}.*any_fs=yes"):
+        Desk(where).join(claim())
+    assert isinstance(Desk(where, "?any_fs=yes").join(claim()), Held)
+
+
+def test_the_kernels_list_of_mounts_is_read_as_it_is_written(tmp_path: Path) -> None:
+    # Given mounts one inside the other, one over the other, and one with a blank in its name
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "1 0 8:1 / / rw - ext4 a rw\n"
+        "2 1 0:2 / /srv rw,x shared:3 master:1 - nfs4 b rw\n"
+        "3 1 0:3 / /srv/my\\040disk rw - xfs c rw\n"
+        "4 1 0:4 / /srv/my\\040disk rw - btrfs d rw\n"
+        "nonsense\n"
+    )
+    # Then the innermost and last one counts
+    for folder, kind in {
+        "/": "ext4",
+        "/srvice": "ext4",
+        "/srv/x": "nfs4",
+        "/srv/my disk/x": "btrfs",
+    }.items():
+        assert place.file_system(folder, str(mounts)) == kind
+    assert place.file_system("/", str(tmp_path / "no such list")) is None
+
+
+def test_an_unknown_option_is_refused_with_a_hint() -> None:
+    with pytest.raises(ConfigError, match='did you mean "wake"'):
+        find("sqlite:///x/y.db?wakes=poll")
+
+
+@root_only
+def test_a_full_disk_takes_nothing_in_and_lets_everything_go(tmp_path: Path) -> None:
+    # Given a small disk of its own
+    disk = tmp_path / "disk"
+    disk.mkdir(0o700)
+    if os.system(f"mount -t tmpfs -o size=8m,mode=700 none {disk} 2>/dev/null"):
+        pytest.skip("no file system can be mounted here")
+    try:
+        _fill_and_leave(disk)
+    finally:
+        os.system(f"umount -l {disk}")
+
+
+def _fill_and_leave(disk: Path) -> None:
+    path = disk / "locks.db"
+    here, there = Desk(path), Desk(path)
+    # With a lone claim, a holder, and a line behind it
+    lone, held = claim("lone"), claim("busy")
+    fences = here.hold(lone), here.hold(held)
+    there.join(waiter := claim("busy"))
+    # When it is full to the last byte
+    fill(disk / "filler")
+    full = 0
+    while full < 3:
+        try:
+            here.join(claim("busy", owner="late"))
+        except StoreUnavailable as wrong:
+            full += "is full" in str(wrong)
+    # Then what has no room is told so and is not in line, and everything that is held can be left
+    assert here.leave(lone, fences[0])
+    assert here.leave(held, fences[1])
+    assert there.leave(waiter)
+    for line in here.lines():
+        for record in line.claims:
+            assert record.owner == "late"
+    here.close()
+    there.close()
+    # And a newcomer is served or told, and served in any case when there is room again
+    fresh = Desk(path)
+    with contextlib.suppress(StoreUnavailable):
+        assert fresh.free("another")
+    (disk / "filler").unlink()
+    assert fresh.free("another")
+    fresh.close()
+
+
+def fill(path: Path) -> None:
+    """Leave not a byte free."""
+    with open(path, "wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(4096))

@@ -1,0 +1,326 @@
+"""What outlives what: deleted files, kills, boots, and fences that never fall."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.model import Gone, Held, Loss, Refused, Waiting
+from holdfast.errors import ConfigError
+from holdfast.stores.sqlite.blocking import entry, header, world
+from tests.fenced.process import Child
+from tests.stores.sqlite.desk import Desk, claim
+
+SEED = random.SystemRandom().randrange(1 << 32)
+
+
+class Clock:
+    """The store's clock, for this process: it stands still until it is moved."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 5_000.0
+        monkeypatch.setattr(entry, "clock_gettime", lambda _: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Time by hand."""
+    return Clock(monkeypatch)
+
+
+def database(path: Path) -> None:
+    """Delete the database alone, or with what SQLite has put beside it."""
+    path.unlink()
+
+
+def database_and_log(path: Path) -> None:
+    """Delete all that begins with its name, but for the folder."""
+    for file in path.parent.glob("locks.db*"):
+        if file.is_file():
+            file.unlink()
+
+
+def log(path: Path) -> None:
+    """Delete the log only, as somebody might who takes it for a leftover."""
+    path.with_name("locks.db-wal").unlink()
+
+
+def shared_memory(path: Path) -> None:
+    """Delete the index of the log only."""
+    path.with_name("locks.db-shm").unlink()
+
+
+def lone_claims(path: Path) -> None:
+    """Delete the table of lone claims."""
+    path.with_name("locks.db-lone").unlink()
+
+
+def replaced(path: Path) -> None:
+    """Put another database of the same kind in its place."""
+    with Desk(path.with_name("other.db")) as other:
+        assert other.free()
+    os.replace(path.with_name("other.db"), path)
+
+
+GONE = [database, database_and_log, log, shared_memory, lone_claims, replaced]
+
+
+@pytest.mark.parametrize("delete", GONE)
+@pytest.mark.parametrize("contended", [False, True])
+def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
+    delete: Callable[[Path], None],
+    contended: bool,
+    path: Path,
+    desk: Callable[..., Desk],
+    clock: Clock,
+) -> None:
+    # Given a holder with 30 s to go, of two names, one of them with a line behind it
+    old = desk()
+    fence = old.hold(held := claim(ttl=30.0))
+    lined = old.hold(leads := claim("lined", ttl=20.0))
+    old.join(claim("lined"))
+    if contended:
+        assert isinstance(old.join(claim()), Waiting)
+    # When the files are deleted under it, and somebody comes who knows nothing of it
+    delete(path)
+    new = desk()
+    # Then he isn't served while the holder may still believe, nor is anybody
+    wanted = claim()
+    first = new.join(wanted, wait=False)
+    assert isinstance(first, Refused)
+    assert 0 < first.retry_in <= 1.0
+    waiting = new.join(wanted)
+    assert isinstance(waiting, Waiting)
+    clock.now += 1.5
+    assert isinstance(new.keep(wanted, waiting.ticket), Waiting)
+    assert isinstance(new.join(claim("other"), wait=False), Refused)
+    # And the holder is told at its next renewal that its claim is gone
+    assert old.keep(held, fence) == Gone(Loss.SESSION)
+    assert old.keep(leads, lined) == Gone(Loss.SESSION)
+    assert not old.leave(held, fence)
+    # And when the last lease of the old files is over, the newcomer holds, with a later fence
+    for _ in range(15):
+        clock.now += 2.0
+        answer = new.keep(wanted, waiting.ticket)
+    assert isinstance(answer, Held)
+    assert answer.fence > fence
+    # And both now use the same files
+    assert isinstance(old.join(claim(), wait=False), Refused)
+    assert new.leave(wanted, answer.fence)
+    assert old.free()
+
+
+@pytest.mark.parametrize("what", ["gate", "", "sessions"])
+def test_without_the_gate_or_the_folder_the_claims_go_on(
+    what: str, path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given holders of two names, one with a line behind it, and what is beside the database deleted
+    old = desk()
+    fence = old.hold(held := claim())
+    lined = old.hold(leads := claim("lined"))
+    assert isinstance(old.join(behind := claim("lined")), Waiting)
+    gone = path.with_name("locks.db.d") / what
+    gone.unlink() if gone.is_file() else shutil.rmtree(gone)
+    # When a newcomer comes, then he finds them held
+    new = desk()
+    assert isinstance(new.join(claim(), wait=False), Refused)
+    assert isinstance(new.join(claim("lined"), wait=False), Refused)
+    # And the holders go on, by whatever is there now
+    assert isinstance(old.keep(held, fence), Held)
+    assert isinstance(old.keep(leads, lined), Held)
+    assert old.leave(held, fence)
+    # And fences go on rising
+    wanted = claim()
+    later = new.join(wanted, wait=False)
+    assert isinstance(later, Held)
+    assert later.fence > lined
+    assert old.leave(leads, lined)
+    assert old.leave(behind)
+    assert new.leave(wanted, later.fence)
+
+
+def test_a_deleted_session_is_made_anew_and_death_is_noticed_again(
+    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a holder whose session's file was deleted
+    def holder(child: Child) -> None:
+        here = Desk(path)
+        here.hold(claim())
+        here.hold(claim("lined"))
+        here.join(claim("lined"))
+        shutil.rmtree(path.with_name("locks.db.d") / "sessions")
+        # When it notices, at a join a second later
+        entry.LOOK_EVERY_S = 0.0
+        here.engine._files.look_at = 0.0
+        here.hold(claim("another"))
+        child.say("ready")
+        signal.pause()
+
+    here = desk()
+    with Child(holder) as child:
+        assert child.hear() == "ready"
+        assert not here.free()
+        assert not here.free("lined")
+        child.send(signal.SIGKILL)
+        child.end()
+    # Then its death frees everything, what it held before included
+    assert here.free()
+    assert here.free("lined")
+
+
+def test_a_session_that_is_missing_proves_nothing(path: Path, desk: Callable[..., Desk]) -> None:
+    # Given a holder who lives, and whose session's file was deleted
+    here, there = desk(), desk()
+    fence = here.hold(held := claim())
+    (path.with_name("locks.db.d") / "sessions" / here.engine._session.name).unlink()
+    # When somebody else wants it, then its lease counts
+    assert isinstance(there.join(claim(), wait=False), Refused)
+    assert isinstance(here.keep(held, fence), Held)
+    assert here.leave(held, fence)
+
+
+def test_after_a_boot_everything_is_dead_and_nobody_waits(
+    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given claims of all sorts, detached ones too, and the machine started anew
+    old = desk()
+    fence = old.hold(held := claim(ttl=3600.0))
+    old.keep(held, fence, detach=True)
+    old.join(claim())
+    last = old.hold(claim("lone", ttl=3600.0))
+    limit = old.engine._files.words[header.LIMIT]
+    for module in (header, world):
+        monkeypatch.setattr(module, "boot_id", lambda: 0xB007)
+    # When somebody comes
+    new = desk()
+    # Then nothing is held, and fences go on beyond all that may have been given before
+    assert new.lines() == []
+    answer = new.join(claim(), wait=False)
+    assert isinstance(answer, Held)
+    assert answer.fence >= limit > last
+
+
+def test_another_time_namespace_is_refused(
+    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that is in use, and a container with a clock of its own
+    assert desk().free()
+    monkeypatch.setattr(header, "time_space", lambda: 77)
+    # When it opens it, then it is told
+    with pytest.raises(ConfigError, match="time namespace"):
+        desk().join(claim())
+
+
+def test_tickets_are_reserved_on_the_disk_before_they_are_given(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a store near the end of its block
+    here = desk()
+    assert here.free()
+    words = here.engine._files.words
+    limit = words[header.LIMIT]
+    words[header.NEXT] = limit - 2
+    # When a few more are given
+    fences = []
+    for _ in range(5):
+        fences.append(here.hold(wanted := claim()))
+        assert here.leave(wanted, fences[-1])
+    # Then they go on rising, and the new limit is in the file and in the database
+    assert fences == sorted(set(fences))
+    page = (path.with_name("locks.db.d") / "gate").read_bytes()
+    on_disk = int.from_bytes(page[8 * header.LIMIT : 8 * header.LIMIT + 8], "little")
+    assert on_disk >= limit + header.BLOCK > fences[-1]
+    assert int(here.engine._files.database.meta("limit")) == on_disk
+
+
+def test_fences_rise_over_kills_and_deletions(path: Path) -> None:
+    # Given writers that are killed at any moment, and files that are deleted in between
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    seen: list[int] = []
+
+    def writer(child: Child) -> None:
+        here = Desk(path)
+        while True:
+            fence = here.hold(wanted := claim(f"name-{os.getpid() % 3}"))
+            child.say(fence)
+            assert here.leave(wanted, fence)
+
+    for turn in range(30):
+        with Child(writer) as child:
+            child.hear()
+            time.sleep(dice.random() * 0.01)
+            child.send(signal.SIGKILL)
+            told = [int(line) for line in child.rest() if line.isdigit()]
+        # Then every fence is greater than all before it
+        assert told == sorted(set(told))
+        assert not seen or not told or told[0] > seen[-1], turn
+        seen += told
+        if turn % 5 == 4:
+            for file in path.parent.iterdir():
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
+    print(f"{len(seen)} fences")
+    assert len(seen) > 300
+
+
+@pytest.mark.parametrize("moment", range(12))
+def test_killed_while_it_makes_the_store_the_next_one_makes_it(
+    moment: int, path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a process that is killed at some system call or other of the very first opening
+    def opens(child: Child) -> None:
+        calls = 0
+
+        def count(event: str, args: tuple[object, ...]) -> None:
+            nonlocal calls
+            calls += event in ("open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect")
+            if calls > moment and event != "os.kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        import sys
+
+        sys.addaudithook(count)
+        Desk(path).free()
+
+    with Child(opens) as child:
+        child.end()
+    # When the next comes, then it works
+    here = desk()
+    assert here.free()
+    assert sqlite3.connect(path).execute("PRAGMA quick_check").fetchone() == ("ok",)
+
+
+def test_claims_survive_a_kill_between_table_and_database(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a lone claim, and somebody who joins behind it and is killed after the commit, before
+    # he could free its slot
+    here = desk()
+    fence = here.hold(held := claim())
+
+    def joins(child: Child) -> None:
+        there = Desk(path)
+        assert there.free("elsewhere")
+        lone = there.engine._files.lone
+        lone.free = lambda slot: os.kill(os.getpid(), signal.SIGKILL)
+        there.join(claim())
+
+    with Child(joins) as child:
+        assert child.end() == -signal.SIGKILL
+    assert here.engine._files.lone.find("refund") is not None
+    # Then it is held once, by its owner
+    assert [c.fence for c in here.lines()[0].claims] == [fence]
+    assert isinstance(desk().join(claim(), wait=False), Refused)
+    assert isinstance(here.keep(held, fence), Held)
+    # And once it is left, it is free
+    assert here.leave(held, fence)
+    assert here.lines() == []
+    assert desk().free()
