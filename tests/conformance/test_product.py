@@ -1,4 +1,4 @@
-"""The kit leaves nothing out: its runs are the full product, and its cases cover every primitive."""
+"""The kit leaves nothing out: its runs are the full product, its cases cover every primitive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.core.model import Capabilities
 from holdfast.testing.conformance import PRIMITIVES, all_cases, cases, kit
 from holdfast.testing.faces import FACES
 from holdfast.url import BUILTIN
-from tests.conformance.test_conformance import RUNS, STORES, test_conforms
+from tests.conformance import test_conformance as ours
 
 #: Every primitive is asked at least so many questions, on each face.
 CASES_MIN = 12
@@ -39,7 +39,7 @@ def test_every_case_that_is_written_is_registered() -> None:
 
 
 def test_every_store_of_ours_is_tested() -> None:
-    assert set(STORES) == set(BUILTIN)
+    assert set(ours.STORES) == set(BUILTIN)
 
 
 def test_every_combination_is_run() -> None:
@@ -53,12 +53,12 @@ def test_every_combination_is_run() -> None:
         if not (store == "memory" and "across_processes" in one.needs)
     }
     # When
-    (mark,) = (m for m in test_conforms.pytestmark if m.name == "parametrize")
+    (mark,) = (m for m in ours.test_conforms.pytestmark if m.name == "parametrize")
     given = [str(run) for run in mark.args[1]]
     # Then
     assert len(given) == len(set(given))
     assert set(given) == wanted
-    assert not any(run.lacks for run in RUNS)
+    assert not any(run.lacks for run in ours.RUNS)
 
 
 def test_a_case_is_for_both_faces_unless_it_says_why_not() -> None:
@@ -97,5 +97,5 @@ def test_every_operation_that_a_store_may_lack_is_needed_by_some_case() -> None:
 
 
 def test_no_two_stores_have_the_same_runs_twice() -> None:
-    counts = collections.Counter(map(str, RUNS))
+    counts = collections.Counter(map(str, ours.RUNS))
     assert max(counts.values()) == 1

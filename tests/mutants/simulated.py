@@ -53,8 +53,10 @@ MUTANTS = [
         (
             LINE,
             "        row = line.held.get(cid) or line.waiting.get(cid)\n",
-            "        row = line.held.get(cid) or line.waiting.get(cid)"
-            " or next(iter(line.held.values()), None)\n",
+            (
+                "        row = line.held.get(cid) or line.waiting.get(cid)"
+                " or next(iter(line.held.values()), None)\n"
+            ),
         ),
     ),
     bug(
@@ -121,12 +123,16 @@ MUTANTS = [
         "no leak|bounded waiting",
         (
             CONTEXT,
-            "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
-            "        except BaseException:\n"
-            "            self.keeper.later(leave, self.now() + leave.ttl)\n",
-            "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
-            "        except BaseException:\n"
-            "            pass\n",
+            (
+                "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
+                "        except BaseException:\n"
+                "            self.keeper.later(leave, self.now() + leave.ttl)\n"
+            ),
+            (
+                "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
+                "        except BaseException:\n"
+                "            pass\n"
+            ),
         ),
         near=1687,
     ),
@@ -136,8 +142,10 @@ MUTANTS = [
         (
             CLAIMS,
             "                self.suspect = True\n                await self._silence()\n",
-            "                self.claim = Claim(ctx.runtime.new_id(), self.spec)\n"
-            "                await self._silence()\n",
+            (
+                "                self.claim = Claim(ctx.runtime.new_id(), self.spec)\n"
+                "                await self._silence()\n"
+            ),
         ),
     ),
     bug(
@@ -206,13 +214,17 @@ MUTANTS = [
         "no leak|bounded waiting",
         (
             MULTI,
-            "                except Exception as problem:\n"
-            "                    failure = failure or problem\n"
-            "                left.pop()\n",
-            "                except Exception as problem:\n"
-            "                    left.clear()\n"
-            "                    raise problem\n"
-            "                left.pop()\n",
+            (
+                "                except Exception as problem:\n"
+                "                    failure = failure or problem\n"
+                "                left.pop()\n"
+            ),
+            (
+                "                except Exception as problem:\n"
+                "                    left.clear()\n"
+                "                    raise problem\n"
+                "                left.pop()\n"
+            ),
         ),
     ),
     bug(
@@ -220,12 +232,16 @@ MUTANTS = [
         "local honesty|exclusion",
         (
             HOLD,
-            "        lease.weight = 1  # from the call on: a reader may be in before the answer is back\n"
-            "        await self._keep(lease.keep(self._ctx.now()))\n",
-            "        lease.weight = 1\n"
-            "        await self._ctx.store.leave(\n"
-            "            Leave(self.name, lease.claim.id, lease.fence), 1.0\n"
-            "        )\n",
+            (
+                "        lease.weight = 1  # from the call on: a reader may be in before the answer is back\n"
+                "        await self._keep(lease.keep(self._ctx.now()))\n"
+            ),
+            (
+                "        lease.weight = 1\n"
+                "        await self._ctx.store.leave(\n"
+                "            Leave(self.name, lease.claim.id, lease.fence), 1.0\n"
+                "        )\n"
+            ),
         ),
     ),
     bug(
@@ -233,10 +249,14 @@ MUTANTS = [
         "exclusion",
         (
             HOLD,
-            "        lease.weight = 1  # from the call on: a reader may be in before the answer is back\n"
-            "        await self._keep(lease.keep(self._ctx.now()))\n",
-            "        await self._keep(lease.keep(self._ctx.now())._replace(weight=1))\n"
-            "        lease.weight = 1\n",
+            (
+                "        lease.weight = 1  # from the call on: a reader may be in before the answer is back\n"
+                "        await self._keep(lease.keep(self._ctx.now()))\n"
+            ),
+            (
+                "        await self._keep(lease.keep(self._ctx.now())._replace(weight=1))\n"
+                "        lease.weight = 1\n"
+            ),
         ),
     ),
     bug(
@@ -287,8 +307,10 @@ MUTANTS = [
         "no false loss|keep-alive",
         (
             HOLD,
-            "        lease.closing = True  # before anything is sent, so that the keeper reports no"
-            " false loss\n        ctx.keeper.drop(lease)\n",
+            (
+                "        lease.closing = True  # before anything is sent, so that the keeper reports no"
+                " false loss\n        ctx.keeper.drop(lease)\n"
+            ),
             "",
         ),
     ),
@@ -345,9 +367,11 @@ MUTANTS = [
         (
             KEEPER,
             "        lease.failures += 1\n",
-            "        lease.failures += 1\n"
-            "        self._let_go(lease, Loss.UNREACHABLE)\n"
-            "        return\n",
+            (
+                "        lease.failures += 1\n"
+                "        self._let_go(lease, Loss.UNREACHABLE)\n"
+                "        return\n"
+            ),
         ),
     ),
     bug(
@@ -383,9 +407,11 @@ MUTANTS = [
         (
             RWLOCK,
             '            if self._spec.weight == 1:\n                return self._again(inside), ""\n',
-            "            if self._spec.weight == 1:\n"
-            "                inside = None\n"
-            "        if inside is not None and inside.lost is None:\n",
+            (
+                "            if self._spec.weight == 1:\n"
+                "                inside = None\n"
+                "        if inside is not None and inside.lost is None:\n"
+            ),
         ),
     ),
 ]

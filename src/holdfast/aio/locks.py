@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from ..core.election import OBSERVE_S, ElectionBase, Leader
 from ..core.hold import HoldBase
@@ -94,7 +94,7 @@ class AsyncMultiHold(MultiHoldBase):
         """Give all of them back, the last one first. True if none had been lost before."""
         return await self._release()
 
-    async def __aenter__(self) -> AsyncMultiHold:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -115,7 +115,9 @@ class AsyncLock(LockBase):
     __slots__ = ()
 
     @overload
-    def acquire(self) -> Pending[AsyncHold]: ...
+    def acquire(
+        self, blocking: Literal[True] = ..., timeout: Literal[-1] | None = ...
+    ) -> Pending[AsyncHold]: ...
     @overload
     def acquire(
         self, blocking: bool = ..., timeout: float | None = ...

@@ -32,6 +32,11 @@ def owner(value: object) -> str:
     return _text("owner", value, OWNER_BYTES_MAX, least=1)
 
 
+def label(value: object) -> str:
+    """The last part of an owner, chosen by the program."""
+    return _text("label", value, OWNER_BYTES_MAX, least=1)
+
+
 def meta(value: object) -> str:
     """Metadata shown beside a claim: text, at most 4 KiB of UTF-8."""
     return _text("meta", value, META_BYTES_MAX, least=0)

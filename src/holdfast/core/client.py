@@ -31,6 +31,7 @@ class ClientBase:
         owner: Owner,
     ) -> None:
         self._ttl = checks.ttl(ttl)
+        checks.label(owner.label)
         self._source = source
         self._ctx = Context(store, runtime, owner, hold_class)
 

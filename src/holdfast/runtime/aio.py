@@ -14,6 +14,7 @@ from . import fork
 from .blocking import boottime
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class AioLatch:
@@ -95,7 +96,7 @@ class Errand(Generic[T]):
         self._alive.discard(self)
 
 
-class Pending(Coroutine[Any, Any, T]):
+class Pending(Coroutine[Any, Any, T_co]):
     """An answer that must be awaited: asked for its truth, it refuses.
 
     So ``if lock.acquire():`` without ``await`` doesn't enter the body, it raises. Otherwise it is
@@ -104,11 +105,11 @@ class Pending(Coroutine[Any, Any, T]):
 
     __slots__ = ("_what", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, T], what: str) -> None:
+    def __init__(self, work: Coroutine[Any, Any, T_co], what: str) -> None:
         self._work = work
         self._what = what
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[Any, None, T_co]:
         return self._work.__await__()
 
     def send(self, value: Any) -> Any:

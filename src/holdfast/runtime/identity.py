@@ -6,7 +6,6 @@ import os
 import socket
 import sys
 
-from ..core import checks
 from ..core.model import OWNER_BYTES_MAX
 
 
@@ -17,7 +16,7 @@ class Owner:
 
     def __init__(self, label: str | None = None) -> None:
         program = os.path.basename(sys.argv[0]) if sys.argv else ""
-        self.label = checks.owner(label if label is not None else program or "python")
+        self.label = label if label is not None else program or "python"
 
     def __call__(self) -> str:
         """The owner, for this process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from ..core.election import OBSERVE_S, ElectionBase, Leader
 from ..core.hold import HoldBase
@@ -94,7 +94,7 @@ class MultiHold(MultiHoldBase):
         """Give all of them back, the last one first. True if none had been lost before."""
         return run_sync(self._release())
 
-    def __enter__(self) -> MultiHold:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -115,7 +115,9 @@ class Lock(LockBase):
     __slots__ = ()
 
     @overload
-    def acquire(self) -> Hold: ...
+    def acquire(
+        self, blocking: Literal[True] = ..., timeout: Literal[-1] | None = ...
+    ) -> Hold: ...
     @overload
     def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> Hold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Hold | None:

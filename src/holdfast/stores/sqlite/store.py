@@ -30,8 +30,8 @@ CAPABILITIES = Capabilities(
     crash_noticed="at once",
     clock="machine",
 )
-#: Claims in one batch: a transaction of so many renewals closes the gate for some 2 ms.
-KEEP_BATCH = 500
+#: Claims in one batch: so many renewals close the gate for 1 to 4 ms.
+KEEP_BATCH = 200
 #: Making a session may wait so many seconds for the gate.
 SESSION_S = 5.0
 

@@ -79,10 +79,7 @@ class _Aimed:
         self.unlisten = real.unlisten
         self.close = real.close
         self.forked = real.forked
-
-    @property
-    def label(self) -> str:
-        return self._real.label
+        self.label = real.label
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

@@ -244,8 +244,8 @@ def _stopped(pid: int) -> bool:
     """Does /proc say of each of its threads that it is stopped?"""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8", errors="replace") as file:
-                if file.read().rpartition(")")[2].split()[0] not in "Tt":
+            with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
+                if file.read().rpartition(b")")[2].split()[0] not in b"Tt":
                     return False
     except (OSError, IndexError):
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from .history import History, Plan, Verdict, make_plan
 from .watch import Violation
@@ -27,7 +27,7 @@ def run(plan: Plan, telling: bool = False) -> Verdict:
 
 
 @contextlib.contextmanager
-def unhurried() -> Iterator[None]:
+def unhurried() -> Generator[None]:
     """No garbage collection meanwhile: its moment would depend on what ran before, and a
     forgotten hold is noticed when it is collected. Every hundredth time it is caught up on."""
     global _runs

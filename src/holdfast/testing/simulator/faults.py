@@ -27,7 +27,8 @@ class Fault(NamedTuple):
 GIVE_UP_S = 3.5
 
 KINDS = (
-    "lose_request", "lose_reply", "lossy", "lossy", "reset", "slow", "lose_poke", "cut", "cut_up", "cut_down",
+    "lose_request", "lose_reply", "lossy", "lossy", "reset", "slow", "lose_poke",
+    "cut", "cut_up", "cut_down",
     "server_down", "amnesia", "pause", "pause", "pause", "kill",
     "cancel", "cancel", "cancel", "cancel", "interrupt", "interrupt", "interrupt", "fork", "clock",
     "aim_keep", "aim_keep", "aim_join", "aim_join", "aim_leave", "fade", "fade",

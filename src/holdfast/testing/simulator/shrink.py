@@ -1,4 +1,4 @@
-"""Make a failing history smaller: fewer faults, fewer claimants, fewer actions, the same violation."""
+"""Make a failing history smaller: fewer faults, claimants and actions, the same violation."""
 
 from __future__ import annotations
 

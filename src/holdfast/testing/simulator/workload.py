@@ -106,6 +106,7 @@ class Actor:
         if hold is None:
             return
         again = await lock._acquire()
+        assert again is not None
         assert again is hold.hold
         await self.pause(0.2)
         await again._release()

@@ -1,0 +1,101 @@
+"""Disks that are full, files that may not grow, files that somebody deletes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+#: Bytes written at once to fill a disk; then smaller pieces, to the last byte.
+_PIECES = (1 << 16, 1 << 12, 1)
+
+
+class NoSmallDisk(Exception):
+    """A disk of one's own needs the right to mount one (root on Linux): skip the test."""
+
+
+@contextlib.contextmanager
+def no_file_longer(than: int) -> Iterator[None]:
+    """In this process no file grows beyond so many bytes: writing there fails with ``EFBIG``.
+
+    As a quota would do it (RLIMIT_FSIZE). Processes that are started meanwhile inherit it.
+    """
+    import resource
+    import signal
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (than, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, former)
+
+
+class SmallDisk:
+    """A file system of ``size`` bytes of its own, mounted at ``folder`` while the block runs.
+
+    ``NoSmallDisk`` where we may not mount one.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._ballast = "ballast"
+        self.folder = Path()
+
+    def fill(self) -> None:
+        """Write until nothing more fits."""
+        with open(self.folder / self._ballast, "ab", buffering=0) as file:
+            for piece in _PIECES:
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(piece))
+
+    def clear(self) -> None:
+        """Give the space back that ``fill`` has taken."""
+        (self.folder / self._ballast).unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="small-disk-"))
+        options = f"size={self._size},mode=0700"
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.folder)]
+        try:
+            subprocess.run(command, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as wrong:
+            self.folder.rmdir()
+            raise NoSmallDisk(str(wrong)) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Lazily, because somebody may still have a file of it open.
+        subprocess.run(["umount", "-l", str(self.folder)], check=False, capture_output=True)
+        self.folder.rmdir()
+
+
+def delete(*paths: str | os.PathLike[str]) -> list[str]:
+    """Delete files and folders while others work in them; the paths that were there and are gone.
+
+    What is made anew in a folder meanwhile is deleted too, until the folder itself is gone.
+    """
+    found = []
+    for path in paths:
+        if not os.path.lexists(path):
+            continue
+        while os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                os.unlink(path)
+            except OSError as wrong:
+                if wrong.errno not in (errno.EISDIR, errno.EPERM):
+                    raise
+                continue  # it was made anew, as a folder
+        found.append(os.fspath(path))
+    return found
