@@ -169,11 +169,10 @@ class LockBase:
     # -- with --------------------------------------------------------------------------------
 
     async def _enter(self, mark: object) -> HoldBase:
-        hold = await self._insist()
         guard = self._ctx.runtime.guard() if self._terms.cancel_on_lost else None
+        hold = await self._insist()
         if guard is not None:
-            hold._lease.callbacks.append(guard.lost)
-            self._ctx.keeper.watch(hold._lease)
+            hold.on_lost(guard.lost)
         await self._door.enter(mark, hold, guard)
         return hold
 

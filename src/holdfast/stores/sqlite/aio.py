@@ -100,11 +100,15 @@ class Worker:
             Worker._all.add(self)
             weakref.finalize(self, self.jobs.put, None).atexit = False
 
+    def end(self) -> None:
+        """Finish what was asked, and no more."""
+        self.jobs.put(None)
+
     @staticmethod
     def _finish_all() -> None:
         end = time.monotonic() + EXIT_S
         for worker in list(Worker._all):
-            worker.jobs.put(None)
+            worker.end()
             if worker.thread is not None:
                 worker.thread.join(max(0.0, end - time.monotonic()))
 
@@ -125,6 +129,7 @@ class LoopPort:
         #: Sessions that are watched: our copy of the descriptor, and whom its end wakes.
         self._alarms: dict[str, tuple[int, set[Answer]]] = {}
         self._reading = -1
+        self._closed = False
 
     def _here(self) -> asyncio.AbstractEventLoop:
         """The running loop, if it is ours."""
@@ -141,6 +146,8 @@ class LoopPort:
     async def call(self, work: Callable[..., T], *args: Any) -> T:
         """Queue it at once, then await it; its last argument is the time that it may take."""
         loop = self._here()
+        if self._closed:
+            raise StoreUnavailable(f"this client of {self.engine.label} is closed")
         within: float = args[-1]
         answer: Answer = loop.create_future()
         self._worker.put(Job(work, args[:-1], time.monotonic() + within, loop, answer))
@@ -252,9 +259,13 @@ class LoopPort:
     async def close(self) -> None:
         """End everything; requests that were made before are finished first."""
         loop = self._here()
+        if self._closed:
+            return
         try:
             await self.call(self.engine.close, CLOSE_S)
         finally:
+            self._closed = True
+            self._worker.end()
             if self._reading >= 0:
                 loop.remove_reader(self._reading)
                 self._reading = -1
