@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +80,13 @@ class Contender:
             return value
         work.close()
         raise RuntimeError(f"{self.label}: a blocking grip suspended")
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass, as is usual in its face."""
+        if self.face == "asyncio":
+            await asyncio.sleep(seconds)
+        else:
+            time.sleep(seconds)
 
 
 @dataclass(frozen=True)

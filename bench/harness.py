@@ -79,11 +79,11 @@ class Taking:
             value = metric.of(every)
         else:
             value = metric.across(values)
-        ratio = None
+        compared = None
         if metric.column.compare and label != self.panel.reference:
             theirs = self.by_round(self.panel.reference, metric)
-            ratio = _compared(mine, theirs, lambda ours, other: ours / other if other else None)
-        return Figure(value, spread(values), ratio)
+            compared = _compared(mine, theirs, COMPARED[metric.column.compare])
+        return Figure(value, spread(values), compared)
 
     def _readings(self, label: str) -> list[Reading]:
         return [*self.taken[label].values(), *([self.once[label]] if label in self.once else [])]

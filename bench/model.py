@@ -19,11 +19,14 @@ Fold = Callable[[Sequence[float]], float]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its key, its heading with the unit, and whether it is compared."""
+    """A column of a table: its key, its heading with the unit, and how it is compared.
+
+    ``compare``: as a ``ratio`` to the reference, by how much it lies ``over`` it, or not at all.
+    """
 
     key: str
     heading: str
-    compare: bool = False
+    compare: Literal["", "ratio", "over"] = ""
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A value, the quartiles of the rounds, and the ratio to the reference inside the rounds."""
+    """A value, the quartiles of the rounds, and how it compares with the reference in them."""
 
     value: float
     rounds: Spread
-    ratio: Spread | None = None
+    compared: Spread | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def from_json(plain: Mapping[str, Any]) -> Result:
 
 def _row(plain: Mapping[str, Any]) -> Row:
     figures = {
-        key: Figure(one["value"], Spread(*one["rounds"]), _spread(one["ratio"]))
+        key: Figure(one["value"], Spread(*one["rounds"]), _spread(one["compared"]))
         for key, one in plain["figures"].items()
     }
     return Row(plain["label"], figures, plain["error"])

@@ -92,7 +92,7 @@ class FreesWhoeverHolds(Lines):
 class Resurrects(Lines):
     def keep(self, keep: Keep, now: float, address: Any = None) -> Answers:
         answer, pokes = super().keep(keep, now, address)
-        if isinstance(answer, Gone) and answer.reason is Loss.EXPIRED and not keep.new_id:
+        if isinstance(answer, Gone) and answer.reason is Loss.EXPIRED:
             return Held(keep.ticket, keep.ttl), pokes
         return answer, pokes
 
@@ -205,8 +205,8 @@ FAULTS: dict[type[Any], str] = {
     LetsTriesOvertake: "write-a_try_does_not_overtake_those_who_wait",
     QueuesTries: "election-a_try_on_a_busy_name_answers_none_at_once",
     FreesWhoeverHolds: "lock-the_next_one_gets_what_was_broken_and_keeps_it",
-    Resurrects: "lock-a_broken_hold_is_free_at_once_and_its_owner_told_soon",
-    NeverExpires: "lock-a_hold_that_is_not_renewed_ends_with_its_ttl",
+    Resurrects: "lock-detached_and_left_alone_it_lives_by_its_ttl",
+    NeverExpires: "lock-what_has_expired_never_comes_back",
     BreaksWithoutLooking: "read-breaking_needs_the_fence_of_the_claim",
     AdoptsTwice: "lock-a_token_works_once",
     KeepsTheWeight: "write-a_downgrade_lets_readers_in_and_no_writer_between",
@@ -217,8 +217,8 @@ FAULTS: dict[type[Any], str] = {
     LooksByPattern: "lock-inspect_goes_by_prefix_or_exactly_and_is_sorted",
     FoldsNames: "lock-names_that_differ_at_all_are_different_names",
     IgnoresMinHold: "lock-min_hold_keeps_a_released_name_occupied",
-    SaysThatItWasThere: "lock-a_broken_hold_is_free_at_once_and_its_owner_told_soon",
-    ForgetsWaiters: "lock-a_waiter_that_is_broken_stands_in_line_again",
+    SaysThatItWasThere: "write-breaking_needs_the_fence_of_the_claim",
+    ForgetsWaiters: "lock-those_who_wait_long_keep_their_places",
     LosesTheMeta: "lock-people_see_who_holds_and_who_waits",
     FailsABatchTogether: "lock-a_callback_that_raises_harms_nobody",
 }

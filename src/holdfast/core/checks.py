@@ -14,6 +14,8 @@ from .model import (
     TTL_S_MIN,
 )
 
+#: The longest wait that ``threading`` knows (``threading.TIMEOUT_MAX``): 292 years.
+TIMEOUT_S_MAX = 9_223_372_036.0
 #: A lock's ``timeout`` that was not given.
 FOREVER = -1
 #: What ``blocking=False`` comes to.
@@ -99,4 +101,4 @@ def wait(blocking: bool, timeout: Any) -> float | None:
         return TRY
     if timeout is None or timeout == FOREVER:
         return None
-    return seconds("timeout", timeout, 0.0, 1e9)
+    return seconds("timeout", timeout, 0.0, TIMEOUT_S_MAX)

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from ...core.model import Claim, Granted, Waiting
 from ...errors import ConfigError, StoreUnavailable
@@ -67,11 +67,26 @@ def _settle(answer: Answer, result: Any, wrong: BaseException | None) -> None:
         answer.set_result(result)
 
 
+#: Workers that are at work, and their queues.
+_working: dict[threading.Thread, SimpleQueue[Job | None]] = {}
+
+
 def _work(jobs: SimpleQueue[Job | None]) -> None:
     """The worker's life: it knows the queue and nothing of its client, which may be forgotten."""
-    while (job := jobs.get()) is not None:
-        job.run()
-        del job
+    try:
+        while (job := jobs.get()) is not None:
+            job.run()
+            del job
+    finally:
+        _working.pop(threading.current_thread(), None)
+
+
+def _finish() -> None:
+    """When the interpreter ends, what was asked is done first."""
+    end = time.monotonic() + EXIT_S
+    for thread, jobs in list(_working.items()):
+        jobs.put(None)
+        thread.join(max(0.0, end - time.monotonic()))
 
 
 class Worker:
@@ -81,36 +96,26 @@ class Worker:
     has been asked by then is finished in an exit handler, which still runs before threads stop.
     """
 
-    _all: ClassVar[weakref.WeakSet[Worker]] = weakref.WeakSet()
-
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.thread: threading.Thread | None = None
+        weakref.finalize(self, self.jobs.put, None).atexit = False
 
     def put(self, job: Job) -> None:
         """Queue a job; never blocks."""
         self.jobs.put(job)
         if self.thread is None:
-            self.thread = threading.Thread(
+            self.thread = thread = threading.Thread(
                 target=_work, args=(self.jobs,), name="holdfast-sqlite", daemon=True
             )
-            self.thread.start()
-            if not Worker._all:
-                atexit.register(Worker._finish_all)
-            Worker._all.add(self)
-            weakref.finalize(self, self.jobs.put, None).atexit = False
+            _working[thread] = self.jobs
+            thread.start()
+            atexit.unregister(_finish)
+            atexit.register(_finish)
 
     def end(self) -> None:
         """Finish what was asked, and no more."""
         self.jobs.put(None)
-
-    @staticmethod
-    def _finish_all() -> None:
-        end = time.monotonic() + EXIT_S
-        for worker in list(Worker._all):
-            worker.end()
-            if worker.thread is not None:
-                worker.thread.join(max(0.0, end - time.monotonic()))
 
 
 class LoopPort:
@@ -276,6 +281,7 @@ class LoopPort:
         self.engine.forked()
         for fd, _ in self._alarms.values():
             os.close(fd)
+        _working.clear()
         self._worker = Worker()
         self._loop = None
         self._start()

@@ -97,16 +97,17 @@ class Run(NamedTuple):
 
     async def _play(self, at: Arena) -> None:
         try:
-            await self._text(at)
+            if self.lacks:
+                await self._refused(at)
+                return
+            await self.case.text(at)
             left = await at.left_behind()
             assert not left, f"the case is over, but claims are left: {left}"
         finally:
             await at.close()
 
-    async def _text(self, at: Arena) -> None:
-        if not self.lacks:
-            await self.case.text(at)
-            return
+    async def _refused(self, at: Arena) -> None:
+        """The case comes to the point at which the store must refuse."""
         try:
             await self.case.text(at)
         except NotSupported:

@@ -44,7 +44,7 @@ class Walk:
         start = pair.start_of_names
         self._uses = [
             Use(start + "lock", Kind.LOCK, 1, (1,)),
-            Use(start + "lock/é", Kind.LOCK, 1, (1,)),
+            Use(start + "Lock é", Kind.LOCK, 1, (1,)),
             Use(start + "sem", Kind.SEMAPHORE, 4, (1, 1, 2, 4)),
             Use(start + "rw", Kind.RWLOCK, RWLOCK_CAPACITY, (1, 1, RWLOCK_CAPACITY)),
         ]
@@ -171,7 +171,8 @@ class Walk:
             probe = Known(Claim(self._id(), spec))
             if await self._pair.join(probe, wait=False):
                 await self._pair.leave(probe, probe.claim.id)
-        prefix = self._random.choice([self._pair.start_of_names, *(use.name for use in self._uses)])
+        start, names = self._pair.start_of_names, [use.name for use in self._uses]
+        prefix = self._random.choice([start, *names, start + "lock%", start + "l_ck"])
         await self._pair.inspect(prefix, exact=self._random.random() < 0.3)
 
     async def _resize(self) -> None:

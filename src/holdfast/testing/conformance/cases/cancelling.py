@@ -70,9 +70,10 @@ async def a_waiter_cancelled_in_the_moment_of_the_grant_passes_it_on(at: Arena) 
 @case(*SINGLE, "all", only="aio", because=BECAUSE)
 async def a_task_cancelled_anywhere_on_its_way_leaves_nothing(at: Arena) -> None:
     async def work() -> None:
-        async with at.lock():
+        async with lock:
             await asyncio.sleep(0)
 
+    lock = at.lock()
     for steps in range(12):
         task = asyncio.create_task(work())
         for _ in range(steps):
@@ -107,11 +108,12 @@ async def wait_for_and_timeout_bound_an_acquire(at: Arena) -> None:
 
 @case(*(one for one in SINGLE if one != "reentrant"), "all", only="aio", because=LOOP)
 async def an_acquire_can_be_made_a_task(at: Arena) -> None:
+    lock: Any = at.lock()
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(at.lock().acquire())
+        task = group.create_task(lock.acquire())
     hold: Any = task.result()
     assert await hold.release() is True
-    (hold,) = await asyncio.gather(at.lock().acquire())
+    (hold,) = await asyncio.gather(lock.acquire())
     assert await hold.release() is True
 
 

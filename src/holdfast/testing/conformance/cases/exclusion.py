@@ -85,6 +85,29 @@ async def those_who_wait_are_served_first_come_first_served(at: Arena) -> None:
     assert fences == sorted({first.fence, *fences})[1:]
 
 
+@case("lock", needs=["fair"])
+async def those_who_wait_long_keep_their_places(at: Arena) -> None:
+    async def wait() -> None:
+        async with at.rival():
+            pass
+
+    async def places() -> list[tuple[int, int]]:
+        line = await at.look()
+        assert line is not None
+        return [(one.fence, one.position) for one in line.waiters]
+
+    async with at.lock():
+        waiters = []
+        for number in range(3):
+            waiters.append(at.start(wait))
+            await at.line(waiters=number + 1)
+        before = await places()
+        await at.sleep(1.2)  # each has asked again by now
+        assert await places() == before
+    for waiter in waiters:
+        await waiter.result()
+
+
 @case(*EXCLUSIVE, needs=["fair"])
 async def a_try_does_not_overtake_those_who_wait(at: Arena) -> None:
     async def wait() -> None:

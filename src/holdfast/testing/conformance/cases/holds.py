@@ -144,11 +144,12 @@ async def min_hold_keeps_a_released_name_occupied(at: Arena) -> None:
 @case("lock", needs=["min_hold"])
 async def min_hold_counts_from_the_grant_also_for_one_who_waited(at: Arena) -> None:
     async def wait() -> float:
-        hold = await at.lock(min_hold=0.5).acquire()
+        hold = await lock.acquire()
         granted = now()
         await hold.release()
         return granted
 
+    lock = at.lock(min_hold=0.5)
     async with at.rival():
         waiter = at.start(wait)
         await at.line(waiters=1)

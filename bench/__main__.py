@@ -1,0 +1,116 @@
+"""``python -m bench [SUITE ...]`` (``./dev bench``): measure, print, and write down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import machine, page, report
+from .contenders import Arena
+from .harness import measure
+from .model import Result, to_json
+from .scale import Scale
+from .stores import ARENAS
+from .suites import SUITES
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The command: 0, or 1 if a case failed or a lock did not exclude; 64 for wrong words."""
+    options = _parser().parse_args(words)
+    arena = ARENAS[options.store]
+    suites = options.suite or list(SUITES)
+    if options.write_docs and options.quick:
+        print("bench: figures of a quick run are not for the page", file=sys.stderr)
+        return 64
+    about = _about(arena)
+    print(about["machine"], _versions(about), sep="\n", flush=True)
+    results = _measured(arena, suites, options)
+    if options.json:
+        written = {**about, "results": [to_json(result) for result in results]}
+        options.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    failed = [f"{one.key}: {wrong}" for one in results for wrong in one.failed]
+    for line in failed:
+        print(f"bench: FAILED {line}", file=sys.stderr)
+    if options.write_docs and not failed:
+        for path in page.write(arena.name, about, results):
+            print(f"bench: wrote {path}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./dev bench",
+        description="Measure holdfast beside its peers, all in one run, and compare by ratios.",
+        epilog="suites: " + "; ".join(f"{name}: {one.asks}" for name, one in SUITES.items()),
+    )
+    parser.add_argument(
+        "suite", nargs="*", help="which to measure (all)", choices=[[], *SUITES], metavar="SUITE"
+    )
+    parser.add_argument("--store", choices=list(ARENAS), default="embedded", help="(embedded)")
+    parser.add_argument("--rounds", type=_count, default=0, metavar="N", help="rounds per table")
+    parser.add_argument("--quick", action="store_true", help="only show that everything works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to a file")
+    parser.add_argument(
+        "--wait-quiet",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="wait for so long in all, before rounds, for other programs to leave the cores alone",
+    )
+    parser.add_argument(
+        "--write-docs",
+        action="store_true",
+        help="put the figures into docs/performance.md and its picture",
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 1 <= count <= 1000:
+        raise ValueError(text)
+    return count
+
+
+def _about(arena: Arena) -> dict[str, object]:
+    packages = ["holdfast", *dict.fromkeys(one.package for one in arena.contenders if one.package)]
+    return {"machine": machine.describe(), "versions": machine.versions(packages)}
+
+
+def _versions(about: dict[str, object]) -> str:
+    versions = about["versions"]
+    assert isinstance(versions, dict)
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def _measured(arena: Arena, suites: Sequence[str], options: argparse.Namespace) -> list[Result]:
+    """Measure the suites, one table after the other, and print each as soon as it is there."""
+    scale = Scale(options.quick, options.rounds)
+    quiet = machine.Quiet(options.wait_quiet) if options.wait_quiet else None
+    begun = time.monotonic()
+    results = []
+    for suite in suites:
+        for panel in SUITES[suite].panels(arena, scale):
+            result = measure(arena.name, suite, panel, _progress, quiet)
+            _progress("")
+            print(*report.text(result), sep="\n", flush=True)
+            results.append(result)
+    print(f"\n{len(results)} tables in {time.monotonic() - begun:.0f} s", flush=True)
+    return results
+
+
+def _progress(text: str) -> None:
+    """Say on standard error how far it is: on a terminal in one line that is written over."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+    elif text:
+        print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""The picture of the embedded arena: three questions, every contender a dot on a scale.
+
+One file, light and dark, readable without us. The scales are logarithmic, because the answers lie
+four orders of magnitude apart; so there are dots and no bars, whose lengths would lie. A dot is
+the figure, the line through it spans the quartiles of the rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+from .model import Figure, Result, Row
+from .report import number
+
+WIDTH = 960
+_LEFT, _SCALE_END, _RIGHT = 258, 716, 936
+_TOP, _HEAD, _LANE, _AXIS, _GAP = 98, 34, 24, 26, 18
+#: Room for the figure beside its dot.
+_FIGURE = 62
+
+STYLE = """
+  text { font: 12.5px ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Helvetica Neue",
+         "DejaVu Sans", sans-serif; fill: #1f2933 }
+  .paper { fill: #ffffff } .lane { fill: #f3f5f8 } .grid { stroke: #d5dce4 }
+  .title { font-size: 20px; font-weight: 650 }
+  .asks { font-size: 14px; font-weight: 600 } .hint { font-weight: 400; fill: #5b6774 }
+  .soft, .tick { fill: #5b6774 } .tick { font-size: 11px; text-anchor: middle }
+  .name { text-anchor: end } .ratio { text-anchor: end; fill: #5b6774 }
+  .ours { fill: #0b5f58; font-weight: 650 }
+  .dot { fill: #8292a2 } .span { stroke: #8292a2; stroke-width: 2.5; stroke-linecap: round }
+  .dot.us { fill: #0f766e } .span.us { stroke: #0f766e }
+  .dot.floor { fill: #ffffff; stroke: #8292a2; stroke-width: 2 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3 }
+    .paper { fill: #0d1117 } .lane { fill: #161c24 } .grid { stroke: #333c47 }
+    .soft, .tick, .hint, .ratio { fill: #9aa7b4 }
+    .ours { fill: #5eead4 }
+    .dot { fill: #7d8b99 } .span { stroke: #7d8b99 }
+    .dot.us { fill: #2dd4bf } .span.us { stroke: #2dd4bf }
+    .dot.floor { fill: #0d1117; stroke: #7d8b99 }
+  }
+"""
+
+
+class Question(NamedTuple):
+    """One part of the picture: which figures, what they say, and in which words they compare."""
+
+    key: str
+    column: str
+    asks: str
+    hint: str
+    unit: str
+    ratio: str
+    #: A ratio below one is told the other way round.
+    inverse: bool = False
+
+
+QUESTIONS = (
+    Question(
+        "uncontended", "pair", "Acquire and release, nobody in the way", "less is better",
+        "µs", "× the time of {}",
+    ),
+    Question(
+        "handoff-idle", "p50", "A process waits: from release() there to acquire() here",
+        "median, less is better", "µs", "× as fast as {}", True,
+    ),
+    Question(
+        "contention-8", "changes", "8 processes on one name: changes of owner per second",
+        "more is better", "/s", "× those of {}",
+    ),
+)  # fmt: skip
+
+
+def svg(results: Mapping[str, Result], about: Mapping[str, Any]) -> str:
+    """The picture of these figures; what wasn't measured is left out."""
+    parts = [(question, results[question.key]) for question in QUESTIONS if question.key in results]
+    tops, height = [], float(_TOP)
+    for question, result in parts:
+        tops.append(height)
+        height += _HEAD + _LANE * len(_rows(question, result)) + _AXIS + _GAP
+    height += 20
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'width="{WIDTH}" height="{height:.0f}" role="img" aria-labelledby="title facts">',
+        f"<style>{STYLE}</style>",
+        f'<rect class="paper" width="{WIDTH}" height="{height:.0f}" rx="10"/>',
+        '<text id="title" class="title" x="24" y="40">What a lock costs with nothing running'
+        "</text>",
+        f'<text id="facts" class="soft" x="24" y="64">{escape(str(about["machine"]))}</text>',
+        *_legend(82),
+    ]
+    for (question, result), top in zip(parts, tops, strict=True):
+        lines += _drawn(question, result, top)
+    versions = ", ".join(f"{name} {one}" for name, one in about["versions"].items())
+    lines.append(f'<text class="soft" x="24" y="{height - 16:.0f}">{escape(versions)}</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _legend(y: float) -> Iterator[str]:
+    x = 30.0
+    for kind, words in (
+        ("us", "holdfast"),
+        ("", "others"),
+        ("floor", "the bare system call: no order, no lease, no time-out, no fence"),
+    ):
+        yield f'<circle class="dot {kind}" cx="{x:.0f}" cy="{y}" r="5"/>'
+        yield f'<text class="soft" x="{x + 10:.0f}" y="{y + 4.5}">{words}</text>'
+        x += 30 + 7 * len(words)
+
+
+def _rows(question: Question, result: Result) -> list[tuple[Row, Figure]]:
+    """Those with a figure, the best first."""
+    found = [
+        (row, row.figures[question.column]) for row in result.rows if question.column in row.figures
+    ]
+    found = [(row, figure) for row, figure in found if figure.value > 0]
+    return sorted(
+        found, key=lambda one: one[1].value, reverse=question.hint.startswith("more")
+    )
+
+
+def _drawn(question: Question, result: Result, top: float) -> Iterator[str]:
+    rows = _rows(question, result)
+    low, high = _decades([figure for _, figure in rows])
+    lanes, bottom = top + _HEAD, top + _HEAD + _LANE * len(rows)
+    yield (
+        f'<text class="asks" x="24" y="{top + 20:.0f}">{escape(question.asks)}'
+        f'<tspan class="hint" dx="10">{question.hint}; {escape(result.regime)}</tspan></text>'
+    )
+    for at in range(len(rows)):
+        y = lanes + _LANE * at + 1
+        width = _RIGHT - _LEFT
+        yield f'<rect class="lane" x="{_LEFT}" y="{y:.1f}" width="{width}" height="{_LANE - 2}"/>'
+    for power in range(low, high + 1):
+        x = _x(10.0**power, low, high)
+        yield f'<path class="grid" d="M{x:.1f} {lanes:.0f}V{bottom + 4:.0f}"/>'
+        tick = _tick(power, question.unit)
+        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 18:.0f}">{tick}</text>'
+    for at, (row, figure) in enumerate(rows):
+        yield from _lane(question, result, row, figure, lanes + _LANE * (at + 0.5), (low, high))
+
+
+def _lane(
+    question: Question, result: Result, row: Row, figure: Figure, y: float, ends: tuple[int, int]
+) -> Iterator[str]:
+    """A contender: its name, its dot, its figure, its ratio."""
+    kind = "us" if row.label.startswith("holdfast") else "floor" if "bare" in row.label else ""
+    ours = " ours" if kind == "us" else ""
+    base = y + 4.5
+    yield f'<text class="name{ours}" x="{_LEFT - 12}" y="{base:.1f}">{escape(_plain(row.label))}</text>'
+    x, low, high = (_x(v, *ends) for v in (figure.value, figure.rounds.low, figure.rounds.high))
+    tip = (
+        f"{row.label}: {number(figure.value)} {question.unit}, quartiles of the rounds "
+        f"{number(figure.rounds.low)} to {number(figure.rounds.high)}"
+    )
+    yield f'<g><title>{escape(tip)}</title><path class="span {kind}" d="M{low:.1f} {y}H{high:.1f}"/>'
+    yield f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y}" r="5.5"/></g>'
+    edge = max(x, high) + 11
+    text = f"{number(figure.value)} {question.unit}".replace(" /s", "/s")
+    yield f'<text class="figure{ours}" x="{edge:.1f}" y="{base:.1f}">{text}</text>'
+    yield f'<text class="ratio{ours}" x="{_RIGHT - 10}" y="{base:.1f}">{_ratio(question, result, row, figure)}</text>'
+
+
+def _ratio(question: Question, result: Result, row: Row, figure: Figure) -> str:
+    """How it compares with the reference, in words."""
+    if row.label == result.reference:
+        return "the reference"
+    if figure.compared is None or not figure.compared.median:
+        return ""
+    ratio = figure.compared.median
+    value = 1 / ratio if question.inverse else ratio
+    return f"{_short(value)} {question.ratio.format(result.reference.split()[0])}"
+
+
+def _short(value: float) -> str:
+    """Two digits that say something.
+
+    >>> _short(0.3123), _short(67.2), _short(1.04), _short(0.0171)
+    ('0.31', '67', '1.0', '0.017')
+    """
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def _plain(label: str) -> str:
+    return label.replace("`", "")
+
+
+def _decades(figures: Sequence[Figure]) -> tuple[int, int]:
+    """The powers of ten around all figures and their quartiles."""
+    least = min(min(figure.value, figure.rounds.low) for figure in figures)
+    most = max(max(figure.value, figure.rounds.high) for figure in figures)
+    low = math.floor(math.log10(least))
+    return low, max(low + 1, math.ceil(math.log10(most)))
+
+
+def _x(value: float, low: int, high: int) -> float:
+    """The place of a value on the scale."""
+    room = _SCALE_END - _FIGURE - _LEFT - 24
+    part = (math.log10(max(value, 10.0**low)) - low) / (high - low)
+    return _LEFT + 12 + part * room
+
+
+def _tick(power: int, unit: str) -> str:
+    """A power of ten in words.
+
+    >>> _tick(1, "µs"), _tick(3, "µs"), _tick(6, "µs"), _tick(3, "/s")
+    ('10 µs', '1 ms', '1 s', '1,000/s')
+    """
+    if unit == "/s":
+        return f"{10**power:,}/s" if power >= 0 else f"{10.0**power:g}/s"
+    for step, name in ((6, "s"), (3, "ms"), (0, "µs")):
+        if power >= step:
+            return f"{10 ** (power - step)} {name}"
+    return f"{10.0**power:g} µs"

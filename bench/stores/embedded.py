@@ -1,0 +1,100 @@
+"""The embedded arena: ``sqlite:///path`` against the locks that also need nothing running."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..contenders import ALL, Arena, Contender, Part
+from ..model import Target
+from .ours import anew, kept, on_loop
+from .peers import AsyncFileLock, DiskCache, Fasteners, FileLock, Flock, PortaLocker
+
+OURS = "holdfast"
+OURS_ASYNC = "holdfast, asyncio"
+FILELOCK = "filelock FileLock"
+
+_ONCE: frozenset[Part] = frozenset({"uncontended"})
+_NO_TIMEOUT: frozenset[Part] = ALL - {"timeouts"}
+
+
+def url(place: Path) -> str:
+    """The store in a folder."""
+    return f"sqlite://{place}/locks.db"
+
+
+def commands(place: Path) -> Mapping[str, Sequence[str]]:
+    """What is started, to see how long it takes; the first is what the others are compared with."""
+    script = Path(sysconfig.get_path("scripts"), "holdfast")
+    holdfast = [str(script)] if script.is_file() else [sys.executable, "-m", "holdfast"]
+    take = "from holdfast import lock; lock('x').acquire().release()"
+    found: dict[str, Sequence[str]] = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "import holdfast": [sys.executable, "-c", "import holdfast"],
+        "import holdfast, take and free a lock": [sys.executable, "-c", take],
+        "import filelock": [sys.executable, "-c", "import filelock"],
+        "import fasteners": [sys.executable, "-c", "import fasteners"],
+        "import diskcache": [sys.executable, "-c", "import diskcache"],
+        "import portalocker": [sys.executable, "-c", "import portalocker"],
+        "holdfast run x -- true": [*holdfast, "run", "x", "--", "true"],
+        "true": ["true"],
+    }
+    if shutil.which("flock"):
+        found["flock FILE true"] = ["flock", str(place / "flock"), "true"]
+    return found
+
+
+EMBEDDED = Arena(
+    name="embedded",
+    title="The embedded store against locks that need nothing running",
+    contenders=(
+        Contender(OURS, kept(url)),
+        Contender("holdfast, a new lock in `with`", anew(url), parts=_ONCE),
+        Contender(OURS_ASYNC, on_loop(url), "asyncio"),
+        Contender(FILELOCK, FileLock, package="filelock", period_s=0.05),
+        Contender(
+            "filelock AsyncFileLock", AsyncFileLock, "asyncio", package="filelock", parts=_ONCE
+        ),
+        Contender("fasteners InterProcessLock", Fasteners, package="fasteners", period_s=0.1),
+        Contender(
+            "diskcache Lock", DiskCache, package="diskcache", parts=_NO_TIMEOUT, period_s=0.001
+        ),
+        Contender("portalocker Lock", PortaLocker, package="portalocker", period_s=0.25),
+        Contender("flock(2), bare", Flock, parts=_NO_TIMEOUT),
+    ),
+    reference=FILELOCK,
+    url=url,
+    commands=commands,
+    targets={
+        "uncontended": [Target(OURS, "pair", "ratio", at_most=0.5, stretch=0.45)],
+        "handoff-idle": [Target(OURS, "p50", "faster", at_least=30.0, stretch=60.0)],
+        "handoff-warm": [Target(OURS, "p50", "faster", at_least=30.0, stretch=60.0)],
+        **{
+            f"contention-{count}": [
+                Target(OURS, "changes", "ratio", at_least=15.0),
+                Target(OURS, "jain", "value", at_least=0.99),
+                Target(OURS, "starved", "value", at_most=0.0),
+                Target(OURS, "overlaps", "value", at_most=0.0, safety=True),
+                Target(OURS_ASYNC, "overlaps", "value", at_most=0.0, safety=True),
+            ]
+            for count in (2, 8, 32)
+        },
+        "renewal": [
+            Target(OURS, "threads", "value", at_most=1.0),
+            Target(OURS, "lost", "value", at_most=0.0, safety=True),
+            Target(OURS, "cpu", "value", at_most=5.0),
+        ],
+        "loop": [Target(OURS_ASYNC, "p999", "value", at_most=10.0)],
+        "startup": [
+            Target("import holdfast", "wall", "over", at_most=25.0),
+            Target("holdfast run x -- true", "wall", "over", at_most=60.0),
+        ],
+        "timeouts": [
+            Target(OURS, "p999", "value", at_most=250.0),
+            Target(OURS_ASYNC, "p999", "value", at_most=250.0),
+        ],
+    },
+)

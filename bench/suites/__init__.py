@@ -1,0 +1,30 @@
+"""The questions, one file each. A suite turns an arena into panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..contenders import Arena
+from ..model import Panel
+from ..scale import Scale
+from . import contention, handoff, loop, renewal, startup, timeouts, uncontended
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A question, and the tables that answer it."""
+
+    asks: str
+    panels: Callable[[Arena, Scale], Sequence[Panel]]
+
+
+SUITES: Mapping[str, Suite] = {
+    "uncontended": Suite("what does it cost when nobody is in the way?", uncontended.panels),
+    "handoff": Suite("how soon does a waiting process hold?", handoff.panels),
+    "contention": Suite("many processes want one name: who gets it?", contention.panels),
+    "renewal": Suite("what do ten thousand renewed holds cost?", renewal.panels),
+    "loop": Suite("is the event loop held up?", loop.panels),
+    "startup": Suite("what does the import cost, and the command?", startup.panels),
+    "timeouts": Suite("does acquire come back when its time is over?", timeouts.panels),
+}

@@ -1,0 +1,118 @@
+"""Many processes, one name, a tight loop: who gets it, how often it changes hands, how evenly.
+
+Acquisitions alone say little: a lock that one process takes again and again makes many. What a
+second worker is there for shows in the changes of owner.
+
+Every process marks its stay in one shared file. Two marks at once are an overlap, and so is a
+count there that comes to less than the counts of all processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import time
+from pathlib import Path
+
+from .. import crew, regimes
+from ..contenders import Arena, Contender, Grip
+from ..crew import Seat
+from ..model import Case, Column, Metric, Panel, Reading
+from ..scale import Scale
+from ..stats import jain
+
+_AFTER_S = 90.0
+#: The shared file: who is inside (0: nobody), how often somebody was, who was last.
+_INSIDE, _COUNT, _LAST, _SIZE = 0, 1, 2, 24
+
+METRICS = (
+    Metric(Column("changes", "owner changes/s", "ratio"), "changes"),
+    Metric(Column("acquired", "acquisitions/s"), "acquired"),
+    Metric(Column("jain", "Jain's index"), "shares", jain),
+    Metric(Column("starved", "starved"), "shares", lambda shares: shares.count(0), max),
+    Metric(Column("wait", "longest wait ms"), "waits_ms", max, max),
+    Metric(Column("overlaps", "overlaps"), "overlaps", sum, sum),
+)
+
+
+def panels(arena: Arena, scale: Scale) -> list[Panel]:
+    """A table for each number of processes."""
+    takers, absent = arena.entered("contention")
+    return [
+        Panel(
+            key=f"contention-{count}",
+            title=f"{count} processes on one name, a tight loop",
+            regime=regimes.SPREAD,
+            cases=[
+                Case(one.label, functools.partial(read, one, count, scale.of(3.0, 0.3)))
+                for one in takers
+            ],
+            metrics=METRICS,
+            reference=arena.reference,
+            rounds=scale.rounds_of(3, 1),
+            targets=arena.targets.get(f"contention-{count}", ()),
+            absent=absent,
+        )
+        for count in scale.of((2, 8, 32), (2, 8))
+    ]
+
+
+def read(taker: Contender, count: int, seconds: float, place: Path) -> Reading:
+    """So many processes for so many seconds."""
+    (place / "marks").write_bytes(bytes(_SIZE))
+    told = crew.together(
+        [lambda seat: taker.drive(_contend(taker, place, seconds, seat))] * count,
+        seconds + _AFTER_S,
+    )
+    shares = [one["acquired"] for one in told]
+    lost = sum(one["entered"] for one in told) - _marks(place)[_COUNT]
+    return {
+        "changes": [sum(one["changes"] for one in told) / seconds],
+        "acquired": [sum(shares) / seconds],
+        "shares": shares,
+        "waits_ms": [one["wait_ms"] for one in told],
+        "overlaps": [sum(one["overlaps"] for one in told) + abs(lost)],
+    }
+
+
+async def _contend(
+    taker: Contender, place: Path, seconds: float, seat: Seat
+) -> dict[str, float]:
+    grip = taker.open(place)
+    marks = _marks(place)
+    end = seat.ready() + seconds
+    told = {"acquired": 0.0, "entered": 0.0, "changes": 0.0, "wait_ms": 0.0, "overlaps": 0.0}
+    try:
+        await _loop(grip, marks, seat.number + 1, end, told)
+    finally:
+        await grip.close()
+    return told
+
+
+async def _loop(
+    grip: Grip, marks: memoryview, me: int, end: float, told: dict[str, float]
+) -> None:
+    """Take, mark, free, until the time is over."""
+    clock = time.monotonic
+    while (asked := clock()) < end:
+        await grip.take()
+        now = clock()
+        told["overlaps"] += marks[_INSIDE] != 0
+        marks[_INSIDE] = me
+        marks[_COUNT] += 1
+        told["entered"] += 1
+        told["wait_ms"] = max(told["wait_ms"], (min(now, end) - asked) * 1e3)
+        if now < end:
+            told["acquired"] += 1
+            told["changes"] += marks[_LAST] != me
+            marks[_LAST] = me
+        told["overlaps"] += marks[_INSIDE] != me
+        marks[_INSIDE] = 0
+        await grip.free()
+
+
+def _marks(place: Path) -> memoryview:
+    """The shared file, as numbers."""
+    with (place / "marks").open("r+b") as file:
+        return memoryview(mmap.mmap(file.fileno(), _SIZE)).cast("q")
+

@@ -1,0 +1,113 @@
+"""From the call of ``release`` in one process to the return of ``acquire`` in another."""
+
+from __future__ import annotations
+
+import functools
+import random
+import time
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from .. import crew, regimes
+from ..contenders import Arena, Contender
+from ..crew import Seat
+from ..model import Case, Column, Metric, Panel, Reading
+from ..scale import Scale
+from ..stats import median, quantile
+
+#: The other one has called ``acquire`` for at least so long when the name becomes free.
+SETTLE_S = 0.02
+_HEAR_S = 30.0
+_WITHIN_S = 90.0
+
+METRICS = (
+    Metric(Column("p50", "median µs", "ratio"), "us", median, pooled=True),
+    Metric(Column("p90", "p90 µs"), "us", functools.partial(quantile, part=0.9), pooled=True),
+    Metric(Column("max", "longest µs"), "us", max, max),
+)
+
+
+def panels(arena: Arena, scale: Scale) -> list[Panel]:
+    """One table for cores that doze off between hand-offs, one for cores that don't."""
+    takers, absent = arena.entered("handoff")
+    times = scale.of(10, 3)
+    return [
+        Panel(
+            key=key,
+            title=f"Hand-off to a process that waits, {words}",
+            regime=regime,
+            cases=[Case(one.label, functools.partial(read, one, times)) for one in takers],
+            metrics=METRICS,
+            reference=arena.reference,
+            rounds=scale.rounds_of(8, 1),
+            targets=arena.targets.get(key, ()),
+            absent=absent,
+        )
+        for key, regime, words in scale.of(
+            (
+                ("handoff-idle", regimes.SPREAD, "idle machine"),
+                ("handoff-warm", regimes.WARM, "cores kept awake"),
+            ),
+            (("handoff-idle", regimes.SPREAD, "idle machine"),),
+        )
+    ]
+
+
+def read(taker: Contender, times: int, place: Path) -> Reading:
+    """So many hand-offs from one process to another."""
+    near, far = Pipe()
+    with near, far:
+        given, got = crew.together(
+            [
+                lambda seat: taker.drive(_give(taker, place, times, near, seat)),
+                lambda seat: taker.drive(_get(taker, place, times, far, seat)),
+            ],
+            _WITHIN_S,
+        )
+    return {"us": [(b - a) / 1e3 for a, b in zip(given, got, strict=True)]}
+
+
+async def _give(
+    taker: Contender, place: Path, times: int, wire: Connection, seat: Seat
+) -> list[int]:
+    """Hold, let the other one wait, release; when each release was called."""
+    grip = taker.open(place)
+    chance = random.Random(seat.number)
+    seat.ready()
+    given = []
+    for _ in range(times):
+        await grip.take()
+        wire.send("held")
+        _hear(wire)
+        # Over a whole period of its polling, so that no phase of it is favoured.
+        await taker.pause(SETTLE_S + chance.random() * max(taker.period_s, SETTLE_S))
+        given.append(time.monotonic_ns())
+        await grip.free()
+        _hear(wire)
+    await grip.close()
+    return given
+
+
+async def _get(
+    taker: Contender, place: Path, times: int, wire: Connection, seat: Seat
+) -> list[int]:
+    """Wait for it each time; when each acquire returned."""
+    grip = taker.open(place)
+    seat.ready()
+    got = []
+    for _ in range(times):
+        _hear(wire)
+        wire.send("waiting")
+        await grip.take()
+        got.append(time.monotonic_ns())
+        await grip.free()
+        wire.send("freed")
+    await grip.close()
+    return got
+
+
+def _hear(wire: Connection) -> None:
+    if not wire.poll(_HEAR_S):
+        raise crew.Failed(f"the other process said nothing for {_HEAR_S:g} s")
+    wire.recv()

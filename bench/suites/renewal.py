@@ -1,0 +1,128 @@
+"""Many holds in one process, all renewed: threads, losses, and the processor's time."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import resource
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast import AsyncClient, AsyncHold, Client, Hold, LockLost
+
+from .. import crew, regimes
+from ..contenders import Arena
+from ..model import Case, Column, Metric, Panel, Reading
+from ..scale import Scale
+
+_AFTER_S = 120.0
+
+METRICS = (
+    Metric(Column("held", "holds"), "held"),
+    Metric(Column("threads", "threads"), "threads", max, max),
+    Metric(Column("lost", "lost"), "lost", sum, sum),
+    Metric(Column("cpu", "CPU % of one core"), "cpu"),
+    Metric(Column("acquire", "to acquire one, µs"), "acquire_us"),
+    Metric(Column("memory", "memory per hold, bytes"), "bytes"),
+)
+
+
+def panels(arena: Arena, scale: Scale) -> list[Panel]:
+    """One table, ours alone: the peers have no leases to renew."""
+    holds, ttl, seconds = scale.of((10_000, 10.0, 20.0), (500, 1.5, 2.0))
+    return [
+        Panel(
+            key="renewal",
+            title=f"{holds:,} holds in one process, ttl {ttl:g} s, watched for {seconds:g} s",
+            regime=regimes.SPREAD,
+            cases=[
+                Case("holdfast", functools.partial(_read, arena, in_threads, holds, ttl, seconds)),
+                Case(
+                    "holdfast, asyncio",
+                    functools.partial(_read, arena, in_loop, holds, ttl, seconds),
+                ),
+            ],
+            metrics=METRICS,
+            reference="",
+            rounds=scale.rounds_of(2, 1),
+            targets=arena.targets.get("renewal", ()),
+        )
+    ]
+
+
+Renewed = Callable[[str, int, float, float], Reading]
+
+
+def _read(
+    arena: Arena, renewed: Renewed, holds: int, ttl: float, seconds: float, place: Path
+) -> Reading:
+    return crew.alone(
+        lambda: renewed(arena.url(place), holds, ttl, seconds), seconds + _AFTER_S
+    )
+
+
+class Watch:
+    """What a process used, from the time when all is held."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self._begun = time.perf_counter()
+
+    def held(self) -> None:
+        """Everything is held now."""
+        self._acquired = time.perf_counter()
+        self._cpu = time.process_time()
+
+    def reading(self, holds: int, lost: int) -> Reading:
+        """What it came to."""
+        now, cpu = time.perf_counter(), time.process_time()
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._memory
+        return {
+            "held": [holds],
+            "threads": [threading.active_count() - self._threads],
+            "lost": [lost],
+            "cpu": [100 * (cpu - self._cpu) / (now - self._acquired)],
+            "acquire_us": [(self._acquired - self._begun) / holds * 1e6],
+            "bytes": [memory * 1024 / holds],
+        }
+
+
+def in_threads(url: str, holds: int, ttl: float, seconds: float) -> Reading:
+    """Take them, wait, look at each, give them back."""
+    watch = Watch(threading.active_count())
+    with Client(url, ttl=ttl) as client:
+        held = [client.lock(f"bench:{number}").acquire() for number in range(holds)]
+        watch.held()
+        time.sleep(seconds)
+        reading = watch.reading(holds, sum(map(_lost, held)))
+        for hold in held:
+            hold.release()
+    return reading
+
+
+def in_loop(url: str, holds: int, ttl: float, seconds: float) -> Reading:
+    """The same under asyncio."""
+
+    async def work() -> Reading:
+        watch = Watch(threading.active_count())
+        async with AsyncClient(url, ttl=ttl) as client:
+            held = [await client.lock(f"bench:{number}").acquire() for number in range(holds)]
+            watch.held()
+            await asyncio.sleep(seconds)
+            reading = watch.reading(holds, sum(map(_lost, held)))
+            for hold in held:
+                await hold.release()
+        return reading
+
+    return asyncio.run(work())
+
+
+def _lost(hold: Hold | AsyncHold) -> bool:
+    try:
+        hold.check()
+    except LockLost:
+        return True
+    return False

@@ -1,0 +1,100 @@
+"""Take and free, with nobody in the way: microseconds, processor time, system calls."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import crew, regimes, syscalls
+from ..contenders import Arena, Contender, Grip
+from ..model import Case, Column, Metric, Panel, Reading
+from ..scale import Scale
+from ..stats import quantile
+
+WARM_UP = 50
+_WITHIN_S = 60.0
+
+METRICS = (
+    Metric(Column("pair", "µs", "ratio"), "us"),
+    Metric(Column("p99", "p99 µs"), "us", functools.partial(quantile, part=0.99), pooled=True),
+    Metric(Column("cpu", "CPU µs"), "cpu_us"),
+    Metric(Column("syscalls", "system calls"), "syscalls"),
+)
+
+
+def panels(arena: Arena, scale: Scale) -> list[Panel]:
+    """One table."""
+    takers, absent = arena.entered("uncontended")
+    pairs = scale.of(200, 40)
+    return [
+        Panel(
+            key="uncontended",
+            title="Acquire and release, nobody in the way",
+            regime=regimes.ALONE,
+            cases=[
+                Case(
+                    taker.label,
+                    functools.partial(read, taker, pairs),
+                    functools.partial(count, arena, taker) if not scale.quick else None,
+                )
+                for taker in takers
+            ],
+            metrics=METRICS,
+            reference=arena.reference,
+            rounds=scale.rounds_of(25, 2),
+            targets=arena.targets.get("uncontended", ()),
+            absent=absent,
+        )
+    ]
+
+
+def read(taker: Contender, pairs: int, place: Path) -> Reading:
+    """So many pairs, one after the other, in a process of their own."""
+    return crew.alone(lambda: taker.drive(_timed(taker.open, place, pairs)), _WITHIN_S)
+
+
+def count(arena: Arena, taker: Contender, _place: Path) -> Reading:
+    """The system calls of a pair, where they can be counted."""
+    return syscalls.reading(arena.name, taker.label)
+
+
+async def _timed(open_: Callable[[Path], Grip], place: Path, pairs: int) -> Reading:
+    grip = open_(place)
+    pair = grip.pair()
+    try:
+        for _ in range(WARM_UP):
+            answer = pair()
+            if inspect.isawaitable(answer):
+                await answer
+        cpu = time.process_time_ns()
+        took = await _awaited(pair, pairs) if inspect.isawaitable(answer) else _called(pair, pairs)
+        return {
+            "us": [ns / 1e3 for ns in took],
+            "cpu_us": [(time.process_time_ns() - cpu) / pairs / 1e3],
+        }
+    finally:
+        await grip.close()
+
+
+def _called(pair: Callable[[], object], pairs: int) -> Sequence[int]:
+    clock = time.perf_counter_ns
+    took = []
+    for _ in range(pairs):
+        begun = clock()
+        pair()
+        took.append(clock() - begun)
+    return took
+
+
+async def _awaited(pair: Callable[[], Any], pairs: int) -> Sequence[int]:
+    clock = time.perf_counter_ns
+    took = []
+    for _ in range(pairs):
+        begun = clock()
+        await pair()
+        took.append(clock() - begun)
+    return took

@@ -1,0 +1,36 @@
+"""``python -m holdfast.testing.histories FILE...``: judge histories, and tell the first story."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from . import GRACE_S, BadHistory, judge_files, tell
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command: 0 if no promise is broken, 1 if one is, 2 if a file can't be read."""
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.testing.histories",
+        description="Judge what workers wrote down of their locks.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="one per worker, JSON lines")
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_S,
+        metavar="SECONDS",
+        help=f"an acquire may exceed its time-out by this much ({GRACE_S:g})",
+    )
+    args = parser.parse_args(argv)
+    try:
+        verdict = judge_files(*args.files, grace=args.grace)
+    except (OSError, BadHistory) as wrong:
+        print(wrong, file=sys.stderr)
+        return 2
+    print(tell(verdict))
+    return 0 if verdict.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""What a worker writes down of itself while it works, so that it can be judged afterwards.
+
+One file per worker, one line of JSON per event, written by one call before whatever the event
+announces takes effect: so a line that is there is whole, and a worker that is killed leaves the
+beginning of what it did. Times are the boot time of the machine, which all its processes share.
+Every time is taken on the careful side: a hold begins to count after acquire has returned, and
+ends to count before release is called, so an overlap in the history was one.
+
+An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
+
+    ask      c name kind weight capacity [timeout] [place]   acquire is about to be called
+    held     c fence until      it returned a hold, to be believed until then at least
+    busy     c                  it returned None
+    failed   c why              it raised
+    look     c until            check() has passed
+    shrink   c weight           it is about to be downgraded
+    leaving  c                  release is about to be called
+    left     c kept             it has returned
+    lost     c why              the hold is known to be lost
+    write    w thing fence      a guarded write is about to be asked for
+    wrote    w accepted [order] it was accepted, or refused
+    dead stopped continued  who     what somebody else did to a worker
+    bye                         the worker ends, with nothing under way
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from typing import Any, Protocol
+
+from ...runtime.blocking import boottime
+
+
+class HoldLike(Protocol):
+    """What is asked of a hold."""
+
+    @property
+    def fence(self) -> int:
+        """Its fencing token."""
+        ...
+
+    def remaining(self) -> float:
+        """Seconds for which it may be believed."""
+        ...
+
+    def check(self) -> object:
+        """Raise if it is lost."""
+        ...
+
+
+class Recorder:
+    """Appends the events of one worker to a file. ``worker`` is unique among all of a history."""
+
+    def __init__(self, path: str | os.PathLike[str], worker: str) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._fd = os.open(path, flags, 0o600)
+        self._worker = worker
+        self._numbers = itertools.count(1)
+
+    def ask(
+        self,
+        name: str,
+        *,
+        kind: str = "lock",
+        weight: int = 1,
+        capacity: int = 1,
+        timeout: float | None = None,
+        place: int | None = None,
+    ) -> int:
+        """Acquire is about to be called; the number by which the other events name this claim.
+
+        ``place``: its number in the line, where the test knows in which order they came.
+        """
+        number = next(self._numbers)
+        known: dict[str, Any] = {"name": name, "kind": kind, "weight": weight, "capacity": capacity}
+        if timeout is not None:
+            known["timeout"] = timeout
+        if place is not None:
+            known["place"] = place
+        self._write("ask", c=number, **known)
+        return number
+
+    def held(self, claim: int, hold: HoldLike) -> None:
+        """Acquire has returned this hold."""
+        now = boottime()
+        self._write("held", now, c=claim, fence=hold.fence, until=now + hold.remaining())
+
+    def busy(self, claim: int) -> None:
+        """Acquire has returned None."""
+        self._write("busy", c=claim)
+
+    def failed(self, claim: int, why: BaseException) -> None:
+        """Acquire has raised."""
+        self._write("failed", c=claim, why=f"{type(why).__name__}: {why}"[:300])
+
+    def look(self, claim: int, hold: HoldLike) -> None:
+        """Look whether it is held; raises what ``hold.check()`` raises, and writes that down."""
+        now = boottime()
+        try:
+            hold.check()
+        except Exception as lost:
+            self.lost(claim, str(lost))
+            raise
+        self._write("look", now, c=claim, until=now + hold.remaining())
+
+    def shrink(self, claim: int, weight: int) -> None:
+        """It is about to be downgraded to this weight."""
+        self._write("shrink", c=claim, weight=weight)
+
+    def leaving(self, claim: int) -> None:
+        """Release is about to be called."""
+        self._write("leaving", c=claim)
+
+    def left(self, claim: int, kept: bool) -> None:
+        """Release has returned this."""
+        self._write("left", c=claim, kept=kept)
+
+    def lost(self, claim: int, why: object) -> None:
+        """The hold is known to be lost."""
+        self._write("lost", c=claim, why=str(why)[:300])
+
+    def write(self, thing: str, fence: int) -> int:
+        """A guarded write is about to be asked for; the number that ``wrote`` takes."""
+        number = next(self._numbers)
+        self._write("write", w=number, thing=thing, fence=fence)
+        return number
+
+    def wrote(self, number: int, accepted: bool, order: int | None = None) -> None:
+        """It was accepted or refused; ``order``: in which place, if the thing has said so."""
+        known = {} if order is None else {"order": order}
+        self._write("wrote", w=number, accepted=accepted, **known)
+
+    def happened(self, what: str, who: str) -> None:
+        """Somebody else was killed (``dead``), ``stopped`` or ``continued``."""
+        self._write(what, who=who)
+
+    def bye(self) -> None:
+        """The worker ends, with nothing under way."""
+        self._write("bye")
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def _write(self, op: str, now: float | None = None, **known: Any) -> None:
+        event = {"t": boottime() if now is None else now, "p": self._worker, "op": op, **known}
+        os.write(self._fd, json.dumps(event, separators=(",", ":")).encode() + b"\n")

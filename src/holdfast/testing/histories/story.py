@@ -1,0 +1,54 @@
+"""A verdict in words: the figures, what is broken, and the first story of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from .judge import Verdict, Violation
+from .reader import Claim
+
+
+def tell(verdict: Verdict) -> str:
+    """The verdict, for people; it ends with the story of the first violation, if there is one."""
+    figures = ", ".join(f"{name} {value:,.4g}" for name, value in verdict.figures.items())
+    lines = [f"{verdict.events:,} events judged in {verdict.seconds:.1f} s", figures]
+    if verdict.good:
+        return "\n".join([*lines, "no promise is broken"])
+    lines += [f"BROKEN {name}: {count} times" for name, count in sorted(verdict.counts.items())]
+    lines += [
+        f"  {one.when - verdict.first:10.4f} s {one.promise}, {one.name!r}: {one.text}"
+        for one in verdict.violations[:10]
+    ]
+    first = verdict.violations[0]
+    return "\n".join([*lines, "the first of them:", *story(first, verdict.first)])
+
+
+def story(one: Violation, zero: float = 0.0) -> list[str]:
+    """What happened to the claims that a violation is about, in the order of time."""
+    events = sorted(event for claim in one.claims for event in _events(claim))
+    lines = [f"  {when - zero:10.4f} s {text}" for when, text in events]
+    return [*lines, f"  {one.when - zero:10.4f} s {one.promise} is broken: {one.text}"]
+
+
+def _events(claim: Claim) -> Iterator[tuple[float, str]]:
+    """The moments of one claim."""
+    who, what = repr(claim), f"{claim.kind} {claim.name!r}"
+    within = "without end" if claim.timeout is None else f"for {claim.timeout:g} s"
+    weight = f", weight {claim.weight}" if claim.weight > 1 else ""
+    yield claim.asked, f"{who} asks for {what}{weight}, {within}"
+    if claim.how == "held":
+        yield claim.held, f"{who} holds, fence {claim.fence}"
+        if claim.looked > claim.held:
+            yield claim.looked, f"{who} looks, for the last time, and believes in it"
+        yield claim.until, f"{who} was to be believed until here, as far as it was told"
+    elif claim.how:
+        yield claim.answered, f"{who} is told: {claim.how} {claim.why}".rstrip()
+    if claim.shrunk is not None:
+        yield claim.shrunk[0], f"{who} shrinks to a weight of {claim.shrunk[1]}"
+    if claim.lost < math.inf:
+        yield claim.lost, f"{who} knows that it is lost: {claim.why}"
+    if claim.leaving < math.inf:
+        yield claim.leaving, f"{who} calls release"
+    if claim.left < math.inf:
+        yield claim.left, f"{who} is released: {'held until then' if claim.kept else 'was lost'}"

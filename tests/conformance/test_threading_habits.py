@@ -1,0 +1,140 @@
+"""The tests that CPython has for ``threading``'s locks, run on ours.
+
+Locks and reentrant locks run as they are: what ``acquire`` answers is true or false as theirs is.
+Semaphores run through an adapter of a few lines. What is left out stands below, with the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from holdfast import Client, ConfigError, NotHeld
+
+lock_tests: Any = pytest.importorskip(
+    "test.lock_tests", reason="this interpreter comes without CPython's own tests"
+)
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One client per store for all tests, with its keeper running: they count the threads."""
+    folder: Path = tmp_path_factory.mktemp("habits")
+    urls = {OnMemory: "memory://habits", OnSqlite: f"sqlite://{folder}/locks.db"}
+    for store, url in urls.items():
+        store.client = Client(url)
+        store.client.lock("first").acquire().release()
+    yield
+    for store in urls:
+        store.client.close()
+
+
+class OnMemory:
+    client: ClassVar[Client]
+
+
+class OnSqlite:
+    client: ClassVar[Client]
+
+
+def name() -> str:
+    return f"habit {next(_numbers)}"
+
+
+class Locks:
+    """Left out: how a lock prints itself (ours says its name and store; whether it is locked
+    would be a round trip) and ``_at_fork_reinit``, a part of ``threading`` itself."""
+
+    client: ClassVar[Client]
+    test_repr = test_locked_repr = test_at_fork_reinit = None
+
+    def locktype(self) -> Any:
+        return self.client.lock(name())
+
+    def test_timeout(self) -> None:
+        """As CPython has it, but that a time-out beyond all bounds is a ValueError like others."""
+        lock = self.locktype()
+        for too_long in (1e100, threading.TIMEOUT_MAX + 1):
+            with pytest.raises(ConfigError):
+                lock.acquire(timeout=too_long)
+        with pytest.raises(ValueError):
+            lock.acquire(False, 1)
+        with pytest.raises(ValueError):
+            lock.acquire(timeout=-100)
+        assert lock.acquire(timeout=threading.TIMEOUT_MAX)
+        assert not lock.acquire(timeout=0.1)
+        lock.release()
+        assert lock.acquire(timeout=5)
+        lock.release()
+
+
+class ReentrantLocks(Locks):
+    """Left out too: the private methods that ``threading.Condition`` needs of an RLock."""
+
+    test_release_save_unacquired = test_recursion_count = test__is_owned = None
+
+    def locktype(self) -> Any:
+        return self.client.lock(name(), reentrant=True)
+
+
+class BoundedSemaphore:
+    """``threading.BoundedSemaphore`` over ours: answers True, releases n, too much is a
+    ValueError. A line needs a capacity of at least 1, so there is no semaphore of 0."""
+
+    def __init__(self, client: Client, value: int = 1) -> None:
+        self._semaphore = client.semaphore(name(), value)
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        return bool(self._semaphore.acquire(blocking, timeout))
+
+    def release(self, n: int = 1) -> None:
+        try:
+            for _ in range(n):
+                self._semaphore.release()
+        except NotHeld as failure:
+            raise ValueError("released too many times") from failure
+
+    __enter__ = acquire
+
+    def __exit__(self, *failure: object) -> None:
+        self.release()
+
+
+class Semaphores:
+    """Left out: how it prints itself, which would be a round trip."""
+
+    client: ClassVar[Client]
+    test_repr = None
+
+    def semtype(self, value: int = 1) -> BoundedSemaphore:
+        return BoundedSemaphore(self.client, value)
+
+
+class TestLockOnMemory(OnMemory, Locks, lock_tests.LockTests):
+    pass
+
+
+class TestLockOnSqlite(OnSqlite, Locks, lock_tests.LockTests):
+    pass
+
+
+class TestReentrantLockOnMemory(OnMemory, ReentrantLocks, lock_tests.RLockTests):
+    pass
+
+
+class TestReentrantLockOnSqlite(OnSqlite, ReentrantLocks, lock_tests.RLockTests):
+    pass
+
+
+class TestSemaphoreOnMemory(OnMemory, Semaphores, lock_tests.BoundedSemaphoreTests):
+    pass
+
+
+class TestSemaphoreOnSqlite(OnSqlite, Semaphores, lock_tests.BoundedSemaphoreTests):
+    pass
