@@ -20,12 +20,14 @@ AT_ONCE = 8
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those that must run alone come last, when all others are over."""
-    items.sort(key=_alone)
+    items.sort(key=lambda item: any(run.case.alone for run in runs_of(item)))
 
 
-def _alone(item: pytest.Item) -> bool:
-    run = getattr(item, "callspec", None) and item.callspec.params.get("run")  # type: ignore[attr-defined]
-    return bool(run and run.case.alone)
+def runs_of(item: pytest.Item) -> list[Run]:
+    """The run that this test is about, if it is about one."""
+    call = getattr(item, "callspec", None)
+    run = call.params.get("run") if call is not None else None
+    return [run] if isinstance(run, Run) else []
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +42,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def ahead(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[Callable[[Run], None]]:
     """Call it with a run to have it run, or to wait for the end of one that was begun already."""
-    calls = [getattr(item, "callspec", None) for item in request.session.items]
-    runs = [call.params["run"] for call in calls if call is not None and "run" in call.params]
+    runs = [run for item in request.session.items for run in runs_of(item)]
     with ThreadPoolExecutor(AT_ONCE, "run") as pool:
         begun: dict[str, Future[None]] = {
             str(run): pool.submit(run.on, urls[run.store]) for run in runs if not run.case.alone

@@ -68,7 +68,11 @@ class Locks:
         with pytest.raises(ValueError):
             lock.acquire(timeout=-100)
         assert lock.acquire(timeout=threading.TIMEOUT_MAX)
-        assert not lock.acquire(timeout=0.1)
+        answers: list[Any] = []
+        other = threading.Thread(target=lambda: answers.append(lock.acquire(timeout=0.1)))
+        other.start()
+        other.join(5)
+        assert answers == [None]
         lock.release()
         assert lock.acquire(timeout=5)
         lock.release()

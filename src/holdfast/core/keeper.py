@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ..errors import StoreUnavailable
 from .hold import Lease
 from .model import Gone, Held, Keep, Leave, Loss, State
-from .policy import REQUEST_S, UNDO_S, back_off
+from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off
 
 if TYPE_CHECKING:
     from .context import Context
@@ -98,8 +98,10 @@ class Keeper:
         lease.renewing = lease.renewing and not lease.closing
 
     def later(self, leave: Leave, until: float) -> None:
-        """Carry out this leave as soon as the store answers again; give up at ``until``."""
+        """Carry out this leave as soon as the store answers again; give up at ``until``. A
+        suspect one is gone on with as long as the join that it undoes may be under way."""
         now = self._ctx.now()
+        until += TOMB_S if leave.suspect else 0.0
         heapq.heappush(self._undos, (now, next(self._tie), leave, until))
         self._rouse()
 
