@@ -99,7 +99,7 @@ def _measured(arena: Arena, suites: Sequence[str], options: argparse.Namespace) 
             _progress("")
             print(*report.text(result), sep="\n", flush=True)
             results.append(result)
-    print(f"\n{len(results)} tables in {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"\nmeasured in {time.monotonic() - begun:.0f} s", flush=True)
     return results
 
 

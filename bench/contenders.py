@@ -86,7 +86,7 @@ class Contender:
         if self.face == "asyncio":
             await asyncio.sleep(seconds)
         else:
-            time.sleep(seconds)
+            time.sleep(seconds)  # noqa: ASYNC251 - a face that blocks
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Any, TypeVar
@@ -126,7 +126,7 @@ def _hear(wire: Connection) -> tuple[str, Any]:
 
 
 @contextlib.contextmanager
-def spinners(cores: Sequence[int]) -> Iterator[None]:
+def spinners(cores: Sequence[int]) -> Generator[None]:
     """Keep these cores from going idle, by processes that run only when nobody else wants to."""
     spinning = [_FORK.Process(target=_spin, args=(core,), daemon=True) for core in cores]
     for process in spinning:

@@ -144,7 +144,7 @@ def measure(
             if quiet is not None:
                 quiet.wait()
             taking.round(number)
-        foreign = load.foreign()
+        foreign, niced = load.foreign(), load.niced()
         taking.finish()
     rows = [taking.row(case) for case in panel.cases]
     named = {row.label: row for row in rows}
@@ -158,6 +158,7 @@ def measure(
         rounds=panel.rounds,
         seconds=round(time.monotonic() - begun, 1),
         foreign=foreign,
+        niced=niced,
         when=time.strftime("%Y-%m-%d", time.gmtime()),
         columns=_columns(panel, rows),
         rows=rows,

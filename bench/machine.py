@@ -66,10 +66,10 @@ def _file_system(folder: str) -> str:
 
 
 class Load:
-    """How much of the cores others have used since this was made.
+    """How much of the cores others have used since this was made: parts of all, from 0 to 1.
 
     Our own part is that of this process and of the children that it has waited for by then, so
-    ask between readings.
+    ask between readings. None where the system doesn't tell.
     """
 
     def __init__(self) -> None:
@@ -77,26 +77,32 @@ class Load:
         self._busy, self._own = _busy_s(), _own_s()
 
     def foreign(self) -> float | None:
-        """A part of all cores, from 0 to 1; None where the system doesn't tell."""
+        """By programs of usual priority."""
+        return self._part(0, _own_s() - self._own)
+
+    def niced(self) -> float | None:
+        """By programs of low priority, which yield to ours but keep a core awake; our own
+        spinners are among them."""
+        return self._part(1, 0.0)
+
+    def _part(self, which: int, own: float) -> float | None:
         busy = _busy_s()
         if self._busy is None or busy is None:
             return None
         passed = (time.monotonic() - self._begun) * (os.cpu_count() or 1)
-        others = (busy - self._busy) - (_own_s() - self._own)
+        others = busy[which] - self._busy[which] - own
         return round(min(1.0, max(0.0, others / max(passed, 1e-6))), 3)
 
 
-def _busy_s() -> float | None:
-    """Seconds for which the cores have worked, all together, by the kernel's count.
-
-    Without what is niced, because that yields to us; our own spinners are.
-    """
+def _busy_s() -> tuple[float, float] | None:
+    """Seconds for which the cores have worked, by the kernel's count: as usual, and niced."""
     try:
         with Path("/proc/stat").open(encoding="ascii") as stat:
-            user, _, system, _, _, irq, soft, steal, *_ = map(int, stat.readline().split()[1:])
+            user, nice, system, _, _, irq, soft, steal, *_ = map(int, stat.readline().split()[1:])
     except OSError:
         return None
-    return (user + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+    ticks = os.sysconf("SC_CLK_TCK")
+    return (user + system + irq + soft + steal) / ticks, nice / ticks
 
 
 def _own_s() -> float:

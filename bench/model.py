@@ -147,7 +147,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Result:
-    """A table as it was measured. ``foreign`` is the part of all cores that others used."""
+    """A table as it was measured. The parts of all cores that others used:
+    ``foreign`` at usual priority, ``niced`` at a low one (with our spinners, if there were any).
+    """
 
     arena: str
     suite: str
@@ -158,6 +160,7 @@ class Result:
     rounds: int
     seconds: float
     foreign: float | None
+    niced: float | None
     when: str
     columns: Sequence[Column]
     rows: Sequence[Row]

@@ -18,6 +18,7 @@ from .report import number
 WIDTH = 960
 _LEFT, _SCALE_END, _RIGHT = 258, 716, 936
 _TOP, _HEAD, _LANE, _AXIS, _GAP = 98, 34, 24, 26, 18
+TITLE = "What a lock costs with nothing running"
 #: Room for the figure beside its dot.
 _FIGURE = 62
 
@@ -61,15 +62,15 @@ class Question(NamedTuple):
 QUESTIONS = (
     Question(
         "uncontended", "pair", "Acquire and release, nobody in the way", "less is better",
-        "µs", "× the time of {}",
+        "µs", "\u00d7 the time of {}",
     ),
     Question(
         "handoff-idle", "p50", "A process waits: from release() there to acquire() here",
-        "median, less is better", "µs", "× as fast as {}", True,
+        "median, less is better", "µs", "\u00d7 as fast as {}", True,
     ),
     Question(
         "contention-8", "changes", "8 processes on one name: changes of owner per second",
-        "more is better", "/s", "× those of {}",
+        "more is better", "/s", "\u00d7 those of {}",
     ),
 )  # fmt: skip
 
@@ -83,12 +84,11 @@ def svg(results: Mapping[str, Result], about: Mapping[str, Any]) -> str:
         height += _HEAD + _LANE * len(_rows(question, result)) + _AXIS + _GAP
     height += 20
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}"',
         f'width="{WIDTH}" height="{height:.0f}" role="img" aria-labelledby="title facts">',
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{WIDTH}" height="{height:.0f}" rx="10"/>',
-        '<text id="title" class="title" x="24" y="40">What a lock costs with nothing running'
-        "</text>",
+        f'<text id="title" class="title" x="24" y="40">{TITLE}</text>',
         f'<text id="facts" class="soft" x="24" y="64">{escape(str(about["machine"]))}</text>',
         *_legend(82),
     ]
@@ -117,9 +117,7 @@ def _rows(question: Question, result: Result) -> list[tuple[Row, Figure]]:
         (row, row.figures[question.column]) for row in result.rows if question.column in row.figures
     ]
     found = [(row, figure) for row, figure in found if figure.value > 0]
-    return sorted(
-        found, key=lambda one: one[1].value, reverse=question.hint.startswith("more")
-    )
+    return sorted(found, key=lambda one: one[1].value, reverse=question.hint.startswith("more"))
 
 
 def _drawn(question: Question, result: Result, top: float) -> Iterator[str]:
@@ -150,18 +148,21 @@ def _lane(
     kind = "us" if row.label.startswith("holdfast") else "floor" if "bare" in row.label else ""
     ours = " ours" if kind == "us" else ""
     base = y + 4.5
-    yield f'<text class="name{ours}" x="{_LEFT - 12}" y="{base:.1f}">{escape(_plain(row.label))}</text>'
+    name = escape(_plain(row.label))
+    yield f'<text class="name{ours}" x="{_LEFT - 12}" y="{base:.1f}">{name}</text>'
     x, low, high = (_x(v, *ends) for v in (figure.value, figure.rounds.low, figure.rounds.high))
     tip = (
         f"{row.label}: {number(figure.value)} {question.unit}, quartiles of the rounds "
         f"{number(figure.rounds.low)} to {number(figure.rounds.high)}"
     )
-    yield f'<g><title>{escape(tip)}</title><path class="span {kind}" d="M{low:.1f} {y}H{high:.1f}"/>'
+    yield f"<g><title>{escape(tip)}</title>"
+    yield f'<path class="span {kind}" d="M{low:.1f} {y}H{high:.1f}"/>'
     yield f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y}" r="5.5"/></g>'
     edge = max(x, high) + 11
-    text = f"{number(figure.value)} {question.unit}".replace(" /s", "/s")
+    text = _told(figure.value, question.unit)
     yield f'<text class="figure{ours}" x="{edge:.1f}" y="{base:.1f}">{text}</text>'
-    yield f'<text class="ratio{ours}" x="{_RIGHT - 10}" y="{base:.1f}">{_ratio(question, result, row, figure)}</text>'
+    ratio = _ratio(question, result, row, figure)
+    yield f'<text class="ratio{ours}" x="{_RIGHT - 10}" y="{base:.1f}">{ratio}</text>'
 
 
 def _ratio(question: Question, result: Result, row: Row, figure: Figure) -> str:
@@ -182,6 +183,17 @@ def _short(value: float) -> str:
     ('0.31', '67', '1.0', '0.017')
     """
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def _told(value: float, unit: str) -> str:
+    """A figure with its unit.
+
+    >>> _told(20.8, "µs"), _told(32700.0, "µs"), _told(1052.0, "/s")
+    ('20.8 µs', '32.7 ms', '1,050/s')
+    """
+    if unit == "/s":
+        return f"{number(value)}/s"
+    return f"{number(value / 1e3)} ms" if value >= 1e3 else f"{number(value)} µs"
 
 
 def _plain(label: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from . import crew
 
@@ -19,14 +19,14 @@ WARM = "warm"
 
 
 @contextlib.contextmanager
-def entered(name: str) -> Iterator[str]:
+def entered(name: str) -> Generator[str]:
     """Bring this process, and those that it forks, into a regime; yields it in words."""
     with _REGIMES[name]() as words:
         yield words
 
 
 @contextlib.contextmanager
-def _pinned() -> Iterator[str]:
+def _pinned() -> Generator[str]:
     if not hasattr(os, "sched_setaffinity"):
         yield "not pinned to a core, as this system can't"
         return
@@ -39,12 +39,12 @@ def _pinned() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _spread() -> Iterator[str]:
+def _spread() -> Generator[str]:
     yield "all cores, which may go idle"
 
 
 @contextlib.contextmanager
-def _warm() -> Iterator[str]:
+def _warm() -> Generator[str]:
     if not hasattr(os, "SCHED_IDLE"):
         yield "all cores, which may go idle, as this system can't be kept awake"
         return

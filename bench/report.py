@@ -39,7 +39,11 @@ def table(result: Result) -> Iterator[str]:
     lines = [[row.label, *_cells(row, result)] for row in result.rows if not row.error]
     widths = [max(len(line[at]) for line in [heads, *lines]) for at in range(len(heads))]
     yield _line(heads, widths)
-    yield "|" + "|".join("-" * (width + 1) + (":" if at else "-") for at, width in enumerate(widths)) + "|"
+    yield (
+        "|"
+        + "|".join("-" * (width + 1) + (":" if at else "-") for at, width in enumerate(widths))
+        + "|"
+    )
     for line in lines:
         yield _line(line, widths)
 
@@ -86,7 +90,9 @@ def verdict(one: Verdict, result: Result) -> str:
         "over": f"{what} over {against}",
     }[target.kind]
     bound = (
-        f"at most {target.at_most:g}" if target.at_most is not None else f"at least {target.at_least:g}"
+        f"at most {target.at_most:g}"
+        if target.at_most is not None
+        else f"at least {target.at_least:g}"
     )
     head = f"{target.case}: {measure}: {bound}"
     if target.stretch is not None:
@@ -125,6 +131,8 @@ def conditions(result: Result) -> str:
     text = f"{rounds}, {result.regime}"
     if result.foreign is not None:
         text += f"; other programs used {result.foreign:.0%} of the cores"
+    if result.niced is not None and result.niced > FOREIGN and "spinners" not in result.regime:
+        text += f", and at low priority {result.niced:.0%}"
     return text
 
 

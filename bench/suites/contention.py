@@ -44,7 +44,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
             title=f"{count} processes on one name, a tight loop",
             regime=regimes.SPREAD,
             cases=[
-                Case(one.label, functools.partial(read, one, count, scale.of(3.0, 0.3)))
+                Case(one.label, functools.partial(read, one, count, scale.of(3.0, 0.2)))
                 for one in takers
             ],
             metrics=METRICS,
@@ -53,7 +53,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
             targets=arena.targets.get(f"contention-{count}", ()),
             absent=absent,
         )
-        for count in scale.of((2, 8, 32), (2, 8))
+        for count in scale.of((2, 8, 32), (8,))
     ]
 
 
@@ -75,9 +75,7 @@ def read(taker: Contender, count: int, seconds: float, place: Path) -> Reading:
     }
 
 
-async def _contend(
-    taker: Contender, place: Path, seconds: float, seat: Seat
-) -> dict[str, float]:
+async def _contend(taker: Contender, place: Path, seconds: float, seat: Seat) -> dict[str, float]:
     grip = taker.open(place)
     marks = _marks(place)
     end = seat.ready() + seconds
@@ -89,9 +87,7 @@ async def _contend(
     return told
 
 
-async def _loop(
-    grip: Grip, marks: memoryview, me: int, end: float, told: dict[str, float]
-) -> None:
+async def _loop(grip: Grip, marks: memoryview, me: int, end: float, told: dict[str, float]) -> None:
     """Take, mark, free, until the time is over."""
     clock = time.monotonic
     while (asked := clock()) < end:
@@ -115,4 +111,3 @@ def _marks(place: Path) -> memoryview:
     """The shared file, as numbers."""
     with (place / "marks").open("r+b") as file:
         return memoryview(mmap.mmap(file.fileno(), _SIZE)).cast("q")
-

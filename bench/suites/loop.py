@@ -42,7 +42,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
     """One table: our face for asyncio, a peer's, and no lock at all."""
     takers, absent = arena.entered("uncontended")
     neighbour = next(one for one in takers if one.face == "threads")
-    seconds = scale.of(3.0, 0.5)
+    seconds = scale.of(3.0, 0.3)
     cases = [
         Case(one.label, functools.partial(read, one, _beside(one, takers), seconds))
         for one in takers
@@ -67,9 +67,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 def _beside(taker: Contender, takers: list[Contender]) -> Contender:
     """The blocking contender of the same make, for the other processes."""
-    return next(
-        one for one in takers if one.face == "threads" and one.package == taker.package
-    )
+    return next(one for one in takers if one.face == "threads" and one.package == taker.package)
 
 
 Told = tuple[list[float], int]
@@ -97,12 +95,14 @@ async def _tick(taker: Contender | None, place: Path, seconds: float, seat: Seat
         await grip.take()
         await grip.free()
     end = seat.ready() + seconds
-    locking = grip and asyncio.ensure_future(_take(grip.take, grip.free, end, counter))
+    locking = None
+    if grip is not None:
+        locking = asyncio.ensure_future(_take(grip.take, grip.free, end, counter))
     late = []
     while (now := time.monotonic()) < end:
         await asyncio.sleep(TICK_S)
         late.append((time.monotonic() - now - TICK_S) * 1e3)
-    if grip is not None and locking:
+    if grip is not None and locking is not None:
         await locking
         await grip.close()
     return late, counter[0]

@@ -31,7 +31,7 @@ METRICS = (
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
     """One table, ours alone: the peers have no leases to renew."""
-    holds, ttl, seconds = scale.of((10_000, 10.0, 20.0), (500, 1.5, 2.0))
+    holds, ttl, seconds = scale.of((10_000, 10.0, 20.0), (500, 0.9, 1.2))
     return [
         Panel(
             key="renewal",
@@ -58,9 +58,7 @@ Renewed = Callable[[str, int, float, float], Reading]
 def _read(
     arena: Arena, renewed: Renewed, holds: int, ttl: float, seconds: float, place: Path
 ) -> Reading:
-    return crew.alone(
-        lambda: renewed(arena.url(place), holds, ttl, seconds), seconds + _AFTER_S
-    )
+    return crew.alone(lambda: renewed(arena.url(place), holds, ttl, seconds), seconds + _AFTER_S)
 
 
 class Watch:

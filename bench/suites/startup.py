@@ -67,7 +67,5 @@ def read(arena: Arena, label: str, times: int, place: Path) -> Reading:
 
 def _run(command: Sequence[str], around: dict[str, str]) -> float:
     begun = time.perf_counter()
-    subprocess.run(
-        command, env=around, stdin=subprocess.DEVNULL, check=True, timeout=_WITHIN_S
-    )
+    subprocess.run(command, env=around, stdin=subprocess.DEVNULL, check=True, timeout=_WITHIN_S)
     return (time.perf_counter() - begun) * 1e3

@@ -44,7 +44,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
             ),
             regime=regimes.SPREAD,
             cases=[
-                Case(one.label, functools.partial(read, one, processes, scale.of(3.0, 0.5)))
+                Case(one.label, functools.partial(read, one, processes, scale.of(3.0, 0.3)))
                 for one in takers
             ],
             metrics=METRICS,

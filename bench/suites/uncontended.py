@@ -66,12 +66,10 @@ async def _timed(open_: Callable[[Path], Grip], place: Path, pairs: int) -> Read
     grip = open_(place)
     pair = grip.pair()
     try:
-        for _ in range(WARM_UP):
-            answer = pair()
-            if inspect.isawaitable(answer):
-                await answer
+        waits = inspect.iscoroutinefunction(pair)
+        await _awaited(pair, WARM_UP) if waits else _called(pair, WARM_UP)
         cpu = time.process_time_ns()
-        took = await _awaited(pair, pairs) if inspect.isawaitable(answer) else _called(pair, pairs)
+        took = await _awaited(pair, pairs) if waits else _called(pair, pairs)
         return {
             "us": [ns / 1e3 for ns in took],
             "cpu_us": [(time.process_time_ns() - cpu) / pairs / 1e3],

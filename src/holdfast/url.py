@@ -114,7 +114,8 @@ def find(text: str) -> tuple[StoreModule, StoreURL]:
     scheme = scheme.lower()
     path = BUILTIN.get(scheme) or schemes().get(scheme)
     if path is None:
-        raise ConfigError(f"no store for the scheme {scheme!r}; {did_you_mean(scheme, schemes())}")
+        hint = did_you_mean(scheme, schemes())
+        raise ConfigError(f"no store for the scheme {_safe(scheme)!r}; {hint}")
     module = cast(StoreModule, importlib.import_module(path))
     return module, parse(scheme, rest, module.OPTIONS)
 
@@ -129,6 +130,11 @@ def parse(scheme: str, rest: str, known: Mapping[str, Callable[[str], Any]]) -> 
     place, _, query = rest.partition("?")
     host, slash, path = place.partition("/")
     userinfo, at, host = host.rpartition("@")
+    if host and "@" in path:
+        raise ConfigError(
+            f"a {scheme}:// URL has an '@' behind its first '/'; write %2F for a '/' in a "
+            "password, and %40 for an '@' in a path"
+        )
     return StoreURL(
         scheme=scheme,
         host=host,
@@ -146,7 +152,9 @@ def _options(scheme: str, query: str, known: Mapping[str, Callable[[str], Any]])
     options: dict[str, Any] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in known:
-            raise ConfigError(f"{scheme}:// has no option {key!r}; {did_you_mean(key, known)}")
+            raise ConfigError(
+                f"{scheme}:// has no option {_safe(key)!r}; {did_you_mean(key, known)}"
+            )
         try:
             options[key] = known[key](value)
         except ValueError as wrong:

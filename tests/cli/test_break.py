@@ -21,7 +21,7 @@ def terminal(world: World) -> Iterator[Terminal]:
 
 def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: World) -> None:
     running = world.holding("--ttl", "1.5")
-    old = world.claims("job")[0]["fence"]
+    old = world.claims()[0].fence
     waiting = world.waiting()
     code, out, err = world.run("break", "job", "--yes")
     assert (code, err) == (0, "")
@@ -35,11 +35,11 @@ def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: Worl
 
 def test_a_fence_that_is_gone_changes_nothing(world: World) -> None:
     world.holding()
-    fence = world.claims("job")[0]["fence"]
+    fence = world.claims()[0].fence
     code, out, err = world.run("break", "job", "--fence", str(fence - 1), "--yes")
     assert (code, out) == (1, "")
     assert f"has no claim with fence {fence - 1}" in err
-    assert world.claims("job")[0]["fence"] == fence
+    assert world.claims()[0].fence == fence
 
 
 def test_of_several_holders_one_must_be_named(world: World) -> None:
@@ -47,18 +47,18 @@ def test_of_several_holders_one_must_be_named(world: World) -> None:
     world.holding("-s")
     code, _, err = world.run("break", "job", "--yes")
     assert code == 1
-    fences = [claim["fence"] for claim in world.claims("job")]
+    fences = [claim.fence for claim in world.claims()]
     assert all(str(fence) in err for fence in fences)
     assert world.run("break", "job", "--yes", "--fence", str(fences[0]))[0] == 0
-    assert [claim["fence"] for claim in world.claims("job")] == fences[1:]
+    assert [claim.fence for claim in world.claims()] == fences[1:]
 
 
 def test_who_waits_can_be_taken_out_of_the_line(world: World) -> None:
     world.holding()
     world.waiting()
-    holder, waiter = world.claims("job")
-    assert world.run("break", "job", "--yes", "--fence", str(waiter["fence"]))[0] == 0
-    assert world.claims("job")[0]["fence"] == holder["fence"]
+    holder, waiter = world.claims()
+    assert world.run("break", "job", "--yes", "--fence", str(waiter.fence))[0] == 0
+    assert world.claims()[0].fence == holder.fence
 
 
 def test_a_free_name_is_nothing_to_break(world: World) -> None:
@@ -71,7 +71,7 @@ def test_where_nobody_can_be_asked_it_takes_yes(world: World) -> None:
     code, _, err = world.run("break", "job")
     assert code == 64
     assert "--yes" in err
-    assert len(world.claims("job")) == 1
+    assert len(world.claims()) == 1
 
 
 def test_a_person_is_asked_and_may_say_no(world: World, terminal: Terminal) -> None:
@@ -88,7 +88,7 @@ def test_a_person_is_asked_and_may_say_no(world: World, terminal: Terminal) -> N
     terminal.press("\x03")
     terminal.expect(PROMPT)
     assert terminal.status() == 130
-    assert len(world.claims("job")) == 1
+    assert len(world.claims()) == 1
 
 
 def test_a_person_says_yes(world: World, terminal: Terminal) -> None:
@@ -98,7 +98,7 @@ def test_a_person_says_yes(world: World, terminal: Terminal) -> None:
     terminal.enter("y")
     terminal.expect("broke 'job'")
     terminal.expect(PROMPT)
-    assert world.claims("job") == []
+    assert world.claims() == []
 
 
 def test_the_system_log_says_who_took_what_from_whom_and_why(
@@ -113,7 +113,7 @@ def test_the_system_log_says_who_took_what_from_whom_and_why(
     monkeypatch.setenv("USER", "ann")
     monkeypatch.delenv("SUDO_USER", raising=False)
     world.holding()
-    fence = world.claims("job")[0]["fence"]
+    fence = world.claims()[0].fence
     words = ["break", "--url", world.url, "job", "--yes", "--reason", "it\nhangs"]
     assert main(words) == 0
     owner = re.escape(f"{socket.gethostname()[:63]}:")

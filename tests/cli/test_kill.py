@@ -80,7 +80,7 @@ def test_who_is_killed_while_waiting_leaves_the_line(world: World) -> None:
         waiting = world.waiting()
         (keeper,) = children(waiting.pid)
         os.kill(waiting.pid if who == "the front" else keeper, signal.SIGKILL)
-        until(lambda: len(world.claims("job")) == 1, "it has left")
+        until(lambda: len(world.claims()) == 1, "it has left")
         until(lambda k=keeper: not alive(k), "its keeper has ended")
         if who == "the keeper":
             code, _, err = waiting.end()

@@ -64,7 +64,7 @@ def test_readers_and_writers_are_told_apart(world: World) -> None:
 
 def test_json_is_exact_and_has_all_there_is(world: World) -> None:
     world.holding("--ttl", "20", "--label", WICKED, name=WICKED)
-    (line,) = world.lines()
+    (line,) = json.loads(world.run("ls", "--json")[1])
     assert (line["name"], line["kind"], line["capacity"]) == (WICKED, "lock", 1)
     (claim,) = line["claims"]
     assert claim["owner"].endswith(":" + WICKED)
@@ -74,7 +74,8 @@ def test_json_is_exact_and_has_all_there_is(world: World) -> None:
     assert 0 < claim["expires_in"] <= 20
     since = datetime.fromisoformat(claim["since"])
     assert abs((datetime.now().astimezone() - since).total_seconds() - claim["age"]) < 5
-    assert world.claims(WICKED)[0]["fence"] == claim["fence"]
+    shown = json.loads(world.run("show", "--json", WICKED)[1])
+    assert shown["claims"][0]["fence"] == claim["fence"] == world.claims(WICKED)[0].fence
     free = json.loads(world.run("show", "--json", "free")[1])
     assert free == {"name": "free", "kind": None, "capacity": None, "claims": []}
 

@@ -28,7 +28,7 @@ def test_a_command_that_is_not_there_is_127_and_says_so(world: World) -> None:
     code, out, err = world.run("run", "job", "--", "no-such-command")
     assert (code, out) == (127, "")
     assert err == "holdfast: cannot run 'no-such-command': No such file or directory\n"
-    assert world.claims("job") == []
+    assert world.claims() == []
 
 
 def test_a_command_that_cannot_be_executed_is_126(world: World) -> None:
@@ -82,12 +82,12 @@ def test_fences_rise_from_run_to_run(world: World) -> None:
 
 def test_the_lock_is_held_while_the_command_runs_and_free_after_it(world: World) -> None:
     running = world.holding()
-    (claim,) = world.claims("job")
-    assert claim["held"]
-    assert claim["owner"].endswith(":sh")
+    (claim,) = world.claims()
+    assert claim.held
+    assert claim.owner.endswith(":sh")
     running.signal(signal.SIGTERM)
     assert running.end()[0] == 143
-    assert world.claims("job") == []
+    assert world.claims() == []
 
 
 def test_busy_is_75_or_what_is_wished_and_names_the_holder(world: World) -> None:
@@ -134,9 +134,9 @@ def test_those_who_wait_are_served_in_order(world: World) -> None:
     order = world.path("order")
     waiting = []
     for number in range(3):
-        before = len(world.claims("job"))
+        before = len(world.claims())
         waiting.append(world.start("run", "job", "-c", f"echo {number} >> {order}"))
-        until(lambda n=before: len(world.claims("job")) > n, "it stands in line")
+        until(lambda n=before: len(world.claims()) > n, "it stands in line")
     running.signal(signal.SIGTERM)
     assert [started.end()[0] for started in waiting] == [0, 0, 0]
     assert order.read_text().split() == ["0", "1", "2"]
@@ -164,7 +164,7 @@ EXCLUSIVE = [[], ["-x"], ["--exclusive"], ["-e"]]
 def test_readers_share(world: World) -> None:
     world.holding("-s")
     world.holding("--shared")
-    assert [claim["held"] for claim in world.claims("job")] == [True, True]
+    assert [claim.held for claim in world.claims()] == [True, True]
 
 
 @pytest.mark.parametrize("how", EXCLUSIVE, ids=str)
@@ -237,7 +237,7 @@ def test_a_signal_with_a_meaning_of_its_own_reaches_the_command_alone(
 
 def test_a_signal_to_the_owner_that_others_see_reaches_the_command_too(world: World) -> None:
     running = world.holding()
-    owner = world.claims("job")[0]["owner"]
+    owner = world.claims()[0].owner
     os.kill(int(owner.split(":")[1]), signal.SIGTERM)
     assert running.end()[0] == 143
 
@@ -248,7 +248,7 @@ def test_who_is_interrupted_while_waiting_leaves_the_line(world: World) -> None:
         waiting = world.waiting()
         waiting.signal(number)
         assert waiting.end()[0] == 128 + number
-        assert len(world.claims("job")) == 1
+        assert len(world.claims()) == 1
 
 
 def test_what_we_were_told_to_ignore_the_command_ignores(world: World) -> None:

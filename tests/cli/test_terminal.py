@@ -54,7 +54,7 @@ def test_ctrl_c_reaches_the_command_and_the_prompt_comes_back(
     terminal.press(CTRL_C)
     terminal.expect(PROMPT)
     assert terminal.status() == 130
-    assert world.claims("job") == []
+    assert world.claims() == []
 
 
 def test_a_command_that_catches_ctrl_c_decides_itself(terminal: Terminal) -> None:
@@ -81,7 +81,7 @@ def test_ctrl_c_while_waiting_leaves_the_line(terminal: Terminal, world: World) 
     terminal.press(CTRL_C)
     terminal.expect(PROMPT)
     assert terminal.status() == 130
-    assert len(world.claims("job")) == 1
+    assert len(world.claims()) == 1
 
 
 def test_ctrl_z_stops_the_job_and_fg_goes_on_with_the_lock_still_held(
@@ -93,14 +93,14 @@ def test_ctrl_z_stops_the_job_and_fg_goes_on_with_the_lock_still_held(
     terminal.expect(r"Stopped.*\n")
     terminal.expect(PROMPT)
     time.sleep(1.5)
-    assert len(world.claims("job")) == 1
+    assert len(world.claims()) == 1
     terminal.enter("fg")
     terminal.expect("fg\nholdfast run.*\n")
     terminal.enter("it")
     terminal.expect("got it\n")
     terminal.expect(PROMPT)
     assert terminal.status() == 0
-    assert world.claims("job") == []
+    assert world.claims() == []
 
 
 def test_bg_goes_on_behind_the_prompt(terminal: Terminal, world: World) -> None:
@@ -112,7 +112,7 @@ def test_bg_goes_on_behind_the_prompt(terminal: Terminal, world: World) -> None:
     terminal.expect("over\n")
     assert terminal.do("echo typed at the prompt") == "typed at the prompt\n"
     terminal.do("kill %1")
-    until(lambda: not world.claims("job"), "the lock is free")
+    until(lambda: not world.claims(), "the lock is free")
 
 
 def test_started_in_the_background_it_stops_when_it_reads_and_fg_gives_it_the_terminal(
@@ -148,7 +148,7 @@ def test_a_pipeline_works_and_ctrl_c_ends_all_of_it(terminal: Terminal, world: W
     terminal.expect("\ngo\n")
     terminal.press(CTRL_C)
     terminal.expect(PROMPT)
-    until(lambda: not world.claims("job"), "the lock is free")
+    until(lambda: not world.claims(), "the lock is free")
 
 
 def test_in_a_pipeline_the_command_gets_the_terminal_when_it_asks(terminal: Terminal) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from holdfast import ClaimRecord, Client
 
 ROOT = Path(__file__).resolve().parents[2]
 #: No test waits longer than this for anything, seconds.
@@ -75,6 +76,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.url = f"sqlite://{folder / 'locks.db'}"
+        self.client = Client(self.url)
         self.started: list[Started] = []
         (folder / "bin").mkdir()
         command = folder / "bin" / "holdfast"
@@ -121,19 +123,10 @@ class World:
         out, err = started.process.communicate(text, timeout=BOUND_S)
         return started.process.returncode, out, err
 
-    def lines(self, prefix: str = "") -> list[dict[str, Any]]:
-        """What ``holdfast ls`` tells."""
-        code, out, err = self.run("ls", "--json", prefix)
-        assert code == 0, err
-        found: list[dict[str, Any]] = json.loads(out)
-        return found
-
-    def claims(self, name: str) -> list[dict[str, Any]]:
-        """The claims on one name."""
-        code, out, err = self.run("show", "--json", name)
-        assert code == 0, err
-        found: list[dict[str, Any]] = json.loads(out)["claims"]
-        return found
+    def claims(self, name: str = "job") -> list[ClaimRecord]:
+        """The claims on one name, without asking the command."""
+        lines = self.client.inspect(name, exact=True)
+        return list(lines[0].claims) if lines else []
 
     def holding(self, *words: str, name: str = "job", **options: Any) -> Started:
         """A ``holdfast run`` that has its lock and whose command runs, until it is killed."""
@@ -153,6 +146,7 @@ class World:
 
     def end(self) -> None:
         """Kill what is left, as hard as can be."""
+        self.client.close()
         for started in self.started:
             if started.process.poll() is None:
                 for pid in [*children(started.pid), started.pid]:

@@ -11,6 +11,7 @@ import pytest
 from holdfast import url
 from holdfast.stores.memory import CAPABILITIES
 from holdfast.stores.memory.line import Lines
+from holdfast.testing import conformance
 from holdfast.testing.conformance import Run, kit, runs
 from tests.conformance.planted import FAULTS, module
 
@@ -47,10 +48,10 @@ class Poor(Lines):
 
 def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
     # Given
-    flags = dict.fromkeys(kit.OPERATIONS | {"fair", "push"}, False)
+    flags = dict.fromkeys(conformance.OPERATIONS | {"fair", "push"}, False)
     scheme = register(Poor, can=CAPABILITIES._replace(**flags))
     chosen = [run for run in runs(scheme) if run.lacks]
-    assert {run.lacks for run in chosen} == kit.OPERATIONS
+    assert {run.lacks for run in chosen} == conformance.OPERATIONS
     # When, then
     with ThreadPoolExecutor(8) as pool:
         for ended in [pool.submit(run.on, f"{scheme}://") for run in chosen]:
@@ -83,7 +84,7 @@ def test_a_case_that_leaves_a_claim_behind_is_found(register: Register) -> None:
     async def leaves_one(at: Any) -> None:
         await at.locks.lock(at.name, auto_renew=False).acquire()
 
-    case = kit.Case(leaves_one, ("lock",), ("sync",), (), False)
+    case = conformance.Case(leaves_one, ("lock",), ("sync",), (), False)
     with pytest.raises(AssertionError, match="claims are left"):
         Run("memory", "sync", "lock", case).on("memory://kit")
 
@@ -94,6 +95,6 @@ def test_a_case_that_hangs_fails_and_shows_where(monkeypatch: pytest.MonkeyPatch
             await at.rival().acquire()
 
     monkeypatch.setattr(kit, "LIMIT_S", 0.3)
-    case = kit.Case(hangs, ("lock",), ("sync",), (), False)
+    case = conformance.Case(hangs, ("lock",), ("sync",), (), False)
     with pytest.raises(TimeoutError, match="in hangs"):
         Run("memory", "sync", "lock", case).on("memory://kit")

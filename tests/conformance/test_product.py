@@ -12,7 +12,8 @@ import pytest
 
 from holdfast import Client
 from holdfast.core.model import Capabilities
-from holdfast.testing.conformance import PRIMITIVES, all_cases, cases, kit
+from holdfast.testing import conformance
+from holdfast.testing.conformance import PRIMITIVES, all_cases, cases
 from holdfast.testing.faces import FACES
 from holdfast.url import BUILTIN
 from tests.conformance import test_conformance as ours
@@ -67,7 +68,7 @@ def test_a_case_is_for_both_faces_unless_it_says_why_not() -> None:
     alone = [one for one in all_cases() if len(one.faces) == 1]
     assert len(alone) < len(all_cases()) / 5
     with pytest.raises(AssertionError, match="says why"):
-        kit.case("lock", only="aio")
+        conformance.case("lock", only="aio")
 
 
 def test_everything_that_a_client_makes_is_a_primitive_of_the_kit() -> None:
@@ -89,10 +90,10 @@ def test_every_primitive_is_asked_enough_on_each_face(primitive: str, face: str)
 
 def test_every_operation_that_a_store_may_lack_is_needed_by_some_case() -> None:
     flags = {name for name, value in Capabilities("x")._asdict().items() if isinstance(value, bool)}
-    assert flags >= kit.OPERATIONS
+    assert flags >= conformance.OPERATIONS
     needed = {need for one in all_cases() for need in one.needs}
     needed |= {one.needs for one in PRIMITIVES.values() if one.needs}
-    assert needed >= kit.OPERATIONS | {"fair", "across_processes"}
+    assert needed >= conformance.OPERATIONS | {"fair", "across_processes"}
     assert needed <= flags
 
 

@@ -8,6 +8,7 @@ number is in the owner that others see) it passes on to the front.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import select
 import signal
@@ -50,6 +51,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
             if not options.quiet:
                 say(waiting.busy())
             return int(options.busy)
+        gc.enable()  # from here on it may be for days
         guard = Guard(hold, line, options)
         guard.pass_signals(front)
         return guard.serve(_tell(hold, client, line, guard.end))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -33,6 +34,7 @@ def ls(options: argparse.Namespace) -> int:
                 _draw(list(_listing(lines, options)), options.watch)
             if options.watch is None:
                 return 0
+            gc.enable()
             sys.stdout.flush()
             time.sleep(options.watch)
 

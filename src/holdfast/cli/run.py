@@ -24,9 +24,9 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from . import codes
 from .child import Child, Terminal, find_prctl, living, move_up, reap
@@ -41,7 +41,7 @@ ORPHAN_GRACE_S = 1.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command under its lock; its exit status, or one of ``codes``."""
+    """Run the command under its lock, and exit with its status, or with one of ``codes``."""
     line, far = socket.socketpair()
     front = os.getpid()
     keeper = os.fork()
@@ -49,11 +49,12 @@ def run(options: argparse.Namespace) -> int:
         line.close()
         _keep(options, far, front)
     far.close()
-    return Front(options, line, keeper).run()
+    # At once, because the interpreter's own end would cost the caller another 8 ms.
+    os._exit(Front(options, line, keeper).run())
 
 
-def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> None:
-    """Be the keeper. Doesn't return."""
+def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoReturn:
+    """Be the keeper."""
     code = codes.SOFTWARE
     try:
         from .keep import keep
@@ -64,8 +65,6 @@ def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> None:
     except Exception as failure:
         code = codes.explain(failure)
     finally:
-        if sys.stderr is not None:
-            sys.stderr.flush()
         os._exit(code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -39,11 +40,31 @@ class Usage(Exception):
         self.command = command
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """The usual layout, in the width of the terminal.
+
+    argparse makes one for every argument that is added, and would import ``shutil`` for that.
+    """
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        options.setdefault("width", _width())
+        super().__init__(prog, **options)
+
+
+def _width() -> int:
+    """Columns for help: those of the terminal, within what is pleasant to read."""
+    try:
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
+    except (OSError, ValueError):
+        columns = 80
+    return max(40, min(columns or 80, 100) - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse without abbreviations, whose mistakes are one line and one exit code."""
 
     def __init__(self, **options: Any) -> None:
-        plain = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        plain = {"formatter_class": Formatter, "allow_abbrev": False}
         super().__init__(**{**plain, **options})
 
     def error(self, message: str) -> NoReturn:

@@ -74,7 +74,8 @@ class Store(Protocol):
         """Sleep until poked or until ``seconds`` are over; waking for nothing is allowed.
 
         ``Granted`` says that the one who left made this claim a holder; it never says for how
-        long. Losing a poke costs no more than ``seconds``.
+        long, and counts only if its fence is the ticket of ``waiting``: a poke for an earlier
+        ticket of the same id is late. Losing a poke costs no more than ``seconds``.
         """
         ...
 

@@ -7,9 +7,12 @@ exchanges the secret, so a token works once.
 from __future__ import annotations
 
 from ..errors import ConfigError
+from . import checks
 from .model import Claim, Kind, Spec
 
 _PREFIX = "hf1."
+#: Fences are integers of 64 bits with a sign.
+FENCE_MAX = (1 << 63) - 1
 
 
 def write(claim: Claim, fence: int, ttl: float, weight: int) -> str:
@@ -34,11 +37,20 @@ def read(text: object, owner: str) -> tuple[Claim, int]:
         raw = text[len(_PREFIX) :]
         body = json.loads(base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)))
         cid, fence, name, kind, capacity, weight, ttl, meta = body
-        if len(cid) != 32 or not isinstance(fence, int):
+        checks.count("fence", fence, FENCE_MAX)
+        if len(bytes.fromhex(cid)) != 16:
             raise ValueError
-        spec = Spec(name, Kind(kind), int(capacity), int(weight), float(ttl), owner, str(meta))
-        return Claim(str(cid), spec), fence
-    except (ValueError, TypeError):
+        spec = Spec(
+            checks.name(name),
+            Kind(kind),
+            checks.count("capacity", capacity),
+            checks.count("weight", weight, capacity),
+            checks.ttl(ttl),
+            owner,
+            checks.meta(meta),
+        )
+        return Claim(cid, spec), fence
+    except (ValueError, TypeError, RecursionError):
         raise ConfigError(
             "this is not the token of a detached hold; pass on what hold.detach() returned"
         ) from None

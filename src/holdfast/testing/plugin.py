@@ -37,7 +37,9 @@ def lock_clock() -> Iterator[TestClock]:
     leaked = clock.leaked()
     clock.close()
     if leaked:
-        pytest.fail("the test is over, but still holds " + ", ".join(leaked), pytrace=False)
+        more = f" and {len(leaked) - 10} more" if len(leaked) > 10 else ""
+        names = ", ".join(leaked[:10]) + more
+        pytest.fail(f"the test is over, but still holds {names}", pytrace=False)
 
 
 @pytest.fixture

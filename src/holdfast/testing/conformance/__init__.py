@@ -19,10 +19,12 @@ don't run them with ``python -O``.
 from __future__ import annotations
 
 from .arena import AT_ONCE_S, PRIMITIVES, SOON_S, Arena, Primitive
-from .kit import Case, Run, all_cases, case, runs
+from .kit import Run, all_cases, runs
+from .registry import OPERATIONS, Case, case
 
 __all__ = [
     "AT_ONCE_S",
+    "OPERATIONS",
     "PRIMITIVES",
     "SOON_S",
     "Arena",

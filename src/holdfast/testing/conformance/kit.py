@@ -1,4 +1,4 @@
-"""What a case is, and which runs there are: every case x its primitives x its faces, per store.
+"""Which runs there are: every case x its primitives x its faces, per store.
 
 A case that a store can't pass because it lacks an operation (``Capabilities`` says so) is run all
 the same, and must end with ``NotSupported``. A case about a property that a store doesn't have,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...core.model import Capabilities
@@ -18,60 +18,10 @@ from ...url import find
 from ..faces import FACES
 from . import cases
 from .arena import PRIMITIVES, Arena
+from .registry import CASES, OPERATIONS, Case
 
 #: A case may take this long before it counts as hanging.
 LIMIT_S = 60.0
-#: Capabilities without which a call is refused. The others are properties.
-OPERATIONS = frozenset({"semaphore", "rwlock", "resize", "detach", "min_hold"})
-
-Text = Callable[[Arena], Awaitable[None]]
-
-
-class Case(NamedTuple):
-    """Something that must be true, in words (its name) and as a coroutine function."""
-
-    text: Text
-    primitives: tuple[str, ...]
-    faces: tuple[str, ...]
-    needs: tuple[str, ...]
-    #: It changes something of the whole process, such as its warnings.
-    alone: bool
-
-    @property
-    def name(self) -> str:
-        """The sentence."""
-        return self.text.__name__
-
-
-_cases: dict[str, Case] = {}
-
-
-def case(
-    *primitives: str,
-    needs: Iterable[str] = (),
-    only: str = "",
-    because: str = "",
-    alone: bool = False,
-) -> Callable[[Text], Text]:
-    """Make a coroutine function a case of these primitives.
-
-    ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
-    ``because`` says why. ``alone``: it changes something of the whole process, such as its
-    warnings, so that it can't run beside others.
-    """
-    unknown = set(primitives) - PRIMITIVES.keys()
-    assert primitives, "a case is about at least one primitive"
-    assert not unknown, f"unknown primitives: {unknown}"
-    assert bool(only) == bool(because), "a case of one face says why"
-
-    def register(text: Text) -> Text:
-        name = text.__name__
-        assert name not in _cases, f"two cases are named {name}"
-        faces = (only,) if only else tuple(FACES)
-        _cases[name] = Case(text, primitives, faces, tuple(needs), alone)
-        return text
-
-    return register
 
 
 class Run(NamedTuple):
@@ -119,7 +69,7 @@ def all_cases() -> list[Case]:
     """Every case of the kit."""
     for module in pkgutil.iter_modules(cases.__path__):
         importlib.import_module(f"{cases.__name__}.{module.name}")
-    return list(_cases.values())
+    return list(CASES.values())
 
 
 def runs(*stores: str) -> list[Run]:

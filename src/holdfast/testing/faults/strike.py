@@ -12,12 +12,14 @@ of its points in turn, and none is left to chance::
         assert nothing_is_left(), strike.where
 
 It sees the Python code of the packages named by ``within`` on the thread that entered it, through
-``sys.settrace``; so no debugger and no coverage at the same time.
+``sys.settrace``; so no debugger and no coverage at the same time. Out of its reach is what happens
+inside of one call of C code: a sleep or a wait that a signal cuts short raises there.
 """
 
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -33,6 +35,7 @@ _CALLS = {
 _RESUME = dis.opmap["RESUME"]
 #: Its argument says where a frame goes on; after an ``await`` nothing is looked for.
 _RESUME_AWAIT = 2
+_GOES_ON = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def interrupt() -> None:
@@ -59,6 +62,8 @@ class Strike:
     ) -> None:
         self.points = 0
         self.where = ""
+        #: The instruction after which it struck.
+        self._after = -1
         self._number = number
         self._action = action
         self._within = within
@@ -81,33 +86,36 @@ class Strike:
     def _began(self, frame: FrameType, event: str, _: Any) -> Any:
         """A function begins, or a coroutine goes on."""
         caller = frame.f_back
-        if caller in self._doing:
-            # What it calls is no C code, so nothing is looked for when that returns.
-            self._doing[caller] = -1
+        if caller in self._doing and not _called_from_c(frame.f_code):
+            self._doing[caller] = -1  # nothing is looked for when Python code returns to it
         if self.where or not self._counts(frame):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        self._doing[frame] = frame.f_lasti  # a RESUME, of which no event tells
         return self._step
 
     def _step(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "return":
             self._doing.pop(frame, None)
+        elif event == "exception":
+            self._doing[frame] = -1  # nothing is looked for on the way to its handler
         elif event == "opcode":
             code = frame.f_code
             text = self._text.get(code) or self._text.setdefault(code, code.co_code)
             done, self._doing[frame] = self._doing.get(frame, -1), frame.f_lasti
-            if done >= 0 and _looks(text, done):
-                self._pass(frame)
+            if done >= 0 and _looks(text, done, frame.f_lasti):
+                self._pass(frame, done)
         return self._step
 
-    def _pass(self, frame: FrameType) -> None:
-        """Here the interpreter looks for signals."""
+    def _pass(self, frame: FrameType, done: int) -> None:
+        """Here, after this instruction, the interpreter looks for signals."""
         if self.where:
             return
         self.points += 1
         if self.points == self._number:
             module = frame.f_globals.get("__name__", "?")
             self.where = f"{module}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+            self._after = done
             sys.settrace(self._former)
             self._action()
 
@@ -124,12 +132,21 @@ class Strike:
         return wanted
 
 
-def _looks(text: bytes, at: int) -> bool:
-    """Does the interpreter look for signals after the instruction at this place?"""
+def _called_from_c(code: CodeType) -> bool:
+    """Is this Python code that code written in C calls: what goes on, and what a class begins with?
+
+    Whatever else C code may call back (the key of a sort), it is taken for a plain call.
+    """
+    return bool(code.co_flags & _GOES_ON) or code.co_name in ("__init__", "__new__")
+
+
+def _looks(text: bytes, at: int, then: int) -> bool:
+    """Does the interpreter look for signals between these two instructions?"""
     done = text[at]
     if done == _RESUME:
         return text[at + 1] < _RESUME_AWAIT
-    return done in _JUMPS or done in _CALLS
+    # What only prepares a call is followed by the call, unless it was done in one go.
+    return done in _JUMPS or (done in _CALLS and text[then] not in _CALLS)
 
 
 def points(

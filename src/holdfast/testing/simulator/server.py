@@ -180,7 +180,8 @@ class SimStore:
             box.bell = bell
             self.world.after(seconds / self.process.rate, lambda: bell.set(None))
             await bell
-        return Granted(box.fence) if box.fence is not None else None
+        fence, box.fence = box.fence, None
+        return Granted(fence) if fence is not None else None
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
         """See ``core.ports.Store``."""

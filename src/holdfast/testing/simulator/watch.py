@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 GRACE_S = 0.25
 #: With the store in reach, an abandoned claim is withdrawn within so many seconds.
 UNDONE_S = 3.0
+#: No outage shorter than this part of a lease may lose it: a pushed one is renewed at its half.
+OUTAGE_PART = 0.45
 
 
 class Violation(AssertionError):
@@ -233,7 +235,7 @@ class Watch:
             for start, end, pid in self.trouble
             if end > since and start < when and pid in (None, process.pid)
         )
-        if total < ttl * 0.5:
+        if total < ttl * OUTAGE_PART:
             raise Violation(
                 "keep-alive", f"{grant} ({ttl:g} s) lost after {total:.2f} s of trouble"
             )

@@ -12,7 +12,7 @@ from ....core.model import Loss
 from ....errors import ConfigError, LockLost, NotAcquired
 from ...faces import now
 from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 BECAUSE = "a thread can't be cancelled"
 LOOP = "only asyncio has an event loop"

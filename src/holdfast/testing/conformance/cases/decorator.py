@@ -7,7 +7,7 @@ from typing import Any
 from ....aio import AsyncLock
 from ....errors import ConfigError, NotAcquired
 from ..arena import EXCLUSIVE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 
 @case(*EXCLUSIVE)

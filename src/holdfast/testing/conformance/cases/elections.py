@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....core.model import Loss
 from ....errors import LockLost, NotHeld
 from ..arena import Arena, raises
-from ..kit import case
+from ..registry import case
 
 
 @case("election")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....errors import NotAcquired, NotHeld
 from ...faces import now
 from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 BUSY_S = 0.15
 

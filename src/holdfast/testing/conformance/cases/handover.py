@@ -8,7 +8,7 @@ from ....core.model import Loss, State
 from ....errors import LockLost, NotHeld
 from ...faces import now
 from ..arena import AT_ONCE_S, SINGLE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 PORTABLE = tuple(name for name in SINGLE if name != "reentrant")
 

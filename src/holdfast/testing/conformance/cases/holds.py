@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import pickle
 import warnings
 
 from ....core.model import Loss, State
 from ....errors import ConfigError, LockLost, NotHeld, StoreUnavailable
 from ...faces import now
 from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, TUNABLE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 #: Short enough to see many renewals, long enough for a busy machine to do them in time.
 TTL_S = 0.6
@@ -202,26 +201,6 @@ async def a_forgotten_hold_stops_nobody_where_warnings_are_errors(at: Arena) -> 
             await at.sleep(1.5 * TTL_S)
         kept.check()
     await kept.release()
-
-
-@case("lock")
-async def a_client_pickles_as_its_url_and_works_there(at: Arena) -> None:
-    twin = pickle.loads(pickle.dumps(at.locks))
-    try:
-        async with at.lock() as hold:
-            assert twin.url == at.locks.url
-            assert await twin.lock(at.name).acquire(blocking=False) is None
-            hold.check()
-        await (await twin.lock(at.name).acquire()).release()
-    finally:
-        await twin.close()
-
-
-@case(*SINGLE)
-async def a_hold_refuses_to_be_pickled_and_says_what_to_do(at: Arena) -> None:
-    async with at.lock() as hold:
-        with raises(TypeError, "detach()", at.name):
-            pickle.dumps(hold)
 
 
 @case(*TUNABLE)

@@ -8,7 +8,7 @@ from ....core.model import Loss, State
 from ....errors import LockLost
 from ...faces import now
 from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, TUNABLE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 #: A third of it is how soon a holder learns that it was broken.
 TTL_S = 0.45

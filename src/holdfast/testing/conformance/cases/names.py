@@ -10,7 +10,7 @@ from typing import Any
 from ....core.model import ClaimRecord, LineRecord
 from ....errors import ConfigError
 from ..arena import EXCLUSIVE, SINGLE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 #: Ends of names, each of which must be a name of its own.
 DISTINCT = [

@@ -15,7 +15,7 @@ from ....errors import LockLost, NotHeld
 from ....runtime.blocking import run_sync
 from ...faces import now
 from ..arena import AT_ONCE_S, SINGLE, Arena, raises
-from ..kit import case
+from ..registry import case
 
 
 async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

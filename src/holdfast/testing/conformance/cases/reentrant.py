@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....core.model import Loss
 from ....errors import ConfigError, LockLost, NotHeld, NotSupported
 from ..arena import Arena, raises
-from ..kit import case
+from ..registry import case
 
 
 @case("reentrant")

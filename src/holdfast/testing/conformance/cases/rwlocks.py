@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....errors import NotSupported
 from ...faces import now
 from ..arena import AT_ONCE_S, Arena, raises
-from ..kit import case
+from ..registry import case
 
 
 @case("read")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....errors import ConfigError
 from ..arena import Arena, raises
-from ..kit import case
+from ..registry import case
 
 
 @case("semaphore")

@@ -8,7 +8,7 @@ from ....core.model import Loss
 from ....errors import ConfigError, LockLost, NotAcquired
 from ...faces import now
 from ..arena import AT_ONCE_S, Arena, raises
-from ..kit import case
+from ..registry import case
 
 
 @case("all")

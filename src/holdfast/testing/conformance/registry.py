@@ -1,0 +1,62 @@
+"""What a case is, and the list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple
+
+from ..faces import FACES
+from .arena import PRIMITIVES, Arena
+
+#: Capabilities without which a call is refused. The others are properties.
+OPERATIONS = frozenset({"semaphore", "rwlock", "resize", "detach", "min_hold"})
+
+Text = Callable[[Arena], Awaitable[None]]
+
+
+class Case(NamedTuple):
+    """Something that must be true, in words (its name) and as a coroutine function."""
+
+    text: Text
+    primitives: tuple[str, ...]
+    faces: tuple[str, ...]
+    needs: tuple[str, ...]
+    #: It changes something of the whole process, such as its warnings.
+    alone: bool
+
+    @property
+    def name(self) -> str:
+        """The sentence."""
+        return self.text.__name__
+
+
+#: Every case, by name.
+CASES: dict[str, Case] = {}
+
+
+def case(
+    *primitives: str,
+    needs: Iterable[str] = (),
+    only: str = "",
+    because: str = "",
+    alone: bool = False,
+) -> Callable[[Text], Text]:
+    """Make a coroutine function a case of these primitives.
+
+    ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
+    ``because`` says why. ``alone``: it changes something of the whole process, such as its
+    warnings, so that it can't run beside others.
+    """
+    unknown = set(primitives) - PRIMITIVES.keys()
+    assert primitives, "a case is about at least one primitive"
+    assert not unknown, f"unknown primitives: {unknown}"
+    assert bool(only) == bool(because), "a case of one face says why"
+
+    def register(text: Text) -> Text:
+        name = text.__name__
+        assert name not in CASES, f"two cases are named {name}"
+        faces = (only,) if only else tuple(FACES)
+        CASES[name] = Case(text, primitives, faces, tuple(needs), alone)
+        return text
+
+    return register

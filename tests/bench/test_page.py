@@ -1,0 +1,97 @@
+"""The page and the picture say what was measured, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from bench import page, picture
+from bench.model import Result, from_json, to_json
+from bench.stats import Spread
+
+MARKS = "# Title\n<!-- bench embedded:{} -->\nstale\n<!-- bench end -->\nby hand\n"
+
+
+def kept() -> dict[str, Result]:
+    return page.read(page.figures("embedded"))
+
+
+def test_the_page_is_as_the_figures_are() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+
+    assert page.filled(text, "embedded") == text
+
+
+def test_the_picture_is_as_the_figures_are() -> None:
+    about = json.loads(page.figures("embedded").read_text(encoding="utf-8"))
+
+    drawn = picture.svg(kept(), about)
+
+    assert page.image("embedded").read_text(encoding="utf-8") == drawn
+
+
+def test_every_table_that_is_measured_is_on_the_page() -> None:
+    blocks = set(re.findall(r"<!-- bench embedded:(\S+) -->", page.PAGE.read_text("utf-8")))
+
+    assert set(kept()) == blocks - {"machine", "targets"}
+
+
+def test_a_change_by_hand_is_undone() -> None:
+    filled = page.filled(MARKS.format("uncontended"), "embedded")
+
+    assert "stale" not in filled
+    assert filled.endswith("<!-- bench end -->\nby hand\n")
+    assert "| filelock FileLock" in filled
+    assert page.filled(filled, "embedded") == filled
+
+
+def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Given a project of which two tables were measured before
+    about = {"machine": "a machine", "versions": {"holdfast": "1"}}
+    monkeypatch.setattr(page, "ROOT", tmp_path)
+    monkeypatch.setattr(page, "PAGE", tmp_path / "docs" / "performance.md")
+    for folder in ("bench", "docs"):
+        (tmp_path / folder).mkdir()
+    page.PAGE.write_text(MARKS.format("loop") + MARKS.format("startup"))
+    loop, startup = (dataclasses.replace(result) for result in _two())
+    list(page.write("embedded", about, [loop, startup]))
+    # When one of them is measured again
+    again = dataclasses.replace(loop, when="2099-01-01")
+    written = list(page.write("embedded", about, [again]))
+
+    text = page.PAGE.read_text()
+    assert len(written) == 3
+    assert text.count("2099-01-01") == 1
+    assert startup.when in text
+    assert page.read(page.figures("embedded"))["startup"] == from_json(to_json(startup))
+
+
+def _two() -> tuple[Result, Result]:
+    results = page.read(Path(__file__).parents[2] / "bench" / "figures" / "embedded.json")
+    return results["loop"], results["startup"]
+
+
+def test_the_picture_is_well_formed_and_shows_every_contender() -> None:
+    results = kept()
+
+    drawn = picture.svg(results, {"machine": "<a> & b", "versions": {}})
+
+    root = ET.fromstring(drawn)
+    texts = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert "<a> & b" in texts
+    names = {row.label.replace("`", "") for row in results["uncontended"].rows}
+    assert names <= texts
+
+
+def test_a_dot_lies_where_its_figure_is() -> None:
+    low, middle, high = (picture._x(10.0**power, 1, 3) for power in (1, 2, 3))
+
+    assert middle - low == pytest.approx(high - middle)
+    assert Spread(2.0, 1.0, 3.0).low < 2.0

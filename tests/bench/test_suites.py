@@ -1,0 +1,124 @@
+"""The suites measure what they say, and see it when a lock doesn't lock."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench import syscalls
+from bench.contenders import Contender
+from bench.model import Reading
+from bench.stores.embedded import EMBEDDED, OURS
+from bench.stores.peers import Flock
+from bench.suites import contention, handoff, timeouts, uncontended
+from tests.tidy.tree import ROOT
+
+FLOCK = Contender("flock", Flock)
+
+
+class Open:
+    """A lock that lets everybody in."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    async def take(self) -> None:
+        """It is always free."""
+
+    async def within(self, seconds: float) -> bool:
+        time.sleep(seconds + 0.05)
+        return False
+
+    async def free(self) -> None:
+        """Nobody had it."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def pair(self) -> Callable[[], object]:
+        return lambda: time.sleep(0.001)
+
+
+OPEN = Contender("open", Open)
+
+
+def ours() -> Contender:
+    return next(one for one in EMBEDDED.contenders if one.label == OURS)
+
+
+def test_a_lock_that_lets_everybody_in_is_found(tmp_path: Path) -> None:
+    def reading() -> Reading:
+        return contention.read(OPEN, 4, 0.5, tmp_path)
+
+    assert any(sum(reading()["overlaps"]) > 0 for _ in range(10))
+
+
+@pytest.mark.parametrize("contender", [FLOCK, ours()], ids=["flock", "holdfast"])
+def test_a_lock_that_excludes_has_no_overlaps(contender: Contender, tmp_path: Path) -> None:
+    reading = contention.read(contender, 4, 0.3, tmp_path)
+
+    assert list(reading["overlaps"]) == [0]
+    assert len(reading["shares"]) == 4
+    assert sum(reading["shares"]) > 0
+
+
+def test_a_hand_off_is_timed_from_release_to_acquire(tmp_path: Path) -> None:
+    reading = handoff.read(ours(), 3, tmp_path)
+
+    # More than nothing, and not the time that the holder kept it
+    assert all(0 < us < 1e6 * handoff.SETTLE_S * 50 for us in reading["us"])
+    assert len(reading["us"]) == 3
+
+
+def test_a_late_time_out_is_seen(tmp_path: Path) -> None:
+    reading = timeouts.read(OPEN, 2, 0.2, tmp_path)
+
+    assert min(reading["over_ms"]) >= 50
+
+
+def test_a_pair_is_timed(tmp_path: Path) -> None:
+    reading = uncontended.read(OPEN, 5, tmp_path)
+
+    assert len(reading["us"]) == 5
+    assert min(reading["us"]) >= 1000
+    assert reading["cpu_us"][0] < min(reading["us"])
+
+
+def test_a_blocking_grip_that_suspends_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="suspended"):
+        FLOCK.drive(asyncio.sleep(0))
+
+
+def test_a_peer_that_is_not_installed_is_left_out_with_a_word() -> None:
+    lost = Contender("lost", Flock, package="no_such_package_here")
+
+    assert "no_such_package_here is not installed" in lost.missing
+    assert FLOCK.missing == ""
+
+
+def test_the_table_of_strace_is_read() -> None:
+    table = (
+        "% time     seconds  usecs/call     calls    errors syscall\n"
+        "------ ----------- ----------- --------- --------- ----------------\n"
+        "100.00    0.000000           0        40         3 total\n"
+    )
+    assert syscalls.total(table) == 40
+    assert syscalls.total("strace: not permitted\n") is None
+    assert syscalls.total("") is None
+
+
+def test_the_program_that_strace_looks_at_runs(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "bench.syscalls", "embedded", OURS, "3", str(tmp_path)],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT / "src")},
+        check=True,
+        timeout=60,
+    )
+    assert (tmp_path / "locks.db").exists()

@@ -1,0 +1,82 @@
+"""A real store in front of which a fault stands: it doesn't answer, or not for one claim."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast import StoreUnavailable
+from holdfast.core.model import Claim, Joined, Keep, Leave, LineRecord, Standing
+from holdfast.core.ports import Store
+
+
+class Flaky:
+    """Passes every verb on to a store, unless it is told to fail it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.calls: Counter[str] = Counter()
+        #: Verbs that are not answered, and never arrive.
+        self.down: set[str] = set()
+        #: Verbs that arrive, but whose answers are lost.
+        self.mute: set[str] = set()
+        #: Called with each batch of keeps before it is sent.
+        self.before_keep: Callable[[Sequence[Keep]], None] = lambda keeps: None
+        #: Names whose claims fail in a batch, while the others are kept.
+        self.broken: set[str] = set()
+        self.sizes: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def cut(self) -> None:
+        """No verb arrives any more."""
+        self.down = {"join", "keep", "leave", "inspect", "resize"}
+
+    def mend(self) -> None:
+        """All is well again."""
+        self.down, self.mute = set(), set()
+
+    def _called(self, verb: str) -> None:
+        self.calls[verb] += 1
+        if verb in self.down:
+            raise StoreUnavailable(f"planted: no answer to {verb}")
+
+    def _answered(self, verb: str) -> None:
+        if verb in self.mute:
+            raise StoreUnavailable(f"planted: the answer to {verb} is lost")
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        self._called("join")
+        answer = await self.store.join(claim, wait, within)
+        self._answered("join")
+        return answer
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        self.before_keep(keeps)
+        self._called("keep")
+        self.sizes.append(len(keeps))
+        answers = await self.store.keep(keeps, within)
+        self._answered("keep")
+        return [
+            OSError("planted") if keep.claim.spec.name in self.broken else answer
+            for keep, answer in zip(keeps, answers, strict=True)
+        ]
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        self._called("leave")
+        there = await self.store.leave(leave, within)
+        self._answered("leave")
+        return there
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        self._called("inspect")
+        return await self.store.inspect(prefix, within, exact)
+
+
+def behind(client: Any) -> Flaky:
+    """Put a fault between this client and its store."""
+    flaky = Flaky(client._ctx.store)
+    client._ctx.store = flaky
+    return flaky

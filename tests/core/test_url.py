@@ -1,0 +1,113 @@
+"""URLs: what is misspelt is answered with a hint, and a password is never shown."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError
+from holdfast import url as urls
+
+CANARY = "hunter2"
+
+
+def test_a_url_is_taken_apart() -> None:
+    module, url = urls.find("MEMORY://a%20b/c%2Fd")
+    assert module.CAPABILITIES.store == "memory"
+    assert url == urls.StoreURL("memory", "a%20b", "/c/d", {}, "")
+    assert str(url) == "memory://a%20b/c/d"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("memmory://x", 'did you mean "memory"'),
+        ("sqllite:///x", 'did you mean "sqlite"'),
+        ("quux://x", "known: memory, sqlite"),
+        ("://x", "known: memory, sqlite"),
+        ("/var/lib/locks.db", "no '://'"),
+        ("", "no '://'"),
+        ("memory://x#y", "%23"),
+        ("memory://x?wake=poll", "no option 'wake'; known: none"),
+        ("sqlite:///x?waek=poll", "no option 'waek'; did you mean \"wake\""),
+        ("sqlite:///x?wake=pol", "poll"),
+    ],
+)
+def test_what_is_misspelt_is_named_and_answered(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        Client(text)
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("store", [7, b"memory://", object(), ["memory://"]])
+def test_what_is_neither_url_nor_path_is_refused(store: Any) -> None:
+    with pytest.raises(ConfigError, match="a URL or a path"):
+        Client(store)
+
+
+def test_a_path_is_the_embedded_store(tmp_path: Path) -> None:
+    odd = tmp_path / "a b#c?d%e.db"
+    _, url = urls.find(urls.source(odd))
+    assert (url.scheme, url.path) == ("sqlite", str(odd))
+
+
+def test_nothing_is_the_environment_or_the_embedded_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_URL", "memory://from-the-environment")
+    assert Client().url == "memory://from-the-environment"
+    monkeypatch.setenv("HOLDFAST_URL", "")
+    assert urls.source(None) == "sqlite://"
+    monkeypatch.delenv("HOLDFAST_URL")
+    assert urls.source(None) == "sqlite://"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"memory://user:{CANARY}@host/x",
+        f"memory://:{CANARY}@host/x",
+        f"memory://{CANARY}@/x",
+        f"memory://user:a@{CANARY}@host/x",
+        f"memory://user:{CANARY}@host/x?timeout=5",
+        f"memory://user:{CANARY}@host/x#fragment",
+        f"memory://user:{CANARY}#tail@host/x",
+        f"memory://user:{CANARY}/tail@host/x",
+        f"memory://user:a?{CANARY}@host/x",
+        f"memmory://user:{CANARY}@host/x",
+        f"memory:/user:{CANARY}@host/x",
+        f"user:{CANARY}@host/x",
+        f"user:{CANARY}@memory://host/x",
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_password_is_never_shown(text: str, kind: Any) -> None:
+    shown: list[str] = []
+    try:
+        client = kind(text)
+        _, url = urls.find(text)
+        shown += [repr(client), client.url, client.owner, str(url), repr(url), f"{url}", f"{url!r}"]
+        shown += [repr(client.lock("x")), repr(client.capabilities)]
+    except ConfigError as refusal:
+        shown += [str(refusal), repr(refusal), repr(refusal.__cause__)]
+    assert shown
+    assert not [one for one in shown if CANARY in one]
+
+
+def test_a_client_that_was_pickled_still_knows_its_password() -> None:
+    client = Client(f"memory://user:{CANARY}@host/x", ttl=7, label="me")
+    twin = pickle.loads(pickle.dumps(client))
+    assert (twin._source, twin._ttl, twin.owner) == (client._source, 7.0, client.owner)
+    assert CANARY not in repr(twin)
+
+
+def test_options_are_words_or_spans_of_time() -> None:
+    assert urls.word("poll", "push")("poll") == "poll"
+    with pytest.raises(ValueError, match="poll"):
+        urls.word("poll", "push")("pol")
+    read = urls.seconds(0.1, 10)
+    assert read("2.5") == 2.5
+    for text in ("", "x", "0.05", "11", "nan", "inf"):
+        with pytest.raises(ValueError, match=r"0\.1 to 10"):
+            read(text)

@@ -1,0 +1,272 @@
+"""The proxy: exactly the chosen request, or its reply, is lost, late or answered by a reset."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.testing.faults import (
+    DROP_REPLY,
+    DROP_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    Proxy,
+    delay_reply,
+    delay_request,
+    lines,
+)
+
+SOON_S = 10.0
+
+
+class Server:
+    """Answers each line with its number and the line; ``seen`` is what it has carried out."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, client.makefile("rb") as stream:
+            try:
+                for number, line in enumerate(stream):
+                    self.seen.append(line.decode().strip())
+                    client.sendall(b"%d %s" % (number, line))
+            except OSError:
+                return
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+class Client:
+    """Sends lines and reads lines."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), SOON_S)
+        self._stream = self.socket.makefile("rb")
+
+    def send(self, *words: str) -> None:
+        self.socket.sendall("".join(word + "\n" for word in words).encode())
+
+    def read(self, within: float = SOON_S) -> str:
+        self.socket.settimeout(within)
+        return self._stream.readline().decode().strip()
+
+    def ask(self, word: str) -> str:
+        self.send(word)
+        return self.read()
+
+    def close(self) -> None:
+        self._stream.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    one = Server()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    with Proxy("127.0.0.1", server.port, requests=lines, replies=lines) as one:
+        yield one
+
+
+Connect = Callable[[Proxy], Client]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Makes clients, and closes them."""
+    made: list[Client] = []
+
+    def make(proxy: Proxy) -> Client:
+        made.append(Client(proxy.port))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def client(proxy: Proxy, connect: Connect) -> Client:
+    """A client that is connected."""
+    one = connect(proxy)
+    assert one.ask("hello") == "0 hello"
+    return one
+
+
+def until_seen(server: Server, word: str) -> None:
+    end = time.monotonic() + SOON_S
+    while word not in server.seen:
+        assert time.monotonic() < end, f"{word} never came"
+        time.sleep(0.001)
+
+
+def test_a_dropped_request_never_arrives_and_the_rest_does(
+    server: Server, proxy: Proxy, client: Client
+) -> None:
+    fault = proxy.arm(b"two", DROP_REQUEST)
+    # When three requests are sent at once
+    client.send("one", "two", "three")
+    # Then the second is lost, and it alone
+    assert [client.read(), client.read()] == ["1 one", "2 three"]
+    assert server.seen == ["hello", "one", "three"]
+    assert fault.hits == 1
+    # And a fault strikes so often as it was armed for
+    assert client.ask("two") == "3 two"
+
+
+def test_a_dropped_reply_belongs_to_a_request_that_was_carried_out(
+    server: Server, proxy: Proxy, client: Client
+) -> None:
+    fault = proxy.arm(b"two", DROP_REPLY)
+    client.send("one", "two", "three")
+    assert [client.read(), client.read()] == ["1 one", "3 three"]
+    assert server.seen == ["hello", "one", "two", "three"]
+    fault.wait()
+
+
+def test_a_reset_request_is_not_carried_out(
+    server: Server, proxy: Proxy, client: Client, connect: Connect
+) -> None:
+    fault = proxy.arm(b"two", RESET_REQUEST)
+    with pytest.raises(ConnectionError):
+        client.ask("two")
+    fault.wait()
+    assert server.seen == ["hello"]
+    # And the next connection is all right
+    assert connect(proxy).ask("two") == "0 two"
+
+
+def test_a_reset_reply_is_of_a_request_that_was_carried_out(
+    server: Server, proxy: Proxy, client: Client
+) -> None:
+    proxy.arm(b"two", RESET_REPLY)
+    with pytest.raises(ConnectionError):
+        client.ask("two")
+    assert server.seen == ["hello", "two"]
+
+
+def test_a_delayed_request_is_late_at_the_server(
+    server: Server, proxy: Proxy, client: Client
+) -> None:
+    proxy.arm(b"two", delay_request(0.3))
+    begun = time.monotonic()
+    client.send("two")
+    with pytest.raises(TimeoutError):
+        client.read(0.1)
+    assert server.seen == ["hello"]
+    until_seen(server, "two")
+    assert 0.3 <= time.monotonic() - begun < 3
+
+
+def test_a_delayed_reply_is_late_at_the_client(
+    server: Server, proxy: Proxy, client: Client
+) -> None:
+    proxy.arm(b"two", delay_reply(0.3))
+    begun = time.monotonic()
+    client.send("two")
+    until_seen(server, "two")
+    assert time.monotonic() - begun < 0.25
+    assert client.read() == "1 two"
+    assert time.monotonic() - begun >= 0.3
+
+
+def test_a_blackhole_swallows_and_a_partition_keeps(
+    server: Server, proxy: Proxy, client: Client, connect: Connect
+) -> None:
+    # When the replies are swallowed, the requests still arrive
+    proxy.blackhole("reply")
+    client.send("one")
+    until_seen(server, "one")
+    with pytest.raises(TimeoutError):
+        client.read(0.1)
+    proxy.heal()
+    client = connect(proxy)
+    assert client.ask("two") == "0 two"
+    # When all is held back, nothing arrives, and afterwards all of it
+    proxy.hold()
+    client.send("three", "four")
+    with pytest.raises(TimeoutError):
+        client.read(0.1)
+    assert "three" not in server.seen
+    client = connect(proxy)
+    proxy.heal()
+    until_seen(server, "four")
+
+
+def test_refused_means_no_old_and_no_new_connection(
+    proxy: Proxy, client: Client, connect: Connect
+) -> None:
+    proxy.refuse()
+    with pytest.raises(ConnectionError):
+        client.ask("one")
+    with pytest.raises(ConnectionError):
+        connect(proxy).ask("one")
+    proxy.heal()
+    assert connect(proxy).ask("one") == "0 one"
+
+
+def test_a_server_that_is_away_looks_like_a_reset(
+    server: Server, proxy: Proxy, connect: Connect
+) -> None:
+    server.close()
+    with pytest.raises(ConnectionError):
+        connect(proxy).ask("one")
+
+
+def test_without_a_splitter_what_arrives_at_once_is_one_message(
+    server: Server, connect: Connect
+) -> None:
+    with Proxy("127.0.0.1", server.port) as proxy:
+        fault = proxy.arm(b"one", DROP_REPLY, times=2)
+        for _ in range(2):
+            client = connect(proxy)
+            client.send("one")
+            with pytest.raises(TimeoutError):
+                client.read(0.05)
+        fault.wait(hits=2)
+        client = connect(proxy)
+        assert client.ask("one") == "0 one"
+        assert server.seen == ["one"] * 3
+
+
+def test_connections_and_threads_end(server: Server, connect: Connect) -> None:
+    before = threading.active_count()
+    with Proxy("127.0.0.1", server.port) as proxy:
+        clients = [connect(proxy) for _ in range(5)]
+        for client in clients:
+            assert client.ask("x") == "0 x"
+        assert proxy.connections == 5
+        # When the clients leave, politely
+        for client in clients:
+            client.close()
+        end = time.monotonic() + SOON_S
+        while proxy.connections:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+    while threading.active_count() > before:
+        assert time.monotonic() < end
+        time.sleep(0.001)

@@ -1,0 +1,126 @@
+"""Processes as subjects: they talk, stop, go on and die when they are told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from holdfast.testing.faults import Fork, Subject, SubjectGone
+
+ACTS = "tests.faults.acts"
+
+
+def test_a_subject_talks_in_lines() -> None:
+    # Given a process that echoes
+    with Subject(f"{ACTS}:echo", "hello") as one:
+        # Then it says what it was started with, and not what it prints
+        assert one.hear() == "hello"
+        # And it answers, in order
+        for value in (1, "zwei\n", None, {"three": [4.5]}):
+            one.say(value)
+        heard = [one.hear() for _ in range(2)]
+        assert heard == [["heard", 1], ["heard", "zwei\n"]]
+        # When nobody will tell it anything any more, it ends as it likes
+        assert one.end() == 0
+        assert one.rest() == []
+
+
+def test_a_coroutine_may_be_a_subject() -> None:
+    with Subject(f"{ACTS}:echo_later") as one:
+        one.say("x")
+        assert one.hear() == "x"
+        assert one.end() == 0
+
+
+def test_a_stopped_subject_does_nothing_until_it_goes_on() -> None:
+    # Given a process that counts
+    with Subject(f"{ACTS}:count") as one:
+        last = one.hear()
+        # When it is stopped, and what it had said is read
+        one.stop()
+        while True:
+            try:
+                last = one.hear(0.2)
+            except TimeoutError:
+                break
+        # Then it says nothing any more
+        with pytest.raises(TimeoutError):
+            one.hear(0.05)
+        # Until it is continued, where it was
+        one.go_on()
+        assert one.hear() == last + 1
+
+
+def test_a_subject_that_stops_itself_is_waited_for() -> None:
+    with Subject(f"{ACTS}:stops_itself") as one:
+        one.stopped()
+        one.go_on()
+        assert one.hear() == "on again"
+        assert one.end() == 0
+        with pytest.raises(SubjectGone, match="ended with 0"):
+            one.stopped()
+
+
+def test_ctrl_c_reaches_it() -> None:
+    with Subject(f"{ACTS}:waits_for_interrupt") as one:
+        assert one.hear() == "ready"
+        one.interrupt()
+        assert one.hear() == "interrupted"
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_killed_subject_is_gone(stopped: bool) -> None:
+    with Subject(f"{ACTS}:echo", "x") as one:
+        one.hear()
+        if stopped:
+            one.stop()
+        # When it is killed, running or stopped
+        one.kill()
+        # Then it says and hears nothing any more
+        assert one.ended == -signal.SIGKILL
+        with pytest.raises(SubjectGone):
+            one.hear()
+        with pytest.raises(SubjectGone):
+            one.say("y")
+
+
+def test_leaving_the_block_ends_it() -> None:
+    with Subject(f"{ACTS}:count") as one:
+        pid = one.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_module_may_be_imported_before_everything_else() -> None:
+    module = "tests.mutants.plant"
+    for first in ("", module):
+        with Subject(f"{ACTS}:knows", module, first=first) as one:
+            assert one.hear() is bool(first)
+
+
+def test_what_a_subject_raises_is_its_end(capfd: pytest.CaptureFixture[str]) -> None:
+    with Subject(f"{ACTS}:fails") as one:
+        assert one.end() == 1
+    assert "ValueError: on purpose" in capfd.readouterr().err
+
+
+def test_a_fork_says_what_came_of_it() -> None:
+    here = os.getpid()
+    with Fork(lambda: [os.getpid(), os.getppid()]) as child:
+        assert child.result() == [child.pid, here]
+    with Fork(lambda: 1 / 0) as child, pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        child.result()
+
+
+def test_a_fork_that_hangs_is_killed() -> None:
+    begun = time.monotonic()
+    with Fork(signal.pause) as child:
+        with pytest.raises(TimeoutError):
+            child.result(0.05)
+        child.kill()
+        with pytest.raises(SubjectGone):
+            child.result()
+    assert time.monotonic() - begun < 5
