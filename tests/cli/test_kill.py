@@ -60,13 +60,13 @@ def test_what_lives_on_with_the_session_keeps_the_name_taken(world: World) -> No
     """A process in a session of its own isn't in the command's group, so nobody kills it."""
     mark = world.path("mark")
     script = f"setsid sh -c 'echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 62' & wait"
-    started = world.start("run", "job", "--", "sh", "-c", script)
+    started = world.start("run", "--ttl", "0.6", "job", "--", "sh", "-c", script)
     until(mark.exists, "it runs")
     daemon = int(mark.read_text())
     try:
         started.signal(signal.SIGKILL)
         started.process.wait()
-        time.sleep(0.5)
+        time.sleep(1.5)  # longer than the ttl
         assert alive(daemon)
         assert world.run("run", "-nq", "job", "--", "true")[0] == 75
     finally:

@@ -125,7 +125,7 @@ def test_a_command_that_ignores_term_is_killed_before_its_lease_is_over(world: W
 
 def test_a_short_silence_of_the_store_costs_nothing(world: World) -> None:
     started = world.start("run", "--ttl", "3", "job", "--", "sleep", "3")
-    until(lambda: world.claims(), "the lock is held")
+    until(world.claims, "the lock is held")
     with Blocked(world.folder / "locks.db.d" / "gate"):
         time.sleep(0.8)
     assert started.end()[0] == 0

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from . import codes
 
-#: The session's descriptor is moved up here, out of the way of scripts that open 3 to 9 by number.
+#: What the command inherits is moved up here, out of the way of scripts that open 3 to 9.
 HIGH_FD = 1000
 PR_SET_PDEATHSIG = 1
 Prctl = Callable[[int, int, int, int, int], int]
@@ -98,7 +98,7 @@ class Child:
     """A command that is about to run, runs, or has run. Its group has the number of its process."""
 
     def __init__(
-        self, argv: list[str], env: Mapping[str, str], keep_fd: int, prctl: Prctl | None
+        self, argv: list[str], env: Mapping[str, str], keep: list[int], prctl: Prctl | None
     ) -> None:
         self.crashed = False
         go, self._go = os.pipe()
@@ -107,7 +107,7 @@ class Child:
         if self.pid == 0:
             try:
                 os.close(self._go)
-                _become(argv, env, keep_fd, go, prctl)
+                _become(argv, env, keep, go, prctl)
             except OSError as wrong:
                 os.write(report, str(wrong.errno or errno.EINVAL).encode())
             finally:
@@ -189,7 +189,7 @@ def _states(group: int) -> Iterator[str]:
 
 
 def _become(
-    argv: list[str], env: Mapping[str, str], keep_fd: int, go: int, prctl: Prctl | None
+    argv: list[str], env: Mapping[str, str], keep: list[int], go: int, prctl: Prctl | None
 ) -> None:
     """In the child: wait for the word, then turn into the command. Returns only by raising.
 
@@ -205,8 +205,8 @@ def _become(
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if not os.read(go, 1):
         os._exit(codes.NOT_FOUND)  # our parent is dead: nobody would end us
-    if keep_fd >= 0:
-        os.set_inheritable(keep_fd, True)
+    for fd in keep:
+        os.set_inheritable(fd, True)
     execute(argv, env)
 
 

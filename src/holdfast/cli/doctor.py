@@ -79,9 +79,13 @@ def _examine(given: str | None) -> Iterator[Finding]:
         module, url = find(source)
         yield Finding(Level.OK, "url", f"{url}, {_origin(given)}")
         subject = "store"
-        look: Callable[..., Iterator[Finding]] | None = getattr(module, "examine", None)
-        if look is not None:
-            yield from look(url)
+        look: Callable[..., Iterator[Finding]] = getattr(module, "examine", lambda _: iter(()))
+        sound = True
+        for finding in look(url):
+            yield finding
+            sound = sound and finding.level is not Level.FAIL
+        if not sound:
+            return  # a trial would only fail for the same reason, and slowly
         yield from _trial(source)
         yield from _use(source)
         yield from _abilities(module.CAPABILITIES)

@@ -54,7 +54,8 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
         gc.enable()  # from here on it may be for days
         guard = Guard(hold, line, options)
         guard.pass_signals(front)
-        return guard.serve(_tell(hold, client, line, guard.end))
+        _tell(guard, client)
+        return guard.serve()
     finally:
         client.close()
 
@@ -71,14 +72,15 @@ def _leave_the_terminal() -> None:
     os.dup2(null, 1)
 
 
-def _tell(hold: Hold, client: Client, line: socket.socket, end: float) -> bool:
-    """Tell the front that the lock is held, with the session's descriptor; True if it has one."""
+def _tell(guard: Guard, client: Client) -> None:
+    """Tell the front that the lock is held, with what the command must have open."""
+    hold = guard.hold
     session = getattr(client._ctx.store, "session_fd", None)
-    fds = [session()] if session is not None else []
-    deadline = min(boottime() + hold.remaining(), end)
+    fds = [guard.tree] if session is None else [guard.tree, session()]
+    deadline = min(boottime() + hold.remaining(), guard.end)
     words = f"{hold.fence}\0{hold.owner}\0{deadline:.3f}"
-    socket.send_fds(line, [words.encode("utf-8", "surrogateescape")], fds)
-    return bool(fds)
+    socket.send_fds(guard.line, [words.encode("utf-8", "surrogateescape")], fds)
+    os.close(guard.tree)
 
 
 class Guard:
@@ -96,6 +98,8 @@ class Guard:
         self.kill_at = float("inf")
         self.warned = False
         self.early = min(EARLY_S, hold.ttl / 3)
+        #: Both ends of a pipe: the command and all that it starts inherit the writing one.
+        self.leaves, self.tree = os.pipe()
         self.bell, ring = os.pipe()
         hold.on_lost(lambda *_: os.write(ring, b"!"))
 
@@ -109,7 +113,7 @@ class Guard:
         for name in PASSED_ON:
             signal.signal(getattr(signal, "SIG" + name), handler)
 
-    def serve(self, session_shared: bool) -> int:
+    def serve(self) -> int:
         """Until the front says that the command is over, or dies; the exit status."""
         poller = select.poll()
         poller.register(self.line, select.POLLIN)
@@ -123,7 +127,7 @@ class Guard:
                 continue
             data = self._read()
             if not data:
-                return self._deserted(session_shared)
+                return self._deserted()
             *words, heard = (heard + data).split(b"\n")
             for word in words:
                 if word == b"done":
@@ -206,23 +210,21 @@ class Guard:
         say(f"lost {self.options.name!r} ({self.hold.lost}) before the command had ended")
         return codes.LOST
 
-    def _deserted(self, session_shared: bool) -> int:
-        """The front was killed: kill the command, and hold the lock until it is gone.
+    def _deserted(self) -> int:
+        """The front was killed: kill the command, and hold the lock until all of it is gone.
 
-        With a session that the command has too, the lock isn't given back by us but by the
-        kernel, when the last process is gone that the command has started and that has it.
+        What has left the command's process group isn't killed, but waited for as well, as far
+        as it has kept the descriptor that the command was given for that.
         """
-        if not self.group:
-            self.hold.release()  # nothing ever ran
-            return codes.LOST
-        say(f"holdfast run was killed; killing the command that held {self.options.name!r}")
+        if self.group:
+            say(f"holdfast run was killed; killing the command that held {self.options.name!r}")
+        poller = select.poll()
+        poller.register(self.leaves, 0)  # hung up when nobody has the other end
         pause = FIRST_LOOK_S
-        signal_group(self.group, signal.SIGKILL)
-        while living(self.group) and self.hold.lost is None:
-            time.sleep(pause)
-            pause = min(pause * 2, LOST_GRACE_S)
+        while self.group and self.hold.lost is None:
             signal_group(self.group, signal.SIGKILL)
-        if session_shared:
-            os._exit(codes.LOST)
+            if poller.poll(pause * 1000) and not living(self.group):
+                break
+            pause = min(pause * 2, LOST_GRACE_S)
         self.hold.release()
         return codes.LOST

@@ -8,13 +8,15 @@ Two processes of ours serve one command, each the other's safeguard::
                                       renews; no terminal and no Ctrl-Z ever stops it.
 
 * The lock is lost, or can't be renewed: the keeper ends the command, before another can have it.
-* The front dies (``kill -9``): the keeper hears the line between them break and kills the command.
+* The front dies (``kill -9``): the keeper hears the line between them break, kills the command,
+  and goes on renewing until all that it has started is gone. It can tell by a pipe of which
+  they have inherited the other end.
 * The keeper dies: the front hears that and ends the command.
 * Both die at once: the kernel kills the command (PR_SET_PDEATHSIG).
 
 All three processes have the descriptor of the lock's session. So with the embedded store the
-kernel says that the holder is alive until the last of them, and of what the command started, is
-gone; in all these cases the lock passes on after the command's end, and not before.
+kernel says that the holder is alive until the last of them is gone, and of what the command has
+started: in all these cases the lock passes on after the command's end, and not before.
 """
 
 from __future__ import annotations
@@ -81,7 +83,8 @@ class Front:
         self.quit = 0
         #: When a command without keeper gets its KILL.
         self.kill_at = float("inf")
-        self.session = -1
+        #: What the command must have open, see the head of this file.
+        self.inherited: list[int] = []
         self.bell, ring = os.pipe()
         os.set_blocking(self.bell, False)
         os.set_blocking(ring, False)
@@ -116,11 +119,10 @@ class Front:
 
     def _hear(self) -> bool:
         """Read what the keeper says, which is only that the lock is held; False: it is gone."""
-        data, fds, _, _ = socket.recv_fds(self.line, 65536, 1)
+        data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
         if not data:
             return False
-        if fds:
-            self.session = move_up(fds[0])
+        self.inherited = [move_up(fd) for fd in fds]
         if self.quit:
             self._tell("done")
         else:
@@ -141,12 +143,13 @@ class Front:
         if options.script:
             argv = [os.environ.get("SHELL") or "/bin/sh", "-c", options.script]
         self.terminal.remember()
-        self.child = child = Child(argv, env, self.session, self.prctl)
+        self.child = child = Child(argv, env, self.inherited, self.prctl)
         if self.terminal.alone:
             self.terminal.give(child.pid)
         self._tell(f"pid {child.pid}")
         child.go()
         self.failure = child.failure()
+        os.close(self.inherited[0])
 
     def _never_ran(self, code: int) -> int:
         """The keeper ended before the lock was held, and has said why if it could."""

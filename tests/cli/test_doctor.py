@@ -1,0 +1,146 @@
+"""`doctor`: what is well, what is worth a look, what is broken, and the remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from holdfast.stores.sqlite.blocking.header import PID
+from tests.cli.world import World, until
+
+
+def findings(world: World, *words: str) -> tuple[int, dict[str, list[dict[str, str]]]]:
+    code, out, err = world.run("doctor", "--json", *words)
+    assert err == ""
+    found: dict[str, list[dict[str, str]]] = {}
+    for finding in json.loads(out):
+        found.setdefault(finding["subject"], []).append(finding)
+    return code, found
+
+
+def test_a_fresh_store_is_well_and_every_part_is_spoken_of(world: World) -> None:
+    code, out, err = world.run("doctor")
+    assert (code, err) == (0, "")
+    assert out.endswith("\nall is well\n")
+    assert not re.search("^(warn|fail)", out, re.MULTILINE)
+    for subject in (
+        "versions", "url", "file", "folder", "file system", "disk", "sqlite", "test lock",
+        "hand-over", "in use", "crashes",
+    ):  # fmt: skip
+        assert re.search(rf"^ok    {subject} ", out, re.MULTILINE), subject
+
+
+def test_a_store_in_use_is_well_and_its_users_are_counted(world: World) -> None:
+    world.holding(name="a")
+    world.waiting(name="a")
+    code, found = findings(world)
+    assert code == 0
+    assert {finding["level"] for list_ in found.values() for finding in list_} == {"ok"}
+    assert found["in use"][0]["text"] == "1 name, 1 holder, 1 waiter"
+    for subject in ("gate", "clock", "fences", "database", "sessions"):
+        assert found[subject], subject
+
+
+def test_it_says_where_the_url_comes_from(world: World) -> None:
+    assert "from $HOLDFAST_URL" in findings(world)[1]["url"][0]["text"]
+    assert "from --url" in findings(world, "--url", "memory://")[1]["url"][0]["text"]
+    world.env["HOLDFAST_URL"] = ""
+    assert "the default" in findings(world)[1]["url"][0]["text"]
+
+
+def test_the_test_lock_leaves_nothing_behind(world: World) -> None:
+    world.run("doctor")
+    assert world.run("ls", "--names") == (0, "", "")
+    assert list((world.folder / "locks.db.d" / "sessions").iterdir()) == []
+
+
+def test_what_a_store_can_not_do_is_said(world: World) -> None:
+    code, found = findings(world, "--url", "memory://")
+    assert code == 0
+    assert any("between processes" in finding["text"] for finding in found["abilities"])
+    assert world.run("doctor", "--url", "memory://")[1].endswith("things to look at\n")
+
+
+def test_a_folder_that_anybody_may_write_to_fails_with_the_remedy(world: World) -> None:
+    world.folder.chmod(0o777)
+    code, found = findings(world)
+    assert code == 1
+    assert found["store"][0]["level"] == "fail"
+    assert "chmod o-w" in found["store"][0]["text"]
+
+
+def test_a_process_that_sits_in_the_gate_is_named(world: World) -> None:
+    world.run("run", "job", "--", "true")
+    program = (
+        "import fcntl, os, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, 2);"
+        "f.seek(int(sys.argv[2])); f.write(os.getpid().to_bytes(8, 'little')); f.flush();"
+        "print(1, flush=True); sys.stdin.read()"
+    )
+    gate = world.folder / "locks.db.d" / "gate"
+    blocker = subprocess.Popen(
+        [sys.executable, "-c", program, str(gate), str(PID * 8)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert blocker.stdout is not None
+    blocker.stdout.readline()
+    os.kill(blocker.pid, signal.SIGSTOP)
+    try:
+        code, found = findings(world)
+        assert code == 1
+        (finding,) = found["gate"]
+        assert finding["level"] == "fail"
+        assert f"process {blocker.pid}" in finding["text"]
+        assert "stopped" in finding["text"]
+    finally:
+        os.kill(blocker.pid, signal.SIGCONT)
+        blocker.communicate(b"")
+
+
+def test_a_file_that_is_no_database_fails_and_is_left_alone(world: World) -> None:
+    file = Path(f"{world.folder}/locks.db")
+    file.write_bytes(b"no database at all, but long enough to look at it" * 100)
+    before = file.read_bytes()
+    code, found = findings(world)
+    assert code == 1
+    assert found["database"][0]["level"] == "fail"
+    assert file.read_bytes() == before
+
+
+def test_a_damaged_database_fails(world: World) -> None:
+    world.run("run", "job", "--", "true")
+    file = Path(f"{world.folder}/locks.db")
+    data = bytearray(file.read_bytes())
+    for page in range(1, len(data) // 1024):
+        data[page * 1024 : page * 1024 + 512] = os.urandom(512)
+    file.write_bytes(bytes(data))
+    code, found = findings(world)
+    assert code == 1
+    assert found["database"][0]["level"] == "fail"
+
+
+def test_dead_sessions_are_counted(world: World) -> None:
+    """A client that is killed leaves its session's file to whoever comes next."""
+    program = "import holdfast; h = holdfast.lock('x').acquire(); print(1, flush=True); input()"
+    python = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=world.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert python.stdout is not None
+    python.stdout.readline()
+    python.kill()
+    python.communicate()
+    assert "1 dead" in findings(world)[1]["sessions"][0]["text"]
+    until(lambda: "dead" not in findings(world)[1]["sessions"][0]["text"], "it is cleared up")
+
+
+def test_an_unusable_url_fails_as_a_finding(world: World) -> None:
+    for url in ("nonsense", "sqlit:///x", "sqlite:///no/such/folder/x.db"):
+        code, found = findings(world, "--url", url)
+        assert code == 1
+        assert [f["level"] for list_ in found.values() for f in list_].count("fail") == 1
