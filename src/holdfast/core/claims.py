@@ -225,7 +225,7 @@ class Attempt:
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         if ctx.closed:
             ctx.require_open()
-        # The ticket must fit too: if the reply to a join is lost and the claim expires, the repeated
+        # The ticket must fit too: if the reply to a join is lost and the claim expires, a repeated
         # join enters it again by the same id, while a poke of its first life may be on its way.
         if push is not None and self.trust and push.fence == waiting.ticket:
             if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
