@@ -25,8 +25,13 @@ def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: Worl
     waiting = world.waiting()
     code, out, err = world.run("break", "job", "--yes")
     assert (code, err) == (0, "")
-    told = re.match(r"broke 'job': fence (\d+) of \S+:sh holds no more; (.*)\n", out)
+    told = re.match(
+        r"broke 'job': fence (\d+) of (\S+:sh) holds no more\n"
+        r"(\S+:sh) is told at its next renewal\n(.*)\n",
+        out,
+    )
     assert told is not None
+    assert told[2] == told[3]
     assert int(told[1]) == old
     assert waiting.end()[0] == 0
     assert running.end()[0] == 76

@@ -141,10 +141,10 @@ MUTANTS = [
         "no leak|bounded waiting|FIFO among the living|no false negative",
         (
             CLAIMS,
-            "                self.suspect = True\n                await self._silence()\n",
+            "                self.suspect = True\n                await self._silence(failure)\n",
             (
                 "                self.claim = Claim(ctx.runtime.new_id(), self.spec)\n"
-                "                await self._silence()\n"
+                "                await self._silence(failure)\n"
             ),
         ),
     ),

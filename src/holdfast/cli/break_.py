@@ -63,7 +63,7 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
     print(
         f"{visible(claim.owner)} {verb} {visible(name)!r} for {span(claim.age)} "
         f"(fence {claim.fence}).",
-        "It will not know at once: what it does until then, only the fence stops.",
+        "It is told at its next renewal; until then only the fence stops what it does.",
         "Break it? [y/N] ",
         sep="\n",
         end="",
@@ -77,15 +77,13 @@ def _done(client: Client, name: str, claim: ClaimRecord) -> str:
     """What happened, and how things stand now."""
     owner = visible(claim.owner)
     text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} holds no more"
+    if claim.held:
+        text += f"\n{owner} is told at its next renewal"
     lines = client.inspect(name, exact=True)
     if lines and lines[0].holders:
         heir = lines[0].holders[-1]
-        text += f"; held by {visible(heir.owner)} now, fence {heir.fence}"
-    else:
-        text += "; the name is free, and its next fence will be greater"
-    if claim.held:
-        text += f"\n{owner} is told at its next renewal"
-    return text
+        return f"{text}\nheld by {visible(heir.owner)} now, fence {heir.fence}"
+    return text + "\nthe name is free, and its next fence will be greater"
 
 
 def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:

@@ -13,7 +13,6 @@ import os
 import select
 import signal
 import socket
-import time
 
 from ..errors import LockLost, StoreUnavailable
 from ..runtime.blocking import boottime

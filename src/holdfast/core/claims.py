@@ -205,9 +205,9 @@ class Attempt:
             within = min(REQUEST_S, max(self.limit - sent, REQUEST_S_MIN))
             try:
                 answer = await ctx.store.join(self.claim, self.wait, within)
-            except StoreUnavailable:
+            except StoreUnavailable as failure:
                 self.suspect = True
-                await self._silence()
+                await self._silence(failure)
                 continue
             self._heard(sent)
             if isinstance(answer, Waiting):
@@ -243,11 +243,11 @@ class Attempt:
         within = min(REQUEST_S, ctx.store.patience / 2, max(self.limit - sent, REQUEST_S_MIN))
         try:
             answer = (await ctx.store.keep([keep], within))[0]
-        except StoreUnavailable:
-            await self._silence()
+        except StoreUnavailable as failure:
+            await self._silence(failure)
             return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
         if isinstance(answer, StoreUnavailable):
-            await self._silence()
+            await self._silence(answer)
             return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
         if isinstance(answer, Exception):
             raise answer
@@ -259,9 +259,9 @@ class Attempt:
         self.sent = self.heard = sent
         self.failures = 0
 
-    async def _silence(self) -> None:
-        """The store did not answer. Called in an ``except``: re-raises when there is no time
-        left, for then it isn't known whether the name is busy; else pauses."""
+    async def _silence(self, failure: StoreUnavailable) -> None:
+        """The store did not answer. Raises when there is no time left, for then it isn't known
+        whether the name is busy; else pauses."""
         ctx = self.ctx
         self.failures += 1
         pause = back_off(self.failures, ctx.runtime.jitter(), 1.0)
@@ -270,8 +270,8 @@ class Attempt:
             raise StoreUnavailable(
                 f"{ctx.store.label} did not answer for {ctx.now() - self.heard:.1f} s while "
                 f"{self.spec.name!r} was to be acquired; it isn't known whether it is free. "
-                "Check the store with `holdfast doctor`"
-            )
+                f"Check the store with `holdfast doctor`. It said last: {failure}"
+            ) from failure
         await ctx.runtime.sleep(pause)
 
     async def _withdraw(self) -> None:
@@ -308,28 +308,43 @@ async def acquire(
     if ctx.orphans:
         ctx.drain_orphans()
     attempt = Attempt(ctx, spec, terms, timeout, begun)
+    lease = hold = None
     try:
         while True:
             grant = await attempt.run()
             if grant is None:
+                attempt.settle()
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
             hold = make(lease)
+            attempt.settle()  # in here, as a `finally` could be interrupted with nobody to undo it
             if ctx.now() < lease.deadline and not ctx.closed:
                 return hold, ""
-            lease.closing = True
-            ctx.keeper.drop(lease)
+            _forgo(ctx, lease, hold)
             ctx.require_open()
             await attempt.too_late()
     except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
         ctx.keeper.later(attempt.leave(suspect=True), ctx.now() + spec.ttl)
+        _forgo(ctx, lease, hold)
+        attempt.settle()
         raise
     except BaseException:
-        if not attempt.withdrawn:
-            await ctx.undo(attempt.leave(suspect=True))
+        try:
+            _forgo(ctx, lease, hold)
+            attempt.settle()
+        finally:
+            if not attempt.withdrawn:
+                await ctx.undo(attempt.leave(suspect=True))
         raise
-    finally:
-        attempt.settle()
+
+
+def _forgo(ctx: Context, lease: Lease | None, hold: HoldBase | None) -> None:
+    """What was made of a grant is not to be had after all; its claim is withdrawn elsewhere."""
+    if hold is not None:
+        hold._forgo()
+    elif lease is not None:
+        lease.closing = True
+        ctx.keeper.drop(lease)
 
 
 def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Terms) -> Lease:

@@ -8,8 +8,8 @@ generator that another thread goes on with), the latest entry is taken.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
 
 from ..errors import LockLost, NotHeld, StoreUnavailable
 from .model import Loss
@@ -17,62 +17,96 @@ from .ports import Guard, Runtime
 
 
 class Entry(NamedTuple):
-    """One ``with`` statement that is inside."""
+    """One ``with`` statement that is inside; ``level``: how often its hold was entered then."""
 
     mark: object
     flow: Hashable
     hold: Any
     guard: Guard | None
+    level: int
+
+
+class Named(Protocol):
+    """What is left: it says its name for an error."""
+
+    def _what(self) -> str:
+        """What it is, in an error."""
+        ...
 
 
 class Door:
-    """The entries of one lock object."""
+    """The entries of one lock object.
 
-    __slots__ = ("_entries", "_runtime")
+    An entry is taken out only when its hold is given back, so that whoever is interrupted on the
+    way (Ctrl-C may strike between any two lines) can still find it, and finish.
+    """
+
+    __slots__ = ("_entries", "_left", "_runtime")
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._entries: list[Entry] = []
+        #: The marks of those that are on their way out.
+        self._left: set[object] = set()
 
-    async def enter(self, mark: object, hold: Any, guard: Guard | None = None) -> None:
+    def enter(self, mark: object, hold: Any, guard: Guard | None = None) -> None:
         """Note that the current thread or task is inside with this hold."""
-        try:
-            self._entries.append(Entry(mark, self._runtime.flow(), hold, guard))
-        except BaseException:
-            await hold._release()
-            raise
+        entry = Entry(mark, self._runtime.flow(), hold, guard, hold._count)
+        self._entries.append(entry)
 
     async def undo(self, mark: object) -> None:
         """An exception came between the grant and the body: give the hold back."""
         for one in list(self._entries):
             if one.mark is mark:
-                self._entries.remove(one)
-                await one.hold._release()
+                try:
+                    await one.hold._release()
+                finally:
+                    self._forget(one)
 
-    async def leave(self, what: str, failure: BaseException | None) -> None:
+    async def leave(self, what: Named, failure: BaseException | None) -> None:
         """Release what this entry holds; raise ``LockLost`` if it was lost meanwhile.
 
         The body's own exception is never hidden: the loss is added to it as a note. Only the
         cancellation that we asked for, because of the loss, becomes ``LockLost``.
         """
-        one = self._leaving(what)
-        await give_back(one.hold, what, failure, one.guard)
+        one: Entry | None = None
+        try:
+            one = self._find()
+            if one is None:
+                raise NotHeld(f"{what._what()} is left, but was not entered")
+            self._left.add(one.mark)
+            await give_back(one.hold, what._what, failure, one.guard)
+        except Exception:
+            raise
+        except BaseException:
+            one = one or self._find()
+            if one is not None:
+                one.hold._cut(one.level)
+            raise
+        finally:
+            if one is not None:
+                self._forget(one)
 
-    def _leaving(self, what: str) -> Entry:
+    def _find(self) -> Entry | None:
+        """The entry of the current thread or task that was the last to come in."""
         flow = self._runtime.flow()
-        entries = self._entries
         one: Entry
-        for one in reversed(entries):
-            if one.flow == flow:
-                entries.remove(one)
-                return one
-        if not entries:
-            raise NotHeld(f"{what} is left, but was not entered")
-        return entries.pop()
+        newest: Entry | None = None
+        for one in reversed(self._entries):
+            if one.mark not in self._left:
+                if one.flow == flow:
+                    return one
+                newest = newest or one
+        return newest
+
+    def _forget(self, one: Entry) -> None:
+        if one in self._entries:
+            self._entries.remove(one)
+        self._left.discard(one.mark)
 
 
 async def give_back(
-    hold: Any, what: str, failure: BaseException | None, guard: Guard | None = None
+    hold: Any, what: Callable[[], str], failure: BaseException | None, guard: Guard | None = None
 ) -> None:
     """Release a hold whose body is over; see ``Door.leave``."""
     try:
@@ -85,7 +119,7 @@ async def give_back(
     reason = hold.lost
     if kept or reason is None:
         return
-    story = _story(what, reason)
+    story = _story(what(), reason)
     if failure is None or ours:
         raise LockLost(story, reason) from failure
     failure.add_note(story)

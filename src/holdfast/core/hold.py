@@ -249,6 +249,16 @@ class HoldBase:
     # -- doing -----------------------------------------------------------------------------
 
     async def _release(self) -> bool:
+        level = self._count
+        try:
+            return await self._let_go()
+        except Exception:
+            raise
+        except BaseException:
+            self._cut(level)
+            raise
+
+    async def _let_go(self) -> bool:
         if self._flow is not None and not self._ctx.flows.let_go(self):
             return True
         lease = self._lease
@@ -262,17 +272,41 @@ class HoldBase:
 
     async def _exit(self, failure: BaseException | None) -> None:
         """The body of a ``with`` over this hold is over."""
-        await give_back(self, f"{self._lease.claim.spec.kind} {self.name!r}", failure)
+        level = self._count
+        try:
+            await give_back(self, self._what, failure)
+        except Exception:
+            raise
+        except BaseException:
+            self._cut(level)
+            raise
+
+    def _what(self) -> str:
+        """What is held, in an error."""
+        return f"{self._lease.claim.spec.kind} {self.name!r}"
+
+    def _cut(self, level: int) -> None:
+        """Leaving this level was interrupted, wherever: it is done all the same. Done twice, it
+        is done once."""
+        if self._flow is not None and level > 1:
+            self._count = min(self._count, level - 1)
+        else:
+            self._abandon()
 
     def _abandon(self) -> None:
         """Give it back without awaiting anything: the keeper does it."""
+        lease, ctx = self._lease, self._ctx
+        if lease.end is None and self.lost is not Loss.FORKED:
+            ctx.keeper.later(self._leave_of(lease), lease.deadline)
+        self._forgo()
+
+    def _forgo(self) -> None:
+        """It is over for us; that its claim is withdrawn is somebody else's affair."""
         lease, ctx = self._lease, self._ctx
         ctx.flows.forget(self)
         if lease.end is None:
             lease.closing, lease.end = True, State.RELEASED
             ctx.keeper.drop(lease)
-            leave = Leave(self.name, lease.claim.id, lease.fence, 0.0, lease.suspect, lease.ttl)
-            ctx.keeper.later(leave, lease.deadline)
         self._step_back()
 
     def _step_back(self) -> None:
@@ -284,14 +318,17 @@ class HoldBase:
         ctx = self._ctx
         lease.closing = True  # before anything is sent, so that the keeper reports no false loss
         ctx.keeper.drop(lease)
-        after = max(0.0, lease.min_until - ctx.now()) if lease.min_until else 0.0
-        leave = Leave(self.name, lease.claim.id, lease.fence, after, lease.suspect, lease.ttl)
-        there = await ctx.leave(leave, lease.deadline)
+        there = await ctx.leave(self._leave_of(lease), lease.deadline)
         if not there and lease.reason is None:
             lease.reason = Loss.BROKEN if ctx.now() < lease.deadline else Loss.EXPIRED
         lease.end = State.RELEASED
         for latch in lease.latches:
             latch.set()
+
+    def _leave_of(self, lease: Lease) -> Leave:
+        """The request that gives it back, now or when ``min_hold`` is over."""
+        after = max(0.0, lease.min_until - self._ctx.now()) if lease.min_until else 0.0
+        return Leave(self.name, lease.claim.id, lease.fence, after, lease.suspect, lease.ttl)
 
     async def _extend(self, ttl: Any = None) -> float:
         self.check()

@@ -108,10 +108,7 @@ class LockBase:
             inside = ctx.flows.find(self._spec)
             if inside is not None:
                 return self._again(inside), ""
-        hold, holder = await claims.acquire(ctx, self._spec, self._terms, wait, self._make, begun)
-        if hold is not None and self._reentrant:
-            ctx.flows.enter(hold, strict=True)
-        return hold, holder
+        return await claims.acquire(ctx, self._spec, self._terms, wait, self._make, begun)
 
     def _again(self, inside: HoldBase) -> HoldBase:
         """Re-entry: counted, no round trip; never into a hold that is lost."""
@@ -129,6 +126,8 @@ class LockBase:
         self._given[hold] = None
         if len(self._given) >= self._many:
             self._shed()
+        if self._reentrant:
+            self._ctx.flows.enter(hold, strict=True)
         return hold
 
     def _shed(self) -> None:
@@ -171,9 +170,13 @@ class LockBase:
     async def _enter(self, mark: object) -> HoldBase:
         guard = self._ctx.runtime.guard() if self._terms.cancel_on_lost else None
         hold = await self._insist()
-        if guard is not None:
-            hold.on_lost(guard.lost)
-        await self._door.enter(mark, hold, guard)
+        try:
+            if guard is not None:
+                hold.on_lost(guard.lost)
+            self._door.enter(mark, hold, guard)
+        except BaseException:
+            hold._abandon()
+            raise
         return hold
 
     async def _unenter(self, mark: object) -> None:
@@ -182,27 +185,42 @@ class LockBase:
 
     async def _exit(self, failure: BaseException | None) -> None:
         """Leave the body: release, and say so if the hold was lost while the body ran."""
-        await self._door.leave(f"{self._spec.kind} {self.name!r}", failure)
+        await self._door.leave(self, failure)
+
+    def _what(self) -> str:
+        """What this is, in an error."""
+        return f"{self._spec.kind} {self._spec.name!r}"
 
     # -- the habits of threading -------------------------------------------------------------
 
     async def _release_one(self) -> bool:
         """Release the hold that this lock object gave out last and that isn't over."""
-        while True:
+        while self._given:
             try:
-                hold, _ = self._given.popitem()
-            except KeyError:
-                break
-            if hold._lease.end is None or hold._count > 1:
-                try:
-                    return await hold._release()
-                finally:
-                    if hold._lease.end is None:  # entered more than once, or it failed
-                        self._given[hold] = None
+                hold = next(reversed(self._given))
+            except (StopIteration, RuntimeError):
+                continue  # another thread changed it just then
+            level = hold._count
+            try:
+                taken = self._given.pop(hold, hold) is hold  # by another thread
+                if not taken and (hold._lease.end is None or level > 1):
+                    return await self._release_this(hold)
+            except Exception:
+                raise
+            except BaseException:
+                hold._cut(level)
+                raise
         raise NotHeld(
             f"{self.name!r} is not held through this lock object; "
             "release the hold that acquire() returned"
         )
+
+    async def _release_this(self, hold: HoldBase) -> bool:
+        try:
+            return await hold._release()
+        finally:
+            if hold._lease.end is None:  # entered more than once, or it failed
+                self._given[hold] = None
 
     def _forget(self, hold: HoldBase) -> None:
         self._given.pop(hold, None)

@@ -26,6 +26,8 @@ class MultiHoldBase:
     """Holds on several names, in the order in which they were acquired."""
 
     __slots__ = ("_holds",)
+    #: It can be entered once only.
+    _count = 1
 
     def __init__(self, holds: list[Any]) -> None:
         self._holds = holds
@@ -62,7 +64,27 @@ class MultiHoldBase:
 
     async def _exit(self, failure: BaseException | None) -> None:
         """The body of a ``with`` over these holds is over."""
-        await give_back(self, f"all of {', '.join(map(repr, self.names))}", failure)
+        try:
+            await give_back(self, self._what, failure)
+        except Exception:
+            raise
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _what(self) -> str:
+        """What is held, in an error."""
+        return f"all of {', '.join(map(repr, self.names))}"
+
+    def _cut(self, level: int) -> None:
+        """Leaving was interrupted, wherever: it is done all the same. There is one level only."""
+        del level
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """Give them back without awaiting anything: the keeper does it."""
+        for hold in reversed(self._holds):
+            hold._abandon()
 
     async def _release(self) -> bool:
         """Release all, the last one first; the first failure is raised once all were tried.
@@ -160,11 +182,19 @@ class MultiLockBase:
 
     async def _enter(self, mark: object) -> MultiHoldBase:
         hold = await self._insist()
-        await self._door.enter(mark, hold)
+        try:
+            self._door.enter(mark, hold)
+        except BaseException:
+            hold._abandon()
+            raise
         return hold
 
     async def _unenter(self, mark: object) -> None:
         await self._door.undo(mark)
 
     async def _exit(self, failure: BaseException | None) -> None:
-        await self._door.leave(f"all of {', '.join(map(repr, self.names))}", failure)
+        await self._door.leave(self, failure)
+
+    def _what(self) -> str:
+        """What this is, in an error."""
+        return f"all of {', '.join(map(repr, self.names))}"

@@ -9,7 +9,7 @@ would wait for itself, for ever: refused. A read inside a write is counted.
 from __future__ import annotations
 
 from ..errors import NotSupported
-from .hold import HoldBase
+from .hold import HoldBase, Lease
 from .lock import LockBase
 from .model import RWLOCK_CAPACITY
 
@@ -33,7 +33,9 @@ class RWSideBase(LockBase):
                 "would wait for itself for ever. Release first, then acquire the write side; "
                 "or begin with the write side and downgrade() when done writing"
             )
-        hold, holder = await super()._try(wait, begun)
-        if hold is not None:
-            flows.enter(hold, strict=False)
-        return hold, holder
+        return await super()._try(wait, begun)
+
+    def _make(self, lease: Lease) -> HoldBase:
+        hold = super()._make(lease)
+        self._ctx.flows.enter(hold, strict=False)
+        return hold

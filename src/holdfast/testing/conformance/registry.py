@@ -45,7 +45,7 @@ def case(
 
     ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
     ``because`` says why. ``alone``: it changes something of the whole process, such as its
-    warnings, so that it can't run beside others.
+    warnings, or it forks, so that it can't run beside others.
     """
     unknown = set(primitives) - PRIMITIVES.keys()
     assert primitives, "a case is about at least one primitive"

@@ -124,7 +124,9 @@ class Strike:
         wanted = self._wanted.get(code)
         if wanted is None:
             module = str(frame.f_globals.get("__name__", ""))
-            if self._function:
+            if code.co_name == "__del__":
+                wanted = False  # the interpreter itself swallows what is raised there
+            elif self._function:
                 wanted = module == self._module and code.co_qualname == self._function
             else:
                 wanted = any(module == one or module.startswith(one + ".") for one in self._within)

@@ -12,12 +12,11 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from urllib.parse import quote
 
 from ....core.finding import Finding, Level
 from ....errors import ConfigError, HoldfastError
 from ....url import StoreURL
-from .database import explain
+from .database import escaped, explain
 from .entry import CLOCK
 from .gate import describe
 from .header import LIMIT, NEXT, PID, QUIET, Header
@@ -63,7 +62,7 @@ def _sharing(place: Place) -> str:
     mode = stat.S_IMODE(info.st_mode)
     if place.shared:
         return f"{folder} has mode {mode:o}: shared with the group {_group(info.st_gid)}"
-    return f"{folder} has mode {mode:o}: for processes of uid {info.st_uid} in this container"
+    return f"{folder} has mode {mode:o}: for uid {info.st_uid} alone, on one machine or container"
 
 
 def _group(gid: int) -> str:
@@ -179,7 +178,9 @@ def _header(header: Header) -> Iterator[Finding]:
 def _database(place: Place) -> Finding:
     """Can SQLite read it, and is it whole?"""
     try:
-        connection = sqlite3.connect(f"file:{quote(place.database)}?mode=ro", uri=True, timeout=1.0)
+        connection = sqlite3.connect(
+            f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0
+        )
         try:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             claims = connection.execute("SELECT count(*) FROM claims WHERE ticket > 0").fetchone()[

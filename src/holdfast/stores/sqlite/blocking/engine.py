@@ -230,6 +230,8 @@ class Engine(Entry):
         finally:
             self.closed = True
             self.mail.close()
+            if self._files is not None:
+                self._files.look_at = 0.0  # Whoever still joins finds that we are closed.
             session, self._session = self._session, None
             if session is not None:
                 session.end(unlink=ended)

@@ -58,7 +58,7 @@ class Entry:
         self.push = url.options.get("wake", "push") == "push"
         self.closed = False
         self._start()
-        _entries.add(self)
+        _entries[id(self)] = self
 
     def _start(self) -> None:
         """As a process begins: nothing is open and nobody inside."""
@@ -174,7 +174,8 @@ class Entry:
         try:
             header = enter(place, within, self._stand)
             assert self._gate is not None
-            files = Files(place, self._gate, header, self.mail if self.push else None)
+            mail = self.mail if self.push else None
+            files = Files(place, self._gate, header, mail, clock_gettime(CLOCK))
         except BaseException:
             self._drop()
             raise
@@ -272,18 +273,29 @@ class Entry:
         lines, run = self._lines, files.cursor.execute
         lines.begin()
         run("BEGIN IMMEDIATE")
+        committing = False
         try:
             answer = work(*args)
+            committing = True
             run("COMMIT")
-        except BaseException:
+            self._committed()
+        except BaseException as wrong:
             if files.connection.in_transaction:
                 files.connection.rollback()
                 lines.rolled_back()
+            elif committing and not isinstance(wrong, sqlite3.Error):
+                self._committed()  # It was an interrupt, which came after the commit.
             raise
-        lines.committed()
-        self._outbox.extend(lines.pokes)
-        self._graves.update(lines.dead)
         return answer
+
+    def _committed(self) -> None:
+        """What the transaction has done is true now; what is left over if this is interrupted
+        may be done by doing it again."""
+        lines = self._lines
+        lines.committed()
+        while lines.pokes:
+            self._outbox.append(lines.pokes.pop(0))
+        self._graves.update(lines.dead)
 
     # -- forking ---------------------------------------------------------------------------
 
@@ -305,9 +317,10 @@ class Entry:
 
 # -- what a fork must find and leave --------------------------------------------------------------
 
-_entries: weakref.WeakSet[Entry] = weakref.WeakSet()
-#: Stores that the forking thread keeps still, until parent and child are two.
-_still: list[RLock] = []
+#: By id; looked over in one step, as other threads may open stores meanwhile.
+_entries: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
+#: Stores that a forking thread keeps still, until parent and child are two; several may fork.
+_still: dict[int, list[RLock]] = {}
 #: Connections of the parent that a child must never close.
 _leaked: list[sqlite3.Connection] = []
 #: A fork waits so many seconds for a verb that is under way in another thread.
@@ -316,19 +329,22 @@ STILL_S = 0.5
 
 def _before() -> None:
     """Fork only between two verbs: SQLite's own mutexes and locks must be free in the child."""
-    locks = [entry.lock for entry in _entries]
-    _still.extend(lock for lock in locks if lock.acquire(timeout=STILL_S))
+    still = _still[get_ident()] = []
+    locks = [entry.lock for ref in _entries.valuerefs() if (entry := ref()) is not None]
+    locks.sort(key=id)  # in one order, as another thread may fork at the same time
+    still.extend(lock for lock in locks if lock.acquire(timeout=STILL_S))
 
 
 def _after_in_parent() -> None:
-    while _still:
-        _still.pop().release()
+    for lock in _still.pop(get_ident(), ()):
+        lock.release()
 
 
 def _after_in_child() -> None:
     _still.clear()
-    for entry in list(_entries):
-        entry.forked()
+    for entry in [ref() for ref in _entries.valuerefs()]:
+        if entry is not None:
+            entry.forked()
 
 
 def _leak(connection: sqlite3.Connection) -> None:

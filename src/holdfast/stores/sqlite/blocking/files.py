@@ -43,7 +43,9 @@ class Mail(Protocol):
 class Files:
     """The gate, its header, the database and what goes with them (see ``lines.World``)."""
 
-    def __init__(self, place: Place, gate: Gate, header: Header, mail: Mail | None) -> None:
+    def __init__(
+        self, place: Place, gate: Gate, header: Header, mail: Mail | None, now: float
+    ) -> None:
         self.place = place
         self.gate = gate
         self.header = header
@@ -54,7 +56,7 @@ class Files:
         self.others = Others(place)
         self.post = Post(place)
         try:
-            self.database, self.lone = agree(place, header)
+            self.database, self.lone = agree(place, header, now)
         except BaseException:
             self.post.close()
             header.close()

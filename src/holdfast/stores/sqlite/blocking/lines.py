@@ -115,11 +115,13 @@ class Lines:
 
     def committed(self) -> None:
         """It is committed. First the slots are freed: after a kill in between, a claim must not
-        count again although its line has ended."""
-        for slot in self._moved:
-            self.lone.free(slot)
-        for name in self._died:
-            self.lone.died(name)
+        count again although its line has ended. What is done is struck off before it is done,
+        because a line that is counted out twice would not be looked for."""
+        while self._moved:
+            self.lone.free(self._moved[-1])
+            self._moved.pop()
+        while self._died:
+            self.lone.died(self._died.pop())
 
     def rolled_back(self) -> None:
         """It has certainly not taken place."""

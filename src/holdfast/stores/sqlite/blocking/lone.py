@@ -22,6 +22,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from array import array
 from binascii import crc32
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -68,17 +69,18 @@ class LoneClaim(NamedTuple):
 class Lone:
     """The table, mapped. Everything is done inside the gate."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, anew: bool = False) -> None:
         self.path = place.database + "-lone"
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
+            if anew:
+                os.unlink(self.path)
+                flags |= os.O_EXCL
             fd = os.open(self.path, flags, 0o600)
             try:
                 info = os.fstat(fd)
                 self.inode = info.st_ino
-                #: Was it there, whole, before we came?
-                self.there = info.st_size == SIZE
-                if not self.there:
+                if info.st_size != SIZE:
                     os.fchmod(fd, place.file_mode)
                     _allocate(fd)
                 self._map = mmap.mmap(fd, SIZE)
@@ -105,10 +107,6 @@ class Lone:
         self._world[0] = 0
         self.tickets[:] = memoryview(bytes(8 * SLOTS)).cast("Q")
         self.lines[:] = memoryview(bytes(4 * SLOTS)).cast("I")
-        self._world[0] = world
-
-    def rename(self, world: int) -> None:
-        """The same claims, in a world of another number."""
         self._world[0] = world
 
     # -- the uncontended verbs -------------------------------------------------------------
@@ -186,22 +184,17 @@ class Lone:
 
     def recount(self, names: list[str]) -> None:
         """Exactly these names have a line in the database."""
-        counts = [0] * SLOTS
+        counts = array("I", bytes(4 * SLOTS))
         for name in names:
             counts[self.slot(name)] += 1
-        for slot, count in enumerate(counts):
-            if self.lines[slot] != count:
-                self.lines[slot] = count
+        if counts.tobytes() != self.lines.tobytes():
+            self.lines[:] = memoryview(counts)
 
     def claims(self) -> Iterator[LoneClaim]:
         """All that are here."""
-        taken = self.tickets.tobytes()
-        at = 0
-        free = bytes(8)
-        for slot in range(SLOTS):
-            if taken[at : at + 8] != free:
+        for slot, ticket in enumerate(self.tickets.tolist()):
+            if ticket:
                 yield self._read(slot)
-            at += 8
 
     def move(self, session: str, to: str) -> None:
         """A client's session has a new name."""

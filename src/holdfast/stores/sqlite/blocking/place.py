@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ....errors import ConfigError, StoreUnavailable
 from ....url import StoreURL
@@ -30,8 +30,7 @@ MOUNTS = "/proc/self/mountinfo"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The paths of one store, and the modes that its files get."""
 
     database: str

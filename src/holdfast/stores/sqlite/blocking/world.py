@@ -1,11 +1,13 @@
 """A world is one life of the lines: gate, database and table of lone claims that belong together.
 
-Its number stands in all three, and each knows the others' files. When they disagree, one was
+Its number stands in all three, and the gate knows the others' files. When they disagree, one was
 deleted or replaced under us. Then a new world begins, empty, in which nobody is served until
 the last expiry of the old one has passed, because its holders may still believe in their holds
 until they look at the header again. After a boot everything is dead, and nobody has to wait.
 
-If only the gate is gone, nothing is lost: a new one takes what it must know from the others.
+If only the gate is gone, and nobody else is here, nothing is lost: a new one takes what it must
+know from the others. While somebody is here he may be inside the old gate at this moment, so
+then the new gate gets new files too: what he does to the old ones concerns nobody any more.
 
 Everything here runs inside the gate, and may be cut short by a kill anywhere: the next who opens
 then finds a disagreement, and begins the new world again.
@@ -14,6 +16,7 @@ then finds a disagreement, and begins the new world again.
 from __future__ import annotations
 
 import secrets
+import sqlite3
 
 from .database import Database, explained
 from .header import DATABASE, LATEST, LOG, LONE, QUIET, SHARED_MEMORY, WORLD, Header, boot_id
@@ -21,71 +24,84 @@ from .lone import Lone
 from .place import Place
 from .sql import verbs
 
+#: When what the old files said of their last expiry can't be read, this many seconds from now.
+UNKNOWN_S = 60.0
 
-def agree(place: Place, header: Header) -> tuple[Database, Lone]:
+
+def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
     """Open database and table so that they agree with the gate; or say what is wrong."""
-    with explained(place.database, opening=True):
-        database, lone = Database(place), None
-        try:
+    database = Database(place)
+    lone: Lone | None = None
+    try:
+        with explained(place.database, opening=True):
             lone = Lone(place)
+            usable = database.there
             if header.fresh():
-                _found(database, lone, header)
-            else:
-                header.check()
-                _join(database, lone, header)
+                usable = _found(database, lone, header, now)
+            header.check()
             words = header.words
+            usable = usable and database.complete((words[SHARED_MEMORY], words[LOG]))
+            if not usable:
+                world = _new_world(header)
+                lone.close()
+                lone = Lone(place, anew=True)
+                database.make(world)
+            _settle(database, lone, header)
             words[DATABASE], words[LONE] = database.inode, lone.inode
             words[SHARED_MEMORY], words[LOG] = database.companions()
             lone.recount([name for (name,) in database.connection.execute(verbs().names)])
-        except BaseException:
-            database.close()
-            if lone is not None:
-                lone.close()
-            raise
+    except BaseException:
+        database.close()
+        if lone is not None:
+            lone.close()
+        raise
     return database, lone
 
 
-def _found(database: Database, lone: Lone, header: Header) -> None:
-    """The gate is new: it starts from what the database and the table know, which live on."""
-    if not database.there:
-        database.make(0)
-    database.connect()
-    alive = database.there and database.meta("boot") == str(boot_id())
-    kept = alive and lone.there and str(lone.world) == database.meta("world")
-    world = _number()
-    if alive:
-        database.set_meta("world", str(world))
-    else:
-        database.clear(world)
-    if kept:
-        lone.rename(world)
-    else:
-        lone.begin(world)
+def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
+    """Set up a new gate from what the database and the table know; may they be used further?"""
+    world, tickets, latest, boot = _number(), [0], 0.0, ""
+    if database.there:
+        try:
+            database.connect()
+            boot = database.meta("boot")
+            number = database.meta("world")
+            tickets, latest = _greatest(database, lone)
+        except sqlite3.DatabaseError:
+            if database.alone:
+                raise
+            boot, number, latest = str(boot_id()), "", now + UNKNOWN_S
+        if database.alone and number == str(lone.world):
+            world = lone.world
+    header.set_up(max(tickets), latest if boot == str(boot_id()) else 0.0, world)
+    header.words[DATABASE], header.words[LONE] = database.inode, lone.inode
+    return database.there and database.alone
+
+
+def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
+    """Tickets that may have been given, and the last expiry."""
     run, sql = database.connection.execute, verbs()
     tickets = [int(database.meta("limit") or 0), run(sql.latest_ticket).fetchone()[0] or 0]
     expiries = [run(sql.latest_expiry).fetchone()[0] or 0.0]
     for claim in lone.claims():
         tickets.append(claim.ticket)
         expiries.append(claim.expires)
-    header.set_up(max(tickets), max(expiries), world)
+    return tickets, max(expiries)
 
 
-def _join(database: Database, lone: Lone, header: Header) -> None:
-    """The gate is in use, or was."""
+def _settle(database: Database, lone: Lone, header: Header) -> None:
+    """Begin a new world, if these files aren't of the gate's; after a boot, in any case."""
     words = header.words
-    there = database.there and database.complete((words[SHARED_MEMORY], words[LOG]))
-    if not there:
-        database.make(_new_world(header))
     database.connect()
-    replaced = there and not (
+    agreed = (
         words[DATABASE] == database.inode
         and words[LONE] == lone.inode
         and words[WORLD] == lone.world
         and str(words[WORLD]) == database.meta("world")
     )
-    if replaced:
+    if not agreed:
         _new_world(header)
-    if replaced or not there or database.meta("boot") != str(boot_id()):
+    if not agreed or database.meta("boot") != str(boot_id()):
         lone.begin(words[WORLD])
         database.clear(words[WORLD])
     if not header.same_boot():

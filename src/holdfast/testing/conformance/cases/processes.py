@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -165,7 +166,7 @@ async def a_detached_hold_outlives_the_process_that_took_it(at: Arena) -> None:
     assert await mine.release() is True
 
 
-@case(*SINGLE)
+@case(*SINGLE, alone=True)
 async def the_child_of_a_fork_holds_nothing_and_frees_nothing(at: Arena) -> None:
     async def child() -> list[Any]:
         seen: list[Any] = [hold.lost, str(hold.state), hold.remaining()]
@@ -186,7 +187,7 @@ async def the_child_of_a_fork_holds_nothing_and_frees_nothing(at: Arena) -> None
     assert await hold.release() is True
 
 
-@case(*SINGLE, needs=["across_processes"])
+@case(*SINGLE, needs=["across_processes"], alone=True)
 async def the_child_of_a_fork_is_another_owner_and_waits(at: Arena) -> None:
     async def child() -> list[Any]:
         if at.primitive.name == "read":
@@ -201,7 +202,37 @@ async def the_child_of_a_fork_is_another_owner_and_waits(at: Arena) -> None:
         hold.check()
 
 
-@case("lock")
+@case("lock", only="sync", because="an event loop has one thread", alone=True)
+async def threads_that_fork_at_once_harm_nobody(at: Arena) -> None:
+    async def fork() -> None:
+        for _ in range(8):
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+
+    async def work(client: Any, number: int) -> int:
+        rounds = 0
+        while not over:
+            async with client.lock(at.fresh(str(number % 2)), timeout=5):
+                rounds += 1
+        return rounds
+
+    over: list[bool] = []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that they meet at the worst moment
+    try:
+        workers = [at.start(work, at.client(), number) for number in range(4)]
+        for forker in [at.start(fork) for _ in range(3)]:
+            await forker.result()
+        over.append(True)
+        assert min([await worker.result() for worker in workers]) > 0
+    finally:
+        over.append(True)
+        sys.setswitchinterval(interval)
+
+
+@case("lock", alone=True)
 async def a_body_that_forks_is_left_by_the_parent_alone(at: Arena) -> None:
     async def child() -> str:
         return f"{hold.lost}"
