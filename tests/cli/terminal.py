@@ -12,7 +12,7 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tests.cli.world import BOUND_S
 
@@ -22,16 +22,23 @@ PROMPT = "ready> "
 class Terminal:
     """Bash with job control, as somebody sits before it."""
 
-    def __init__(self, env: Mapping[str, str], cwd: str, size: tuple[int, int] = (24, 80)) -> None:
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        cwd: str,
+        size: tuple[int, int] = (24, 80),
+        instead: Sequence[str] = (),
+    ) -> None:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
-            words = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
-            os.execvpe("bash", words, {**env, "PS1": PROMPT, "PS2": "", "HISTFILE": ""})
+            words = instead or ["bash", "--norc", "--noprofile", "--noediting", "-i"]
+            os.execvpe(words[0], words, {**env, "PS1": PROMPT, "PS2": "", "HISTFILE": ""})
         self.resize(*size)
         #: Everything that was shown since the last look.
         self.shown = ""
-        self.expect(PROMPT)
+        if not instead:
+            self.expect(PROMPT)
 
     def resize(self, rows: int, columns: int) -> None:
         """Give the window another size."""

@@ -135,7 +135,9 @@ def test_those_who_wait_are_served_in_order(world: World) -> None:
     waiting = []
     for number in range(3):
         before = len(world.claims())
-        waiting.append(world.start("run", "job", "-c", f"echo {number} >> {order}"))
+        # With a ttl at which what a push grants, a rest of the patience, looks like a late renewal.
+        words = ["run", "--ttl", "12", "job", "-c", f"echo {number} >> {order}"]
+        waiting.append(world.start(*words))
         until(lambda n=before: len(world.claims()) > n, "it stands in line")
     running.signal(signal.SIGTERM)
     assert [started.end()[0] for started in waiting] == [0, 0, 0]

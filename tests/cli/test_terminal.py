@@ -7,6 +7,7 @@ by vfork, and can't be stopped in that moment, with or without us.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import time
@@ -159,6 +160,42 @@ def test_in_a_pipeline_the_command_gets_the_terminal_when_it_asks(terminal: Term
     terminal.enter("aha")
     terminal.expect("bhb\n")
     terminal.expect(PROMPT)
+
+
+def test_in_a_pipeline_the_command_gets_one_ctrl_c_for_one(terminal: Terminal) -> None:
+    script = "trap 'echo INT >&2' INT; echo go >&2; sleep 0.6 & wait; wait; sleep 0.3"
+    terminal.enter(f'holdfast run job -- bash -c "{script}" | cat')
+    terminal.expect("\ngo\n")
+    terminal.press(CTRL_C)
+    assert len(re.findall("^INT|CINT", terminal.expect(PROMPT), re.MULTILINE)) == 1
+
+
+def test_a_script_that_goes_on_after_us_has_the_terminal(terminal: Terminal) -> None:
+    terminal.enter("bash -c 'holdfast run job -- true; echo go; read x; echo got $x'")
+    terminal.expect("\ngo\n")
+    terminal.enter("it")
+    terminal.expect("got it\n")
+    terminal.expect(PROMPT)
+
+
+def test_where_no_shell_could_continue_it_ctrl_z_does_not_hang_the_command(world: World) -> None:
+    command = [
+        "holdfast",
+        "run",
+        "job",
+        "--",
+        "bash",
+        "-c",
+        "echo go; read x; echo got $x; sleep 9",
+    ]
+    alone = Terminal(world.env, str(world.folder), instead=command)
+    try:
+        alone.expect("go\n")
+        alone.press(CTRL_Z)
+        alone.enter("it")
+        alone.expect("got it\n")
+    finally:
+        alone.end()
 
 
 def test_ctrl_z_stops_a_whole_pipeline(terminal: Terminal) -> None:

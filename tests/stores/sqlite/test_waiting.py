@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -105,7 +106,7 @@ def test_without_sockets_a_death_is_noticed_too(path: Path, desk: Callable[..., 
     def holder(child: Child) -> None:
         there = Desk(path)
         child.say(there.hold(claim()))
-        child.hear()
+        signal.pause()
 
     here = desk("?wake=poll")
     with Child(holder) as child:

@@ -70,7 +70,17 @@ def replaced(path: Path) -> None:
     os.replace(path.with_name("other.db"), path)
 
 
-GONE = [database, database_and_log, log, shared_memory, lone_claims, replaced]
+def gate(path: Path) -> None:
+    """Delete the gate only, while somebody may be inside."""
+    (path.with_name("locks.db.d") / "gate").unlink()
+
+
+def folder(path: Path) -> None:
+    """Delete the folder: the gate, and the sessions with it."""
+    shutil.rmtree(path.with_name("locks.db.d"))
+
+
+GONE = [database, database_and_log, log, shared_memory, lone_claims, replaced, gate, folder]
 
 
 @pytest.mark.parametrize("delete", GONE)
@@ -106,11 +116,11 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     assert old.keep(held, fence) == Gone(Loss.SESSION)
     assert old.keep(leads, lined) == Gone(Loss.SESSION)
     assert not old.leave(held, fence)
-    # And when the last lease of the old files is over, the newcomer holds, with a later fence
-    for _ in range(15):
+    # And when the last lease of the old files is over, not before, the newcomer holds
+    while not isinstance(answer := new.keep(wanted, waiting.ticket), Held):
+        assert clock.now < 5_032.0
         clock.now += 2.0
-        answer = new.keep(wanted, waiting.ticket)
-    assert isinstance(answer, Held)
+    assert clock.now >= 5_030.0
     assert answer.fence > fence
     # And both now use the same files
     assert isinstance(old.join(claim(), wait=False), Refused)
@@ -118,33 +128,33 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     assert old.free()
 
 
-@pytest.mark.parametrize("what", ["gate", "", "sessions"])
-def test_without_the_gate_or_the_folder_the_claims_go_on(
+@pytest.mark.parametrize("what", ["gate", ""])
+def test_a_claim_that_nobody_watches_outlives_the_gate(
     what: str, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given holders of two names, one with a line behind it, and what is beside the database deleted
-    old = desk()
-    fence = old.hold(held := claim())
-    lined = old.hold(leads := claim("lined"))
-    assert isinstance(old.join(behind := claim("lined")), Waiting)
+    # Given claims that live by their ttl alone, no client, and the gate or its folder deleted
+    first = desk()
+    lone, lined = claim(), claim("lined")
+    fences = [first.hold(lone), first.hold(lined)]
+    first.join(claim("lined"))
+    for held, fence in zip((lone, lined), fences, strict=True):
+        assert isinstance(first.keep(held, fence, detach=True), Held)
+    first.close()
     gone = path.with_name("locks.db.d") / what
     gone.unlink() if gone.is_file() else shutil.rmtree(gone)
-    # When a newcomer comes, then he finds them held
+    # When a newcomer comes, then he finds them held, and nothing else in his way
     new = desk()
     assert isinstance(new.join(claim(), wait=False), Refused)
     assert isinstance(new.join(claim("lined"), wait=False), Refused)
-    # And the holders go on, by whatever is there now
-    assert isinstance(old.keep(held, fence), Held)
-    assert isinstance(old.keep(leads, lined), Held)
-    assert old.leave(held, fence)
-    # And fences go on rising
-    wanted = claim()
-    later = new.join(wanted, wait=False)
-    assert isinstance(later, Held)
-    assert later.fence > lined
-    assert old.leave(leads, lined)
-    assert old.leave(behind)
-    assert new.leave(wanted, later.fence)
+    assert isinstance(new.join(later := claim("another"), wait=False), Held)
+    # And they can be left, and adopted, and fences go on rising
+    assert new.leave(lone, fences[0])
+    fresh = claim("lined")
+    adopted = new.keep(lined, fences[1], new_id=fresh.id)
+    assert adopted == Held(fences[1], 30.0)
+    assert new.leave(fresh, fences[1])
+    assert min(line.claims[0].fence for line in new.lines()) > max(fences)
+    assert new.leave(later)
 
 
 def test_a_deleted_session_is_made_anew_and_death_is_noticed_again(

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from . import worker
 from .history import Event, What, decode
@@ -204,7 +204,7 @@ class Crew:
                 member.gone = os.waitpid(member.pid, os.WNOHANG)[0] != 0
                 time.sleep(0.001)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:

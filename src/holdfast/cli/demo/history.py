@@ -8,6 +8,7 @@ claimed that isn't derived from these events.
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -103,7 +104,7 @@ class Scene(NamedTuple):
         holds = self.holds()
         return [
             after.start - before.end
-            for before, after in zip(holds, holds[1:], strict=False)
+            for before, after in itertools.pairwise(holds)
             if after.fence in waits and waits[after.fence].start < before.end
         ]
 

@@ -94,7 +94,8 @@ def _differences(
             yield f"line {at}: no worker says that it wrote this: {_shown(entry.line().encode())}"
     for entry in left.elements():
         if entry.fence not in pardoned:
-            yield f"entry {entry.number} of {entry.worker} is missing: {_shown(entry.line().encode())}"
+            line = _shown(entry.line().encode())
+            yield f"entry {entry.number} of {entry.worker} is missing: {line}"
 
 
 def _shown(line: bytes) -> str:

@@ -6,7 +6,7 @@ the pointer rests on it.
 
 from __future__ import annotations
 
-import os.path
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -51,14 +51,18 @@ def svg(scenes: Sequence[Scene], names: Sequence[str], facts: Sequence[str]) -> 
     height = _TOP + band * sum(map(bool, bands))
     digits = _digits([span.fence for scene in scenes for span in scene.holds()])
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title facts">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title facts">'
+        ),
         f"<style>{STYLE}</style>{PATTERNS}",
         f'<rect class="paper" width="{WIDTH}" height="{height}" rx="10"/>',
-        f'<text id="title" class="title" x="24" y="40">{len(names)} processes, one lock: '
-        "who held it, who waited</text>",
+        (
+            f'<text id="title" class="title" x="24" y="40">{len(names)} processes, one lock: '
+            "who held it, who waited</text>"
+        ),
         f'<text id="facts" class="soft" x="24" y="63">Measured: {escape(", ".join(facts))}</text>',
-        *_legend(scenes, digits),
+        *_legend(digits),
     ]
     for row, group in enumerate(bands):
         top = _TOP + row * band
@@ -125,7 +129,7 @@ def _bar(panel: Panel, span: Span, top: float, digits: int) -> Iterator[str]:
 def _batons(panel: Panel, lanes: dict[str, float]) -> Iterator[str]:
     """The way of the lock: from the end of each hold to the start of the next."""
     holds = panel.scene.holds()
-    for before, after in zip(holds, holds[1:], strict=False):
+    for before, after in itertools.pairwise(holds):
         yield (
             f'<path class="baton" d="M{panel.x(before.end):.2f} {lanes[before.worker] + 11}'
             f'L{panel.x(after.start):.2f} {lanes[after.worker] + 11}"/>'
@@ -163,16 +167,15 @@ def _no_entry(x: float, y: float) -> str:
     )
 
 
-def _legend(scenes: Sequence[Scene], digits: int) -> Iterator[str]:
+def _legend(digits: int) -> Iterator[str]:
     """What the bars and signs mean, in one row."""
-    fences = [str(span.fence) for scene in scenes for span in scene.holds()]
-    common = fences[0][:-digits] + "\u2026" if fences else ""
     y, x = 90, 24.0
-    words = {State.HOLDS: f"holds (on it the end of its fence, {common})"}
+    words = {State.HOLDS: f"holds (the last {digits} digits of its fence)"}
     for state in (State.HOLDS, State.WAITS, State.FROZEN, State.STALE):
         thick, kind = _BARS[state]
         text = words.get(state, state.value)
-        yield f'<rect class="{kind}" x="{x:.0f}" y="{y - thick / 2:g}" width="26" height="{thick}" rx="2"/>'
+        top = y - thick / 2
+        yield (f'<rect class="{kind}" x="{x:.0f}" y="{top:g}" width="26" height="{thick}" rx="2"/>')
         yield f'<text x="{x + 32:.0f}" y="{y + 4}">{escape(text)}</text>'
         x += 32 + len(text) * _LETTER + 18
     yield _cross(x + 6, y) + f'<text x="{x + 18:.0f}" y="{y + 4}">killed</text>'
@@ -181,6 +184,7 @@ def _legend(scenes: Sequence[Scene], digits: int) -> Iterator[str]:
 
 def _digits(fences: Sequence[int]) -> int:
     """How many digits at the end of these fences tell them apart; at least two."""
-    texts = [str(fence) for fence in fences]
-    common = len(os.path.commonprefix(texts)) if texts else 0
-    return max(2, max(map(len, texts), default=0) - common)
+    digits = 2
+    while len({fence % 10**digits for fence in fences}) < len(set(fences)):
+        digits += 1
+    return digits

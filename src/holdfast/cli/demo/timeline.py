@@ -23,7 +23,7 @@ _MARKS = {
     What.KILLED: ("\u2717", "X", "1;31"),
     What.REJECTED: ("!", "!", "1;31"),
 }
-_WORDS = {What.KILLED: "kill -9", What.REJECTED: "write refused"}
+_WORDS = {What.KILLED: "killed", What.REJECTED: "write refused"}
 _HALVES = ("\u258c", "\u2590")
 _LEFT = 4
 _STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

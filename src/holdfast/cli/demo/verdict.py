@@ -45,9 +45,7 @@ def findings(
 def promise(event: Event) -> ledger.Entry:
     """The entry that a worker says that it wrote."""
     memo = "deposit" if event.amount > 0 else "withdrawal"
-    return ledger.Entry(
-        event.number, event.amount, event.balance, event.worker, event.fence, memo
-    )
+    return ledger.Entry(event.number, event.amount, event.balance, event.worker, event.fence, memo)
 
 
 def _falling(holds: Sequence[Event]) -> list[str]:

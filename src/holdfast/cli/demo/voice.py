@@ -97,9 +97,7 @@ class Voice:
         if self.style.width < _WIDE:
             row = f"    {'entry':>5} {'by':<3} {'waited':>8} {'amount':>6} {'total':>6}"
         else:
-            row = (
-                f"{'entry':>10}  by   {'waited':>9}  {'fence':>18}  {'amount':>6}  {'balance':>7}"
-            )
+            row = f"{'entry':>10}  by   {'waited':>9}  {'fence':>18}  {'amount':>6}  {'balance':>7}"
         self.raw(self.style.paint(row, "2"))
 
     def entry(self, event: Event, waited: float) -> None:
@@ -132,5 +130,5 @@ def count(number: int) -> str:
     >>> count(8)
     'eight'
     """
-    words = "none one two three four five six seven eight nine".split()
+    words = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     return words[number] if 0 <= number < len(words) else str(number)

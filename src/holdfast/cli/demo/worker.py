@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ...errors import FenceRejected
+from ...errors import FenceRejected, LockLost
 from ...fenced import FencedFile
 from ...sync import Client, Hold
 from . import ledger
@@ -87,13 +87,19 @@ class Worker:
 
     def _take_part(self, order: Order) -> None:
         begun = self._tell(What.ASKED)
-        with self._client.lock(NAME, ttl=order.ttl).acquire() as hold:
-            self._tell(What.HELD, fence=hold.fence, took=time.monotonic() - begun)
-            self._write(order, hold)
-            self._tell(What.LEAVING, fence=hold.fence)
+        refused = False
+        try:
+            with self._client.lock(NAME, ttl=order.ttl) as hold:
+                self._tell(What.HELD, fence=hold.fence, took=time.monotonic() - begun)
+                refused = not self._write(order, hold)
+                self._tell(What.LEAVING, fence=hold.fence)
+        except LockLost:
+            if not refused:  # whoever was refused has said so already
+                raise
 
-    def _write(self, order: Order, hold: Hold) -> None:
-        """Read the balance, work, and write the next entry under the fence of this hold."""
+    def _write(self, order: Order, hold: Hold) -> bool:
+        """Read the balance, work, and write the next entry under the fence of this hold; False if
+        the ledger refused it."""
         coins = self._random.randint(1, 9) * self._random.choice((-5, 5, 10))
         memo = "x" * order.bytes
         entry = ledger.follow(self._ledger.read(), self._name, hold.fence, coins, memo)
@@ -106,11 +112,12 @@ class Worker:
             self._ledger.append(hold.fence if order.blind else hold, entry.line())
         except FenceRejected as no:
             self._tell(What.REJECTED, fence=hold.fence, text=str(no))
-            return
+            return False
         number, amount, balance, _, fence, _ = entry
         self._tell(What.WROTE, fence=fence, number=number, amount=amount, balance=balance)
         if order.bytes:
             self._orders.readline()
+        return True
 
     def _tell(
         self,

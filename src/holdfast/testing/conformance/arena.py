@@ -109,8 +109,6 @@ class Arena:
         self.start_of_names = f"{case[:60]}:{os.urandom(6).hex()}:"
         #: The name that ``lock`` and ``rival`` are about.
         self.name = self.start_of_names + "x"
-        #: Set by a case that leaves claims behind on purpose.
-        self.leaves_claims = False
         self._clients: list[AsyncClient] = []
         self._workers: list[Worker] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -210,4 +208,4 @@ class Arena:
 
     async def left_behind(self) -> list[LineRecord]:
         """The claims that the case has left in the store."""
-        return [] if self.leaves_claims else await self.others.inspect(self.start_of_names)
+        return await self.others.inspect(self.start_of_names)

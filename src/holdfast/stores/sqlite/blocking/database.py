@@ -36,6 +36,8 @@ ROOM = 256 * 1024
 CHECKPOINT_FRAMES = 4000
 #: Only a program that isn't ours can make SQLite wait inside the gate; not for longer than this.
 BUSY_S = 1.0
+#: Who is closing the store has done so after this time.
+CLOSING_S = 0.25
 
 #: The bytes that SQLite's connections lock shared (SHARED_FIRST and SHARED_SIZE in os_unix.c).
 _SHARED_RANGE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 510, 0)
@@ -71,6 +73,13 @@ class Database:
             raise unusable(self.path, wrong) from None
         info = os.fstat(self.guard)
         self.inode = info.st_ino
+        self._share()
+        if info.st_size:
+            self._recognise(os.pread(self.guard, 100, 0))
+        return info.st_size > 0
+
+    def _share(self) -> None:
+        """See whether anybody else is here, and be somebody who is here from now on."""
         self.alone = self._lock(_ALONE_RANGE)
         end = time.monotonic() + BUSY_S
         while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):
@@ -78,9 +87,15 @@ class Database:
             if time.monotonic() > end:
                 raise StoreUnavailable(f"another program has {self.path} locked: try again")
             time.sleep(0.001)
-        if info.st_size:
-            self._recognise(os.pread(self.guard, 100, 0))
-        return info.st_size > 0
+
+    def alone_soon(self) -> bool:
+        """Is nobody else here? Who is closing the store just now, outside the gate because it was
+        forgotten or is being ended, is given a moment."""
+        end = time.monotonic() + CLOSING_S
+        while not self.alone and _OFD_SETLK is not None and time.monotonic() < end:
+            time.sleep(0.002)
+            self._share()
+        return self.alone
 
     def _lock(self, what: bytes) -> bool:
         if _OFD_SETLK is None:
@@ -116,7 +131,9 @@ class Database:
         If somebody deleted them, others go on writing to files that nobody else can find. Then
         the database that goes with them is of no use to us.
         """
-        return self.alone or not any(companions) or self.companions() == companions
+        if self.alone or not any(companions) or self.companions() == companions:
+            return True
+        return self.alone_soon()
 
     def companions(self) -> tuple[int, int]:
         """The inodes of the shared memory and of the log, 0 for one that isn't there."""

@@ -61,6 +61,7 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
 def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
     """Set up a new gate from what the database and the table know; may they be used further?"""
     world, tickets, latest, boot = _number(), [0], 0.0, ""
+    alone = database.there and database.alone_soon()
     if database.there:
         try:
             database.connect()
@@ -68,14 +69,14 @@ def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
             number = database.meta("world")
             tickets, latest = _greatest(database, lone)
         except sqlite3.DatabaseError:
-            if database.alone:
+            if alone:
                 raise
             boot, number, latest = str(boot_id()), "", now + UNKNOWN_S
-        if database.alone and number == str(lone.world):
+        if alone and number == str(lone.world):
             world = lone.world
     header.set_up(max(tickets), latest if boot == str(boot_id()) else 0.0, world)
     header.words[DATABASE], header.words[LONE] = database.inode, lone.inode
-    return database.there and database.alone
+    return alone
 
 
 def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:

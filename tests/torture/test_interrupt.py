@@ -1,0 +1,313 @@
+"""Ctrl-C in acquire, release and ``with``, at random and at every point: nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client
+from holdfast.testing.faults import Strike, dice, points
+from tests.torture.scale import FULL, times
+
+LATER_S = 0.250
+#: Here a release has not begun: the interpreter looks for signals before the first line of a
+#: function, so these are as if it had not been called.
+NOT_BEGUN = {
+    ("holdfast.sync.locks", "Lock.__exit__"),
+    ("holdfast.sync.locks", "MultiLock.__exit__"),
+    ("holdfast.sync.locks", "Hold.__exit__"),
+    ("holdfast.sync.locks", "Hold.release"),
+    ("holdfast.sync.locks", "MultiHold.release"),
+    ("holdfast.sync.locks", "Lock.release"),
+    ("holdfast.runtime.blocking", "run_sync"),
+    ("holdfast.core.lock", "LockBase._exit"),
+    ("holdfast.core.lock", "LockBase._release_one"),
+    ("holdfast.core.multi", "MultiLockBase._exit"),
+    ("holdfast.core.multi", "MultiHoldBase._exit"),
+    ("holdfast.core.multi", "MultiHoldBase._release"),
+    ("holdfast.core.hold", "HoldBase._exit"),
+    ("holdfast.core.hold", "HoldBase._release"),
+    ("holdfast.core.door", "Door.leave"),
+}
+#: So many points of one piece of work are of that kind, at most.
+NOT_BEGUN_MAX = 6
+
+
+class Room:
+    """A client under interruption, and another one that looks."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.other = Client(url, label="other")
+        self.renew()
+
+    def renew(self) -> None:
+        """A fresh client, as an interrupt may have left the former one inside of something."""
+        former = getattr(self, "client", None)
+        if former is not None:
+            former.close()
+        self.client = Client(self.url, label="ours")
+        self.client.lock("warm").acquire().release()
+
+    def left(self) -> int:
+        """Claims of our client that are there, once the keeper has had a moment."""
+        end = time.monotonic() + LATER_S
+        while True:
+            lines = self.other.inspect()
+            ours = [c for line in lines for c in line.claims if c.owner.endswith(":ours")]
+            if not ours or time.monotonic() > end:
+                return len(ours)
+            time.sleep(0.001)
+
+    def gate_is_free(self) -> bool:
+        fd = os.open(Path(self.url.removeprefix("sqlite://") + ".d") / "gate", os.O_RDWR)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def close(self) -> None:
+        self.client.close()
+        self.other.close()
+
+
+@pytest.fixture
+def room(url: str) -> Iterator[Room]:
+    one = Room(url)
+    # Holds that an interrupt has taken away from everybody warn, as they should.
+    logging.disable(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield one
+        one.close()
+    logging.disable(logging.NOTSET)
+
+
+def acquire_and_release(room: Room) -> None:
+    hold = room.client.lock("x").acquire(timeout=1)
+    assert hold is not None
+    hold.release()
+
+
+def as_threading_has_it(room: Room) -> None:
+    lock = room.client.lock("x")
+    lock.acquire()
+    lock.release()
+
+
+def with_lock(room: Room) -> None:
+    with room.client.lock("x") as hold:
+        hold.check()
+
+
+def with_hold(room: Room) -> None:
+    with room.client.lock("x").acquire() as hold:
+        hold.check()
+
+
+def with_reentrant(room: Room) -> None:
+    lock = room.client.lock("x", reentrant=True)
+    with lock, lock:
+        pass
+
+
+def with_semaphore(room: Room) -> None:
+    with room.client.semaphore("x", 3, weight=2):
+        pass
+
+
+def with_readers(room: Room) -> None:
+    read = room.client.rwlock("x").read
+    with read, read:
+        pass
+
+
+def with_writer(room: Room) -> None:
+    with room.client.rwlock("x").write as hold:
+        hold.downgrade()
+
+
+def with_all(room: Room) -> None:
+    with room.client.all("x", "y", "z"):
+        pass
+
+
+def with_election(room: Room) -> None:
+    room.client.election("x").run(lambda hold: hold.check())
+
+
+def with_min_hold(room: Room) -> None:
+    with room.client.lock("x", min_hold=0.01):
+        pass
+
+
+def adopted(room: Room) -> None:
+    token = room.other.lock("x").acquire().detach()
+    room.client.adopt(token).release()
+
+
+def in_the_line(room: Room) -> None:
+    hold = room.other.lock("x").acquire()
+    opener = threading.Timer(0.002, hold.release)
+    opener.start()
+    try:
+        with room.client.lock("x", timeout=5):
+            pass
+    finally:
+        opener.join()
+
+
+def in_vain(room: Room) -> None:
+    with room.other.lock("x"):
+        assert room.client.lock("x").acquire(timeout=0.003) is None
+
+
+WORKS = [
+    acquire_and_release,
+    as_threading_has_it,
+    with_lock,
+    with_hold,
+    with_reentrant,
+    with_semaphore,
+    with_readers,
+    with_writer,
+    with_all,
+    with_election,
+    with_min_hold,
+    adopted,
+    in_the_line,
+    in_vain,
+]
+
+
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
+def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
+    work: Callable[[Room], None], room: Room
+) -> None:
+    # Given all the points at which the interpreter looks for signals in this work
+    work(room)
+    many = points(lambda: work(room))
+    chance = dice(work.__name__)
+    numbers = range(1, many + 1)
+    some = numbers if FULL else sorted(chance.sample(numbers, min(many, 60)))
+    begun_not, left, struck = [], [], 0
+    for number in some:
+        # When Ctrl-C strikes there
+        try:
+            with Strike(number) as strike:
+                work(room)
+        except KeyboardInterrupt:
+            struck += 1
+        # Then a moment later nothing is left, and the gate is free
+        if room.left():
+            place = strike.where.partition(":")[0], strike.where.rpartition(" ")[2]
+            (begun_not if place in NOT_BEGUN else left).append(f"{number}: {strike.where}")
+            room.renew()
+        assert room.gate_is_free(), strike.where
+    print(f"{struck} of {len(some)} strikes, {many} points; a release not begun: {begun_not}")
+    assert struck >= len(some) * 0.8
+    assert left == []
+    assert len(begun_not) <= NOT_BEGUN_MAX
+    # And everything works as before
+    work(room)
+    assert room.left() == 0
+
+
+@contextlib.contextmanager
+def ctrl_c(after: float) -> Iterator[None]:
+    """A real Ctrl-C after so many seconds: the signal is sent from another process's clock."""
+    former = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, after)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_real_signals_at_random_moments_leave_nothing_and_let_nobody_overlap(room: Room) -> None:
+    # Given two other threads that want the same name all the time, and count who is inside
+    chance = dice("real signals")
+    inside: list[str] = []
+    overlaps: list[tuple[str, ...]] = []
+    over = threading.Event()
+
+    def works(name: str) -> None:
+        inside.append(name)
+        if len(inside) > 1:
+            overlaps.append(tuple(inside))
+        time.sleep(0.000_1)
+        inside.remove(name)
+
+    def rival(name: str) -> None:
+        while not over.is_set():
+            with room.other.lock("x"):
+                works(name)
+
+    rivals = [threading.Thread(target=rival, args=(name,)) for name in ("one", "two")]
+    for thread in rivals:
+        thread.start()
+    struck = 0
+    end = time.monotonic() + 60
+    try:
+        while struck < times(200, 60) and time.monotonic() < end:
+            # When a signal strikes somewhere in acquire, in the body or in release
+            with contextlib.suppress(KeyboardInterrupt), ctrl_c(chance.random() * 0.004 + 1e-5):
+                while True:
+                    with room.client.lock("x", timeout=5):
+                        pass
+            struck += 1
+            # Then nothing of ours is left
+            if room.left():
+                room.renew()
+                pytest.fail(f"a claim was left by signal {struck}")
+    finally:
+        over.set()
+        for thread in rivals:
+            thread.join(20)
+    # And nobody overlapped, and the gate is free
+    print(f"{struck} signals")
+    assert struck >= times(200, 60)
+    assert overlaps == []
+    assert room.gate_is_free()
+    assert room.left() == 0
+
+
+def test_interrupts_inside_the_gate_leave_it_free(room: Room) -> None:
+    # Given the functions in which a verb stands inside the gate
+    inside = (
+        "holdfast.stores.sqlite.blocking.entry:Entry._locked",
+        "holdfast.stores.sqlite.blocking.engine:Engine._join",
+        "holdfast.stores.sqlite.blocking.engine:Engine._leave",
+        "holdfast.stores.sqlite.blocking.entry:Entry._slow",
+        "holdfast.stores.sqlite.blocking.lines:Lines.join",
+        "holdfast.stores.sqlite.blocking.line:Line.settle",
+        "holdfast.stores.sqlite.blocking.lone:Lone.enter",
+    )
+    struck = 0
+    for function in inside:
+        for work in (with_lock, in_vain):
+            for number in range(1, points(lambda: work(room), function=function) + 1):  # noqa: B023
+                # When Ctrl-C strikes there, at each point
+                with contextlib.suppress(KeyboardInterrupt), Strike(number, function=function) as s:
+                    work(room)
+                struck += bool(s.where)
+                # Then the gate is free at once, and a moment later nothing is left
+                assert room.gate_is_free(), s.where
+                assert room.left() == 0, s.where
+    print(f"{struck} strikes inside the gate")
+    assert struck > 50
