@@ -104,6 +104,16 @@ def test_a_pipe_that_is_closed_is_no_drama(world: World) -> None:
     assert done.stderr == ""
 
 
+def test_output_that_cannot_be_written_is_74_and_one_line(world: World) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            ["holdfast", "ls"], env=world.env, stdout=full, stderr=subprocess.PIPE, text=True,
+            executable=str(world.path("bin") / "holdfast"),
+        )  # fmt: skip
+    assert done.returncode == 74
+    assert done.stderr == "holdfast: [Errno 28] No space left on device\n"
+
+
 def test_colours_are_for_terminals_alone_and_not_with_no_color(world: World) -> None:
     world.holding()
     assert "\033" not in world.run("ls")[1]

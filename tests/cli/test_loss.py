@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -80,7 +81,9 @@ class Blocked:
             "print(1, flush=True); sys.stdin.read()"
         )
         self.process = subprocess.Popen(
-            ["python3", "-c", program, str(gate)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", program, str(gate)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"1\n"

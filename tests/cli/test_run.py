@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -188,7 +189,10 @@ def test_a_lock_of_a_python_program_excludes_a_plain_run(world: World) -> None:
         "import holdfast, sys\nwith holdfast.lock('job'): print(1, flush=True); sys.stdin.read()"
     )
     python = subprocess.Popen(
-        ["python3", "-c", program], env=world.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", program],
+        env=world.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert python.stdout is not None
     assert python.stdout.readline() == b"1\n"
@@ -215,14 +219,26 @@ def test_max_hold_ends_the_command(world: World) -> None:
     assert "--max-hold" in err
 
 
+#: A command that waits for a signal, and then for what it has started.
+CATCHER = """
+import pathlib, signal, subprocess, sys
+child = subprocess.Popen(["sleep", "60"])
+def got(number, frame):
+    print("both got it" if child.wait() == -number else child.returncode)
+    sys.exit(3)
+signal.signal(signal.Signals[sys.argv[1]], got)
+pathlib.Path("ready").touch()
+while True:
+    signal.pause()
+"""
+
+
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
 def test_a_signal_reaches_the_command_and_what_it_has_started(world: World, name: str) -> None:
-    ready = world.path("ready")
-    script = f"trap 'echo got; exit 3' {name}; touch {ready}; while :; do sleep 60; done"
-    started = world.start("run", "job", "--", "sh", "-c", script)
-    until(ready.exists, "the command runs")
+    started = world.start("run", "job", "--", sys.executable, "-c", CATCHER, "SIG" + name)
+    until(world.path("ready").exists, "the command runs")
     started.signal(getattr(signal, "SIG" + name))
-    assert started.end()[:2] == (3, "got\n")
+    assert started.end() == (3, "both got it\n", "")
 
 
 @pytest.mark.parametrize("name", ["USR1", "USR2"])
@@ -283,6 +299,23 @@ def test_the_command_gets_no_descriptor_of_ours_but_two_far_up(world: World) -> 
     assert Path(opened[1001]).parent == Path(f"{world.folder}/locks.db.d/sessions")
 
 
+def test_standard_descriptors_that_are_closed_stay_closed(world: World) -> None:
+    seen = world.path("seen")
+    script = f"holdfast run job -- sh -c 'ls /proc/$$/fd > {seen}' <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", script], env=world.env).returncode == 0
+    assert {"0", "2"}.isdisjoint(seen.read_text().split())
+    script = "holdfast run job -- no-such-command <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", script], env=world.env).returncode == 127
+
+
+def test_a_store_in_memory_does_for_one_command(world: World) -> None:
+    assert world.run("run", "--url", "memory://", "job", "-c", "echo $HOLDFAST_FENCE") == (
+        0,
+        "1\n",
+        "",
+    )
+
+
 def test_descriptors_that_the_shell_gives_reach_the_command(world: World) -> None:
     done = subprocess.run(
         ["bash", "-c", "holdfast run job -- sh -c 'echo out >&3' 3>&1 1>/dev/null"],
@@ -322,7 +355,7 @@ def test_a_store_that_does_not_answer_is_69(world: World) -> None:
     )
     gate = f"{world.folder}/locks.db.d/gate"
     blocker = subprocess.Popen(
-        ["python3", "-c", program, gate], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", program, gate], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert blocker.stdout is not None
     blocker.stdout.readline()

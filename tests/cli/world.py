@@ -86,6 +86,7 @@ class World:
         command.chmod(0o755)
         self.env = {
             "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+            "COMMAND": str(command),
             "HOME": str(folder),
             "HOLDFAST_URL": self.url,
             "PYTHONPATH": str(ROOT / "src"),

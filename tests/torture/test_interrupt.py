@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,27 +21,16 @@ from holdfast.testing.faults import Strike, dice, points
 from tests.torture.scale import FULL, times
 
 LATER_S = 0.250
-#: Here a release has not begun: the interpreter looks for signals before the first line of a
-#: function, so these are as if it had not been called.
+#: The interpreter looks for signals before the first line of a function. So at these places a
+#: release is as good as not called, and a hold not taken over by its ``with`` statement.
 NOT_BEGUN = {
-    ("holdfast.sync.locks", "Lock.__exit__"),
-    ("holdfast.sync.locks", "MultiLock.__exit__"),
-    ("holdfast.sync.locks", "Hold.__exit__"),
-    ("holdfast.sync.locks", "Hold.release"),
-    ("holdfast.sync.locks", "MultiHold.release"),
-    ("holdfast.sync.locks", "Lock.release"),
-    ("holdfast.runtime.blocking", "run_sync"),
-    ("holdfast.core.lock", "LockBase._exit"),
-    ("holdfast.core.lock", "LockBase._release_one"),
-    ("holdfast.core.multi", "MultiLockBase._exit"),
-    ("holdfast.core.multi", "MultiHoldBase._exit"),
-    ("holdfast.core.multi", "MultiHoldBase._release"),
-    ("holdfast.core.hold", "HoldBase._exit"),
-    ("holdfast.core.hold", "HoldBase._release"),
-    ("holdfast.core.door", "Door.leave"),
+    *("Lock.__exit__", "MultiLock.__exit__", "Hold.__enter__", "Hold.__exit__"),
+    *("Hold.release", "MultiHold.release", "Lock.release", "run_sync"),
+    *("LockBase._exit", "LockBase._release_one", "MultiLockBase._exit", "MultiHoldBase._exit"),
+    *("MultiHoldBase._release", "HoldBase._exit", "HoldBase._release", "Door.leave"),
 }
-#: So many points of one piece of work are of that kind, at most.
-NOT_BEGUN_MAX = 6
+#: So many points of one statement are of that kind, at most.
+NOT_BEGUN_MAX = 5
 
 
 class Room:
@@ -48,6 +38,7 @@ class Room:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.names = count()
         self.other = Client(url, label="other")
         self.renew()
 
@@ -58,6 +49,17 @@ class Room:
             former.close()
         self.client = Client(self.url, label="ours")
         self.client.lock("warm").acquire().release()
+
+    def prepare(self, work: Callable[[Room], None]) -> None:
+        """What the other does before it: detaches a hold, holds a name."""
+        self.token, self.soon = "", lambda: None
+        if work is adopted:
+            # Each time another name, as one that isn't adopted stays for its ttl.
+            self.token = self.other.lock(f"x{next(self.names)}").acquire().detach()
+        elif work is in_the_line:
+            self.soon = threading.Timer(0.002, self.other.lock("x").acquire().release).start
+        elif work is in_vain and not self.other.lock("y").locked():
+            self.other.lock("y").acquire()
 
     def left(self) -> int:
         """Claims of our client that are there, once the keeper has had a moment."""
@@ -70,14 +72,17 @@ class Room:
             time.sleep(0.001)
 
     def gate_is_free(self) -> bool:
+        """Does nobody stay in the gate? (Our keeper may be passing it.)"""
         fd = os.open(Path(self.url.removeprefix("sqlite://") + ".d") / "gate", os.O_RDWR)
+        end = time.monotonic() + LATER_S
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+            while time.monotonic() < end:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return True
         finally:
             os.close(fd)
-        return True
+        return False
 
     def close(self) -> None:
         self.client.close()
@@ -151,29 +156,22 @@ def with_election(room: Room) -> None:
 
 
 def with_min_hold(room: Room) -> None:
-    with room.client.lock("x", min_hold=0.01):
+    with room.client.lock("x", min_hold=0.001):
         pass
 
 
 def adopted(room: Room) -> None:
-    token = room.other.lock("x").acquire().detach()
-    room.client.adopt(token).release()
+    room.client.adopt(room.token).release()
 
 
 def in_the_line(room: Room) -> None:
-    hold = room.other.lock("x").acquire()
-    opener = threading.Timer(0.002, hold.release)
-    opener.start()
-    try:
-        with room.client.lock("x", timeout=5):
-            pass
-    finally:
-        opener.join()
+    room.soon()
+    with room.client.lock("x", timeout=5):
+        pass
 
 
 def in_vain(room: Room) -> None:
-    with room.other.lock("x"):
-        assert room.client.lock("x").acquire(timeout=0.003) is None
+    assert room.client.lock("y").acquire(timeout=0.003) is None
 
 
 WORKS = [
@@ -194,36 +192,45 @@ WORKS = [
 ]
 
 
+def statements(work: Callable[[Room], None]) -> int:
+    """How many ``with`` statements are left in it."""
+    return 2 if work in (with_reentrant, with_readers) else 1
+
+
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
 def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     work: Callable[[Room], None], room: Room
 ) -> None:
+    def do() -> None:
+        work(room)
+
     # Given all the points at which the interpreter looks for signals in this work
-    work(room)
-    many = points(lambda: work(room))
+    for _ in range(2):
+        room.prepare(work)
+        many = points(do)
     chance = dice(work.__name__)
     numbers = range(1, many + 1)
     some = numbers if FULL else sorted(chance.sample(numbers, min(many, 60)))
-    begun_not, left, struck = [], [], 0
+    not_begun, left, struck = [], [], 0
     for number in some:
         # When Ctrl-C strikes there
-        try:
-            with Strike(number) as strike:
-                work(room)
-        except KeyboardInterrupt:
-            struck += 1
+        room.prepare(work)
+        with contextlib.suppress(KeyboardInterrupt), Strike(number) as strike:
+            do()
+        struck += bool(strike.where)
         # Then a moment later nothing is left, and the gate is free
         if room.left():
-            place = strike.where.partition(":")[0], strike.where.rpartition(" ")[2]
-            (begun_not if place in NOT_BEGUN else left).append(f"{number}: {strike.where}")
+            function = strike.where.rpartition(" ")[2]
+            (not_begun if function in NOT_BEGUN else left).append(f"{number}: {strike.where}")
             room.renew()
         assert room.gate_is_free(), strike.where
-    print(f"{struck} of {len(some)} strikes, {many} points; a release not begun: {begun_not}")
-    assert struck >= len(some) * 0.8
+    print(f"{struck} strikes, {many} points; left, as a release had not begun: {not_begun}")
     assert left == []
-    assert len(begun_not) <= NOT_BEGUN_MAX
+    assert len(not_begun) <= NOT_BEGUN_MAX * statements(work)
+    assert struck >= len(some) / 2
     # And everything works as before
-    work(room)
+    room.prepare(work)
+    do()
     assert room.left() == 0
 
 
@@ -300,14 +307,17 @@ def test_interrupts_inside_the_gate_leave_it_free(room: Room) -> None:
     )
     struck = 0
     for function in inside:
-        for work in (with_lock, in_vain):
-            for number in range(1, points(lambda: work(room), function=function) + 1):  # noqa: B023
+        for work in (with_lock, in_the_line):
+            for number in count(1):
                 # When Ctrl-C strikes there, at each point
+                room.prepare(work)
                 with contextlib.suppress(KeyboardInterrupt), Strike(number, function=function) as s:
                     work(room)
-                struck += bool(s.where)
+                if not s.where:
+                    break
+                struck += 1
                 # Then the gate is free at once, and a moment later nothing is left
                 assert room.gate_is_free(), s.where
                 assert room.left() == 0, s.where
     print(f"{struck} strikes inside the gate")
-    assert struck > 50
+    assert struck > 30

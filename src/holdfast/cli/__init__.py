@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import HoldfastError
 from . import codes
 from .text import say
 
@@ -32,14 +33,18 @@ def main(words: Sequence[str] | None = None) -> int:
         if stream is not None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        return _main(sys.argv[1:] if words is None else list(words))
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. What is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return codes.SIGNALLED + 13
+        code = _main(sys.argv[1:] if words is None else list(words))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return codes.SIGNALLED + 2
     except Exception as failure:
+        if isinstance(failure, OSError) and not isinstance(failure, HoldfastError):
+            # What is still buffered can't be written; the interpreter would try, and complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(failure, BrokenPipeError):
+            return codes.SIGNALLED + 13  # whoever read our output has seen enough
         return codes.explain(failure)
 
 
@@ -62,12 +67,8 @@ def _main(words: list[str]) -> int:
         say(f"{wrong} (see {wrong.command} --help)")
         return codes.USAGE
     except SystemExit:  # --help, --version
-        sys.stdout.flush()
         return 0
-    code = _call(options, words)
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    return code
+    return _call(options, words)
 
 
 def _call(options: argparse.Namespace, words: list[str]) -> int:

@@ -20,6 +20,7 @@ from . import codes
 #: What the command inherits is moved up here, out of the way of scripts that open 3 to 9.
 HIGH_FD = 1000
 PR_SET_PDEATHSIG = 1
+TTOU_AS_GIVEN = signal.getsignal(signal.SIGTTOU)
 Prctl = Callable[[int, int, int, int, int], int]
 
 
@@ -32,6 +33,8 @@ class Terminal:
     """
 
     def __init__(self) -> None:
+        # From the background we take the terminal back, and may have to say something.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         self.ours = os.getpgrp()
         self.given = 0
         self._modes: object = None
@@ -76,14 +79,10 @@ class Terminal:
                 self._modes = termios.tcgetattr(self.fd)
 
     def _set(self, group: int) -> bool:
-        # From the background it takes SIGTTOU to be ignored, or we would be stopped for it.
-        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
             os.tcsetpgrp(self.fd, group)
         except OSError:
             return False
-        finally:
-            signal.signal(signal.SIGTTOU, before)
         return True
 
 
@@ -201,6 +200,7 @@ def _become(
     ours = (s for s in signal.valid_signals() if callable(signal.getsignal(s)))
     for number in (*ours, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGTTOU, TTOU_AS_GIVEN)
     if prctl is not None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if not os.read(go, 1):

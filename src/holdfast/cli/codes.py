@@ -13,6 +13,8 @@ USAGE = 64
 UNREACHABLE = 69
 #: Something that should never happen.
 SOFTWARE = 70
+#: Our output could not be written.
+IO_ERROR = 74
 #: Somebody else holds the lock, and the time to wait is over.
 BUSY = 75
 #: The lock was lost, and the command stopped.
@@ -35,6 +37,8 @@ def explain(failure: Exception) -> int:
         code = UNREACHABLE
     elif isinstance(failure, (ConfigError, NotSupported)):
         code = CONFIG
+    elif isinstance(failure, OSError):
+        code = IO_ERROR
     else:
         say(
             f"unexpected {type(failure).__name__}: {failure}. "

@@ -44,6 +44,11 @@ ORPHAN_GRACE_S = 1.0
 
 def run(options: argparse.Namespace) -> int:
     """Run the command under its lock, and exit with its status, or with one of ``codes``."""
+    # Standard descriptors that were given closed stay closed for the command, but nothing of ours
+    # may land there.
+    while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
+        pass
+    os.close(spare)
     line, far = socket.socketpair()
     front = os.getpid()
     keeper = os.fork()
@@ -248,8 +253,8 @@ class Front:
         self._tell("done")
         kept = reap(self.keeper)
         status = child.reap()
-        if orphaned or kept:
-            return codes.LOST if orphaned or kept == codes.LOST else kept
+        if orphaned or kept == codes.LOST:
+            return codes.LOST
         if self.failure:
             return self._not_executed()
         if not self.options.quiet and living(child.pid):

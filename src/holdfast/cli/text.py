@@ -122,5 +122,7 @@ def columns(text: str) -> int:
 
 def say(message: str) -> None:
     """One line to the person, on stderr, whatever becomes of stderr."""
+    if sys.stderr is None:
+        return
     with contextlib.suppress(OSError, ValueError):
         print(f"holdfast: {visible(message)}", file=sys.stderr, flush=True)

@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(only: str = "") -> argparse.ArgumentParser:
-    """The whole tree: ``holdfast`` and its commands; or, to save time, one of them filled in."""
+    """The whole tree: ``holdfast`` and its commands; or, to save time, ``only`` one of them."""
     from .. import __version__
 
     top = Parser(
@@ -84,9 +84,8 @@ def parser(only: str = "") -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"holdfast {__version__}")
     commands = top.add_subparsers(prog="holdfast", dest="command", metavar="COMMAND", required=True)
     for name, (fill, text) in COMMANDS.items():
-        command = commands.add_parser(name, help=text)
         if only in ("", name):
-            fill(command)
+            fill(commands.add_parser(name, help=text))
     return top
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
+import threading
 from dataclasses import dataclass
 from typing import Any
 
 from ..aio import AsyncHold
-from ..core.hold import Lease
 from ..core.lock import LockBase
 from ..core.model import TTL_S_MAX, Claim, Held, Kind, Leave, Loss, Spec, Waiting
 from ..core.multi import MultiHoldBase
@@ -90,13 +89,9 @@ def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
     if hold.lost is not None or lease.end is not None:
         raise NotHeld(f"{hold!r} can't be lost: it isn't held any more")
     run_sync(ctx.store.leave(Leave(hold.name, "", hold.fence), SETTLE_S))
+    told = threading.Event()
+    lease.callbacks.append(lambda hold, reason: told.set())  # the last one to be called
     lease.reason = Loss(reason)
     ctx.keeper.add_early(lease, ctx.now())
     if not isinstance(hold, AsyncHold):
-        _wait_told(lease)
-
-
-def _wait_told(lease: Lease) -> None:
-    end = time.monotonic() + SETTLE_S
-    while lease.end is None and time.monotonic() < end:
-        time.sleep(0.0002)
+        told.wait(SETTLE_S)

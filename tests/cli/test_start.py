@@ -1,0 +1,48 @@
+"""`holdfast run` starts quickly: it is put before commands that take a moment, every minute."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from statistics import median
+
+from tests.cli.world import World
+
+#: Modules that take more than 2 ms to import, and that neither process needs.
+SLOW = {
+    "asyncio", "dataclasses", "difflib", "email", "importlib.metadata", "importlib.resources",
+    "inspect", "ipaddress", "json", "pathlib", "secrets", "shutil", "subprocess", "tempfile",
+    "unittest", "urllib.parse", "uuid",
+}  # fmt: skip
+#: Over a bare interpreter. The aim is 60 ms on a machine that has nothing else to do.
+OVER_S_MAX = 0.5
+
+
+def test_neither_process_imports_what_takes_long(world: World) -> None:
+    world.run("run", "job", "--", "true")
+    # The keeper is a fork of the front, so its imports are told as well.
+    words = [sys.executable, "-X", "importtime", world.env["COMMAND"], "run", "job", "--", "true"]
+    done = subprocess.run(words, env=world.env, capture_output=True, text=True)
+    assert done.returncode == 0
+    imported = set(re.findall(r"^import time: .*\| +(\S+)$", done.stderr, re.MULTILINE))
+    assert "holdfast.cli.keep" in imported
+    assert imported & SLOW == set()
+
+
+def test_it_costs_little_over_a_bare_interpreter(world: World) -> None:
+    """With a wide margin, because machines that test are busy; `./dev bench startup` is exact."""
+
+    def seconds(*words: str) -> float:
+        begun = time.perf_counter()
+        subprocess.run(words, env=world.env, check=True)
+        return time.perf_counter() - begun
+
+    over = []
+    for _ in range(5):
+        bare = seconds(sys.executable, "-c", "pass")
+        over.append(seconds(world.env["COMMAND"], "run", "job", "--", "true") - bare)
+    print(f"{median(over) * 1000:.0f} ms over a bare interpreter, load {os.getloadavg()[0]:.1f}")
+    assert median(over) < OVER_S_MAX
