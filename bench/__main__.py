@@ -59,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="wait for so long in all, before rounds, for other programs to leave the cores alone",
+        help="wait for so long in all until other programs leave the cores alone, and take again "
+        "what they disturb",
     )
     parser.add_argument(
         "--write-docs",
@@ -90,7 +91,7 @@ def _versions(about: dict[str, object]) -> str:
 def _measured(arena: Arena, suites: Sequence[str], options: argparse.Namespace) -> list[Result]:
     """Measure the suites, one table after the other, and print each as soon as it is there."""
     scale = Scale(options.quick, options.rounds)
-    quiet = machine.Quiet(options.wait_quiet) if options.wait_quiet else None
+    quiet = machine.Quiet(options.wait_quiet)
     begun = time.monotonic()
     results = []
     for suite in suites:

@@ -20,8 +20,9 @@ Say = Callable[[str], None]
 class Taking:
     """The readings of one panel while they are taken."""
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: Panel, quiet: machine.Quiet) -> None:
         self.panel = panel
+        self.quiet = quiet
         self.taken: dict[str, Taken] = {case.label: {} for case in panel.cases}
         self.once: dict[str, Reading] = {}
         self.errors: dict[str, str] = {}
@@ -46,14 +47,19 @@ class Taking:
     def _read(self, case: Case, read: Read) -> Reading | None:
         if case.label in self.errors:
             return None
-        place = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
-        try:
-            return read(place)
-        except Exception as failure:
-            self.errors[case.label] = f"{type(failure).__name__}: {failure}"
-            return None
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+        while True:
+            self.quiet.wait()
+            load = machine.Load()
+            place = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
+            try:
+                reading = read(place)
+            except Exception as failure:
+                self.errors[case.label] = f"{type(failure).__name__}: {failure}"
+                return None
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+            if not self.quiet.spoilt(load):
+                return reading
 
     # -- figures -----------------------------------------------------------------------------
 
@@ -132,17 +138,13 @@ def _compared(
     return spread(seen) if seen else None
 
 
-def measure(
-    arena: str, suite: str, panel: Panel, say: Say, quiet: machine.Quiet | None = None
-) -> Result:
+def measure(arena: str, suite: str, panel: Panel, say: Say, quiet: machine.Quiet) -> Result:
     """Measure one panel: all its rounds, under its regime."""
-    taking = Taking(panel)
+    taking = Taking(panel, quiet)
     begun, load = time.monotonic(), machine.Load()
     with regimes.entered(panel.regime) as regime:
         for number in range(panel.rounds if panel.cases else 0):
             say(f"{suite} {panel.key}: round {number + 1} of {panel.rounds}")
-            if quiet is not None:
-                quiet.wait()
             taking.round(number)
         foreign, niced = load.foreign(), load.niced()
         taking.finish()

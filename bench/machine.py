@@ -13,7 +13,10 @@ from pathlib import Path
 
 #: Below this part of all cores, what others do is not worth waiting for.
 QUIET_PART = 0.08
-_LOOK_S = 0.25
+#: Above this part, a reading was disturbed.
+SPOILT_PART = 0.2
+#: Seconds that a look takes, and for which it is believed; a shorter reading can't be judged.
+_LOOK_S, _GOOD_FOR_S, _LONG_S = 0.25, 1.5, 0.4
 
 
 def describe() -> str:
@@ -73,7 +76,7 @@ class Load:
     """
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self.begun = time.monotonic()
         self._busy, self._own = _busy_s(), _own_s()
 
     def foreign(self) -> float | None:
@@ -89,7 +92,7 @@ class Load:
         busy = _busy_s()
         if self._busy is None or busy is None:
             return None
-        passed = (time.monotonic() - self._begun) * (os.cpu_count() or 1)
+        passed = (time.monotonic() - self.begun) * (os.cpu_count() or 1)
         others = busy[which] - self._busy[which] - own
         return round(min(1.0, max(0.0, others / max(passed, 1e-6))), 3)
 
@@ -112,17 +115,32 @@ def _own_s() -> float:
 
 
 class Quiet:
-    """Waits before a round until others leave the machine alone, for so many seconds in all."""
+    """Waits until others leave the machine alone, for so many seconds in all.
+
+    A reading that they disturb all the same is taken again, at the expense of the same time.
+    Without time it waits for nothing and takes everything as it comes.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.left = seconds
+        self._seen = -_GOOD_FOR_S
 
     def wait(self) -> None:
         """Return when the machine is quiet, or when the time is used up."""
-        while self.left > 0:
+        while self.left > 0 and time.monotonic() - self._seen > _GOOD_FOR_S:
             load = Load()
             time.sleep(_LOOK_S)
             self.left -= _LOOK_S
             foreign = load.foreign()
             if foreign is None or foreign < QUIET_PART:
-                return
+                self._seen = time.monotonic()
+
+    def spoilt(self, load: Load) -> bool:
+        """Was what has been done since this load was made disturbed, and is there time for more?"""
+        took = time.monotonic() - load.begun
+        foreign = load.foreign()
+        if took < _LONG_S or self.left <= 0 or foreign is None or foreign < SPOILT_PART:
+            return False
+        self.left -= took
+        self._seen = -_GOOD_FOR_S
+        return True

@@ -73,20 +73,25 @@ async def _give(
 ) -> list[int]:
     """Hold, let the other one wait, release; when each release was called."""
     grip = taker.open(place)
-    chance = random.Random(seat.number)
     seat.ready()
     given = []
-    for _ in range(times):
+    for part in _phases(times):
         await grip.take()
         wire.send("held")
         _hear(wire)
-        # Over a whole period of its polling, so that no phase of it is favoured.
-        await taker.pause(SETTLE_S + chance.random() * max(taker.period_s, SETTLE_S))
+        await taker.pause(SETTLE_S + part * max(taker.period_s, SETTLE_S))
         given.append(time.monotonic_ns())
         await grip.free()
         _hear(wire)
     await grip.close()
     return given
+
+
+def _phases(times: int) -> list[float]:
+    """Moments within a period of polling, evenly spread, so that none of its phases is favoured."""
+    phases = [(number + random.random()) / times for number in range(times)]
+    random.shuffle(phases)
+    return phases
 
 
 async def _get(

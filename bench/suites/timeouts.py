@@ -73,7 +73,7 @@ async def _contend(
 ) -> tuple[list[float], int]:
     """Try, hold for a while, try again. Every call that came back after its time counts."""
     grip = taker.open(place)
-    chance = random.Random(seat.number)
+    chance = random.Random()
     end = seat.ready() + seconds
     over: list[float] = []
     acquired = 0

@@ -9,6 +9,7 @@ import pytest
 
 from bench import report
 from bench.harness import measure
+from bench.machine import Quiet
 from bench.model import Case, Column, Metric, Panel, Reading, Result, Target, from_json, to_json
 from bench.stats import quantile
 
@@ -42,7 +43,7 @@ def panel(
 
 
 def measured(planned: Panel) -> Result:
-    return measure("arena", "suite", planned, lambda _: None)
+    return measure("arena", "suite", planned, lambda _: None, Quiet(0.0))
 
 
 def test_every_case_has_its_turn_in_every_round_and_each_begins_once() -> None:

@@ -281,6 +281,27 @@ def test_what_we_were_told_to_ignore_the_command_ignores(world: World) -> None:
     assert started.end() == (0, "survived\n", "")
 
 
+def test_signals_that_our_starter_left_blocked_or_ignored_do_not_hang_us(world: World) -> None:
+    def leave() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGUSR1])
+
+    words = ["run", "job", "--", "grep", "SigBlk", "/proc/self/status"]
+    code, out, err = world.run(*words, preexec_fn=leave)
+    assert (code, err) == (0, "")
+    blocked = int(out.split()[1], 16)
+    assert blocked == sum(1 << (n - 1) for n in (signal.SIGCHLD, signal.SIGUSR1))
+
+
+def test_a_command_whose_name_is_no_text_runs(world: World) -> None:
+    odd = os.fsdecode(b"odd\xff")
+    tool = world.path("bin") / odd
+    tool.write_text("#!/bin/sh\necho fine\n")
+    tool.chmod(0o755)
+    assert world.run("run", "job", "--", odd)[:2] == (0, "fine\n")
+    assert world.run("run", "job", "--", "")[0] == 127
+
+
 def test_the_command_has_pipes_that_break_as_they_do_alone(world: World) -> None:
     code, out, err = world.run("run", "job", "-c", "yes | head -1", env={"SHELL": "/bin/bash"})
     assert (code, out, err) == (0, "y\n", "")

@@ -296,10 +296,12 @@ def test_semaphore_acquire_fifo_order(run: Run) -> None:
     async def text(bench: Bench) -> None:
         sem, result = bench.semaphore(1), []
 
+        everybody_is_here = asyncio.Event()
+
         async def work(tag: str) -> None:
             await sem.acquire()
             result.append(f"{tag}_1")
-            await asyncio.sleep(0.005)
+            await everybody_is_here.wait()
             await sem.release()
             await sem.acquire()
             result.append(f"{tag}_2")
@@ -310,6 +312,7 @@ def test_semaphore_acquire_fifo_order(run: Run) -> None:
             for number, tag in enumerate(["c1", "c2", "c3"]):
                 group.create_task(work(tag))
                 await bench.waiting(sem, number)
+            everybody_is_here.set()
         assert result == ["c1_1", "c2_1", "c3_1", "c1_2", "c2_2", "c3_2"]
 
     run(text)

@@ -104,6 +104,15 @@ def test_who_knows_of_the_loss_overlaps_nobody(
     assert broken(events) == {}
 
 
+def test_the_dead_hold_nothing(one: Worker, two: Worker, events: list[Event]) -> None:
+    one.note(1, "ask", c=1, name="x", kind="lock", weight=1, capacity=1)
+    one.note(1.1, "held", c=1, fence=10, until=30.0)
+    two.hold(2.1, 4, 11, asked=2)
+    assert broken(events) == {"exclusion": 1}
+    Worker("nemesis", events).note(2, "dead", who="one")
+    assert broken(events) == {}
+
+
 def test_one_permit_too_many_is_found(one: Worker, events: list[Event]) -> None:
     for number, weight in enumerate((2, 1, 1)):
         one.hold(1, 2, 10 + number, kind="semaphore", weight=weight, capacity=4)

@@ -14,6 +14,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from . import codes
 
@@ -61,7 +62,7 @@ class Terminal:
 
     def take(self, crashed: bool = False) -> None:
         """Take it back, from a command that had it; in its former modes if that one crashed."""
-        if self.given and self.foreground() == self.given:
+        if self.given:
             self._set(self.ours)
             if crashed and self._modes is not None:
                 import termios
@@ -93,12 +94,22 @@ def _is_pipe(fd: int) -> bool:
         return False
 
 
+class Plan(NamedTuple):
+    """What is to be executed, and what it is to find."""
+
+    argv: list[str]
+    env: Mapping[str, str]
+    #: Descriptors that it inherits beside those that we were given.
+    keep: list[int]
+    #: The signals that were blocked when we were started.
+    mask: set[int | signal.Signals]
+    prctl: Prctl | None
+
+
 class Child:
     """A command that is about to run, runs, or has run. Its group has the number of its process."""
 
-    def __init__(
-        self, argv: list[str], env: Mapping[str, str], keep: list[int], prctl: Prctl | None
-    ) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.crashed = False
         go, self._go = os.pipe()
         self._failure, report = os.pipe()
@@ -106,7 +117,7 @@ class Child:
         if self.pid == 0:
             try:
                 os.close(self._go)
-                _become(argv, env, keep, go, prctl)
+                _become(plan, go)
             except OSError as wrong:
                 os.write(report, str(wrong.errno or errno.EINVAL).encode())
             finally:
@@ -187,9 +198,7 @@ def _states(group: int) -> Iterator[str]:
                 yield state.decode()
 
 
-def _become(
-    argv: list[str], env: Mapping[str, str], keep: list[int], go: int, prctl: Prctl | None
-) -> None:
+def _become(plan: Plan, go: int) -> None:
     """In the child: wait for the word, then turn into the command. Returns only by raising.
 
     Signals mean again what they mean by default, but for those that our parent was told to
@@ -201,19 +210,21 @@ def _become(
     for number in (*ours, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGTTOU, TTOU_AS_GIVEN)
-    if prctl is not None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if plan.prctl is not None:
+        plan.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if not os.read(go, 1):
         os._exit(codes.NOT_FOUND)  # our parent is dead: nobody would end us
-    for fd in keep:
+    for fd in plan.keep:
         os.set_inheritable(fd, True)
-    execute(argv, env)
+    signal.pthread_sigmask(signal.SIG_SETMASK, plan.mask)
+    execute(plan.argv, plan.env)
 
 
 def execute(argv: list[str], env: Mapping[str, str]) -> None:
     """Execute as a shell would: along the PATH, and a script without ``#!`` by /bin/sh."""
     name = argv[0]
-    paths = [name] if "/" in name else [f"{d or '.'}/{name}" for d in os.get_exec_path(env)]
+    folders = os.get_exec_path(env) if name else []
+    paths = [name] if "/" in name else [f"{folder or '.'}/{name}" for folder in folders]
     reason = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
     for path in paths:
         try:

@@ -8,18 +8,21 @@ number is in the owner that others see) it passes on to the front.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import os
 import select
 import signal
 import socket
+import threading
+import time
 
-from ..errors import LockLost, StoreUnavailable
+from ..errors import HoldfastError, StoreUnavailable
 from ..runtime.blocking import boottime
 from ..sync import Client, Hold
 from . import codes
 from .child import living, signal_group
-from .text import say, span
+from .text import say, span, visible
 from .waiting import Waiting
 
 #: The command gets TERM so long before its lease is over, or a third of it if that is less.
@@ -41,7 +44,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
     0: held all the time and given back. 76: lost, and the command ended. Others: never held.
     """
     _leave_the_terminal()
-    default = os.path.basename(options.argv[0]) if options.argv else "sh"
+    default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
     client = Client(options.url, label=options.label or default or "run")
     waiting = Waiting(client, options, line)
     try:
@@ -101,6 +104,11 @@ class Guard:
         self.leaves, self.tree = os.pipe()
         self.bell, ring = os.pipe()
         hold.on_lost(lambda *_: os.write(ring, b"!"))
+        self.over = False
+        #: Who has it may talk to the store about the hold.
+        self.talking = threading.Lock()
+        if hold.ttl / 3 > 2 * LOOK_S:
+            threading.Thread(target=self._look, daemon=True).start()
 
     def pass_signals(self, front: int) -> None:
         """Pass on to the front what is sent to us, once there is a command that may want it."""
@@ -111,6 +119,14 @@ class Guard:
 
         for name in PASSED_ON:
             signal.signal(getattr(signal, "SIG" + name), handler)
+
+    def _look(self) -> None:
+        """Beside the rest: renew a long lease more often, so as to learn if it was broken."""
+        while not self.over:
+            time.sleep(LOOK_S)
+            with self.talking, contextlib.suppress(HoldfastError):
+                if not self.over:
+                    self.hold.extend()
 
     def serve(self) -> int:
         """Until the front says that the command is over, or dies; the exit status."""
@@ -149,7 +165,6 @@ class Guard:
                 signal_group(self.group, signal.SIGKILL)
                 self.kill_at = now + LOST_GRACE_S
             return max(0.0, self.kill_at - now) if self.group else LOST_GRACE_S
-        self._look()
         longest = self.options.max_hold or 0.0
         left = self.hold.remaining() - self.early
         capped = self.end - now - min(EARLY_S, longest / 3)
@@ -163,14 +178,6 @@ class Guard:
         else:
             self._stop(f"can't renew {self.options.name!r}", self.hold.remaining())
         return 0.0
-
-    def _look(self) -> None:
-        """With a long lease, see whether it was broken: its renewal is too far away."""
-        if self.hold.ttl / 3 > LOOK_S:
-            try:
-                self.hold.extend()
-            except (LockLost, StoreUnavailable):
-                return  # the one is seen from the hold, the other is tried again
 
     def _overdue(self) -> float:
         """Seconds until a renewal is so late that it is worth a word; it is said once."""
@@ -200,7 +207,7 @@ class Guard:
         if self.reason and self.group:
             signal_group(self.group, signal.SIGKILL)  # what it left behind has no lock either
         try:
-            kept = self.hold.release()
+            kept = self._release()
         except StoreUnavailable as failure:
             say(f"the command has ended, but its lock could not be given back: {failure}")
             return codes.LOST if self.reason else 0
@@ -225,5 +232,10 @@ class Guard:
             if poller.poll(pause * 1000) and not living(self.group):
                 break
             pause = min(pause * 2, LOST_GRACE_S)
-        self.hold.release()
+        self._release()
         return codes.LOST
+
+    def _release(self) -> bool:
+        self.over = True
+        with self.talking:
+            return self.hold.release()

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from . import codes
-from .child import Child, Terminal, find_prctl, living, move_up, reap
+from .child import Child, Plan, Terminal, find_prctl, living, move_up, reap
 from .text import say
 
 #: What is passed on to the command.
@@ -49,6 +49,9 @@ def run(options: argparse.Namespace) -> int:
     while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         pass
     os.close(spare)
+    # What starts us may have left these as no shell would, and we live by them.
+    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
     front = os.getpid()
     keeper = os.fork()
@@ -57,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         _keep(options, far, front)
     far.close()
     # At once, because the interpreter's own end would cost the caller another 8 ms.
-    os._exit(Front(options, line, keeper).run())
+    os._exit(Front(options, line, keeper, mask).run())
 
 
 def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoReturn:
@@ -78,8 +81,15 @@ def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoRet
 class Front:
     """The process that the shell knows."""
 
-    def __init__(self, options: argparse.Namespace, line: socket.socket, keeper: int) -> None:
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        line: socket.socket,
+        keeper: int,
+        mask: set[int | signal.Signals],
+    ) -> None:
         self.options = options
+        self.mask = mask
         self.line = line
         self.keeper = keeper
         self.terminal = Terminal()
@@ -148,7 +158,7 @@ class Front:
         if options.script:
             argv = [os.environ.get("SHELL") or "/bin/sh", "-c", options.script]
         self.terminal.remember()
-        self.child = child = Child(argv, env, self.inherited, self.prctl)
+        self.child = child = Child(Plan(argv, env, self.inherited, self.mask, self.prctl))
         if self.terminal.alone:
             self.terminal.give(child.pid)
         self._tell(f"pid {child.pid}")

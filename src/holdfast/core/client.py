@@ -128,31 +128,38 @@ class ClientBase:
                 raise answer
             return answer
 
+        undo = Leave(claim.spec.name, fresh.id, fence, 0.0, True, claim.spec.ttl)
+        hold: HoldBase | None = None
         try:
             answer, retried = await ctx.insist(ask, sent + REQUEST_S)
+            if isinstance(answer, Held):
+                until = deadline(sent, answer.expires_in)
+                lease = Lease(fresh, fence, until, sent, terms, retried)
+                hold = ctx.hold_class(ctx, lease)
+                if on_lost is not None:
+                    lease.callbacks.append(on_lost)
+                if terms.auto_renew:
+                    ctx.keeper.add(lease, sent + lease.every)
+                else:
+                    ctx.keeper.watch(lease)
+                if ctx.now() < until:
+                    return hold
         except (Exception, GeneratorExit):
             raise
         except BaseException:  # cancelled or Ctrl-C: if the exchange took place, nobody has the id
-            await ctx.undo(Leave(claim.spec.name, fresh.id, fence, 0.0, True, claim.spec.ttl))
+            try:
+                if hold is not None:
+                    hold._forgo()
+            finally:
+                await ctx.undo(undo)
             raise
-        if isinstance(answer, Held):
-            until = deadline(sent, answer.expires_in)
-            lease = Lease(fresh, fence, until, sent, terms, retried)
-            hold = ctx.hold_class(ctx, lease)
-            if ctx.now() >= until:  # we were stopped meanwhile
-                lease.closing = True
-                await ctx.undo(Leave(claim.spec.name, fresh.id, fence, 0.0, True, lease.ttl))
-                raise NotHeld(
-                    f"the detached hold on {claim.spec.name!r} (fence {fence}) was adopted too "
-                    "late: its lease is over"
-                )
-            if on_lost is not None:
-                lease.callbacks.append(on_lost)
-            if terms.auto_renew:
-                ctx.keeper.add(lease, sent + lease.every)
-            else:
-                ctx.keeper.watch(lease)
-            return hold
+        if hold is not None:  # we were stopped meanwhile
+            hold._forgo()
+            await ctx.undo(undo)
+            raise NotHeld(
+                f"the detached hold on {claim.spec.name!r} (fence {fence}) was adopted too "
+                "late: its lease is over"
+            )
         reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
         raise NotHeld(
             f"the detached hold on {claim.spec.name!r} (fence {fence}) can't be adopted: {reason}, "

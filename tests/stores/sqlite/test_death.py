@@ -286,3 +286,19 @@ def test_a_poke_wakes_its_claim_and_no_other(desk: Callable[..., Desk]) -> None:
         assert other.wait(second, two, 1.0) == Granted(two.ticket)
         assert other.leave(second, two.ticket)
         other.store.unlisten(second)
+
+
+def test_a_poke_for_somebody_else_grants_nothing(desk: Callable[..., Desk]) -> None:
+    # Given a waiter, and a late poke for the claim that had its socket before
+    here, there = desk(), desk()
+    here.hold(claim())
+    waiting = there.join(wanted := claim())
+    assert isinstance(waiting, Waiting)
+    address = there.port.boxes.known(wanted.id)
+    post = here.engine._files.post
+    assert post.send(address, claim().id, waiting.ticket)
+    # And something that is no poke at all
+    for noise in (b"", b"x", bytes(300), b"\x02" + bytes(40)):
+        post._sender.sendto(noise, f"{post.folder}/{address}")
+    # When it sleeps, then none of that wakes it as a holder
+    assert there.wait(wanted, waiting, 0.05) is None

@@ -18,7 +18,7 @@ don't run them with ``python -O``.
 
 from __future__ import annotations
 
-from .arena import AT_ONCE_S, PRIMITIVES, SOON_S, Arena, Primitive
+from .arena import AT_ONCE_S, PRIMITIVES, SOON_S, Arena, Primitive, at_once, raises
 from .kit import Run, all_cases, runs
 from .registry import OPERATIONS, Case, case
 
@@ -32,6 +32,8 @@ __all__ = [
     "Primitive",
     "Run",
     "all_cases",
+    "at_once",
     "case",
+    "raises",
     "runs",
 ]

@@ -16,12 +16,13 @@ from typing import Any, Generic, Self, TypeVar
 
 from ...aio import AsyncClient, AsyncLock
 from ...core.model import Capabilities, ClaimRecord, Kind, LineRecord
+from .. import lag
 from ..faces import Actor, Face, Flag, now
 from ..worker import Worker
 
 E = TypeVar("E", bound=BaseException)
 
-#: "At once", and what a bounded wait may take beyond its bound, in seconds.
+#: "At once", and what a bounded wait may take beyond its bound, in seconds, on a machine at rest.
 AT_ONCE_S = 0.25
 #: Nothing that is waited for without a bound of its own takes longer than this.
 SOON_S = 10.0
@@ -72,6 +73,11 @@ SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "electi
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 
 
+def at_once(begun: float) -> float:
+    """What "at once" may take: 250 ms, and by how much the machine was late since ``begun``."""
+    return AT_ONCE_S + lag.since(begun)
+
+
 class Caught(Generic[E]):
     """An exception that must come; afterwards it is in ``error``."""
 
@@ -103,6 +109,7 @@ class Arena:
     """What a case is given."""
 
     def __init__(self, url: str, face: Face, primitive: str, case: str) -> None:
+        lag.watch()
         self.url = url
         self.face = face
         self.primitive = PRIMITIVES[primitive]

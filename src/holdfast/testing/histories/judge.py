@@ -14,8 +14,9 @@ judged in some seconds.
     no resurrection      no look passes once the loss was known
 
 Only what certainly was is held against anybody. A hold counts from the return of acquire until
-release is called, the loss is known, or the time has come until which it was to be believed
-when last looked at, whichever is first. What a worker did that was killed is unknown from there.
+release is called, the loss is known, the worker is killed, or the time has come until which it was
+to be believed when last looked at, whichever is first. What a worker did that was killed is unknown
+from there.
 """
 
 from __future__ import annotations

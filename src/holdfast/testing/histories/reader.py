@@ -24,6 +24,7 @@ class Claim:
         "answered",
         "asked",
         "capacity",
+        "died",
         "fence",
         "held",
         "how",
@@ -61,7 +62,7 @@ class Claim:
         self.why = ""
         self.fence = 0
         self.held = self.until = self.looked = -math.inf
-        self.leaving = self.left = self.lost = math.inf
+        self.leaving = self.left = self.lost = self.died = math.inf
         self.kept: bool | None = None
         #: A look that passed after the loss was known.
         self.revived = -math.inf
@@ -71,7 +72,7 @@ class Claim:
     @property
     def end(self) -> float:
         """Until when its owner certainly believed in it."""
-        return min(self.leaving, self.lost, max(self.until, self.looked))
+        return min(self.leaving, self.lost, self.died, max(self.until, self.looked))
 
     def __repr__(self) -> str:
         return f"claim {self.number} of {self.worker}"
@@ -100,9 +101,9 @@ class Reader:
         self.names: dict[str, list[Claim]] = {}
         self.things: dict[str, list[Write]] = {}
         self.first, self.last = math.inf, -math.inf
-        #: Workers that ended as they should, and those that were killed.
+        #: Workers that ended as they should, and those that were killed, with the time.
         self.ended: set[str] = set()
-        self.dead: set[str] = set()
+        self.dead: dict[str, float] = {}
         #: Worker -> (from, to) of each time that it was stopped.
         self.stops: dict[str, list[tuple[float, float]]] = {}
         self._claims: dict[tuple[str, int], Claim] = {}
@@ -161,6 +162,9 @@ class Reader:
         for who, since in self._stopped.items():
             self.stops.setdefault(who, []).append((since, math.inf))
         self._stopped.clear()
+        if self.dead:
+            for claim in self._claims.values():
+                claim.died = self.dead.get(claim.worker, math.inf)
 
     def stopped(self, worker: str, start: float, end: float) -> float:
         """For how many seconds of this span the worker was stopped."""
@@ -221,7 +225,7 @@ class Reader:
         write.order = event.get("order")
 
     def _dead(self, event: dict[str, Any]) -> None:
-        self.dead.add(event["who"])
+        self.dead.setdefault(event["who"], event["t"])
 
     def _stop(self, event: dict[str, Any]) -> None:
         self._stopped[event["who"]] = event["t"]

@@ -19,7 +19,7 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
     lost     c why              the hold is known to be lost
     write    w thing fence      a guarded write is about to be asked for
     wrote    w accepted [order] it was accepted, or refused
-    dead stopped continued  who     what somebody else did to a worker
+    dead stopped continued  who     what somebody else did to a worker; dead: is about to
     bye                         the worker ends, with nothing under way
 """
 

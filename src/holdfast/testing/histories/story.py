@@ -46,6 +46,8 @@ def _events(claim: Claim) -> Iterator[tuple[float, str]]:
         yield claim.answered, f"{who} is told: {claim.how} {claim.why}".rstrip()
     if claim.shrunk is not None:
         yield claim.shrunk[0], f"{who} shrinks to a weight of {claim.shrunk[1]}"
+    if claim.died < math.inf:
+        yield claim.died, f"{claim.worker} is killed"
     if claim.lost < math.inf:
         yield claim.lost, f"{who} knows that it is lost: {claim.why}"
     if claim.leaving < math.inf:

@@ -193,7 +193,7 @@ class Database:
         self.connection = _connect(self.path)
         self.opened = True
         run = self.connection.execute
-        run("PRAGMA synchronous = NORMAL")
+        run("PRAGMA synchronous = " + ("OFF" if boot_id() else "NORMAL"))
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
         if os.stat(self.path).st_ino != self.inode or run("PRAGMA user_version").fetchone() != (
             SCHEMA,

@@ -26,7 +26,7 @@ from .database import full
 from .entry import Entry
 from .files import Files
 from .gate import Replaced
-from .header import LATEST, LIMIT, NEXT, QUIET, TOMBS
+from .header import LATEST, LIMIT, NEXT, QUIET
 from .sql import verbs
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Engine(Entry):
             self._look(files, now)
         words, floats = files.words, files.floats
         answer: Joined
-        if now < floats[QUIET] or (now < floats[TOMBS] and self._lines.tomb(claim.id, now)):
+        if now < floats[QUIET] or self._lines.tomb(claim.id, now):
             answer = self._slow(files, self._lines.join, claim, wait, now)
         else:
             ticket, ttl = words[NEXT], claim.spec.ttl

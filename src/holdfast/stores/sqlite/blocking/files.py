@@ -81,6 +81,11 @@ class Files:
         """Nobody is served before this time."""
         return self.floats[QUIET]
 
+    @property
+    def tombs(self) -> float:
+        """There is no tombstone after this time."""
+        return self.floats[TOMBS]
+
     def ticket(self) -> int:
         """The next ticket: never given before, a power cut included."""
         ticket = self.words[NEXT]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....core.policy import fits
 from .lone import Lone
@@ -31,19 +31,14 @@ class Row(NamedTuple):
     id: str
     held: int
     weight: int
-    ttl: float
-    since: float
     expires: float
     session: str | None
-    owner: str
-    meta: str
     address: str | None
     seat: int
-    leaving: int
+    leaving: int = 0
 
 
 _ROW = len(Row._fields)
-_LEAVING = _ROW - 1
 
 
 class Line:
@@ -53,11 +48,13 @@ class Line:
     comes after it. So the head of those who wait is found without looking at the holders.
     """
 
-    __slots__ = (
-        "born", "capacity", "dead", "died", "dropped", "first", "former", "frontier", "holders",
-        "kind", "known", "loaded", "lone", "moved", "name", "others", "own", "pokes", "run",
-        "seats", "sessions", "sql", "stored", "used", "waiters",
-    )  # fmt: skip
+    #: The header is in the database, with these values.
+    stored = False
+    loaded: tuple[float, str] = (0.0, "")
+    #: The slot of a lone claim that was moved into the line, to be freed after the commit.
+    moved = -1
+    #: The line began, or ended, in this transaction.
+    born = died = False
 
     def __init__(
         self, run: Callable[..., sqlite3.Cursor], lone: Lone, others: Others, own: str
@@ -67,10 +64,6 @@ class Line:
         self.lone = lone
         self.others = others
         self.own = own
-        #: The slot of a lone claim that was moved into the line, to be freed after the commit.
-        self.moved = -1
-        #: The line began, or ended, in this transaction.
-        self.born = self.died = False
         #: Sessions that this verb has proven dead or alive.
         self.dead: dict[str, bool] = {}
         #: Sessions of living holders, without our own.
@@ -78,9 +71,6 @@ class Line:
         self.pokes: list[Poke] = []
         #: Tickets that this verb has taken out of the line.
         self.dropped: set[int] = set()
-        #: The header is in the database, with these values.
-        self.stored = False
-        self.loaded: tuple[Any, ...] = ()
         #: The first claims of the line, as far as they have been read.
         self.known: list[Row] = []
 
@@ -89,7 +79,7 @@ class Line:
         self.name, self.kind, self.capacity = name, kind, capacity
         self.former = self.used = self.seats = self.waiters = self.holders = self.frontier = 0
         self.first = NEVER
-        self.loaded = ()
+        self.loaded = (0.0, "")
         self.known = []
 
     def load(self, name: str) -> bool:
@@ -102,26 +92,32 @@ class Line:
         if found:
             # A slot that still has this name was moved by somebody who could not free it.
             header, *rows = found
-            self.stored, self.loaded = True, header[_ROW:]
+            self.stored = True
+            self.loaded = self.first, state = header[4], header[_ROW]
+            self.kind, *numbers = state.split()
             (
-                self.kind, self.capacity, self.former, self.used, self.first, self.seats,
+                self.capacity, self.former, self.used, self.seats,
                 self.waiters, self.holders, self.frontier,
-            ) = self.loaded  # fmt: skip
+            ) = map(int, numbers)  # fmt: skip
             self.known = [Row._make(row[:_ROW]) for row in rows]
             return True
         if alone is None:
             return False
         self.new(name, alone.kind, alone.capacity)
         row = Row(
-            alone.ticket, alone.id, 1, alone.weight, alone.ttl, alone.since, alone.expires,
-            alone.session or None, alone.owner, alone.meta, None, 0, 0,
-        )  # fmt: skip
-        self.insert(row)
+            alone.ticket, alone.id, 1, alone.weight, alone.expires, alone.session or None, None, 0
+        )
+        self.insert(row, (alone.ttl, alone.since, alone.owner, alone.meta))
         self.first = alone.first
         return True
 
-    def insert(self, row: Row) -> None:
-        """Add a claim at the end of the line; its slot is not enough to go by from now on."""
+    def insert(self, row: Row, more: tuple[float, float, str, str]) -> None:
+        """Add a claim at the end of the line, with ttl, since, owner and note; its slot is not
+        enough to go by from now on.
+
+        IntegrityError, and nothing is changed, if a claim of that id is in the line already.
+        """
+        self.run(self.sql.enter, (self.name, *row[:-1], *more))
         if not self.stored and not self.born:
             self.born = True
             self.lone.born(self.name)
@@ -135,7 +131,6 @@ class Line:
             self.waiters += 1
             self.seats = row.seat
         self.first = min(self.first, row.expires)
-        self.run(self.sql.enter, (self.name, *row[:_LEAVING]))
 
     def save(self) -> None:
         """Write the header; delete it with the last claim."""
@@ -144,14 +139,14 @@ class Line:
                 self.run(self.sql.header_delete, (self.name,))
             self.died = self.stored or self.born
             return
-        values = (
-            self.kind, self.capacity, self.former, self.used, self.first, self.seats,
-            self.waiters, self.holders, self.frontier,
-        )  # fmt: skip
+        state = (
+            f"{self.kind} {self.capacity} {self.former} {self.used} {self.seats} "
+            f"{self.waiters} {self.holders} {self.frontier}"
+        )
+        values = self.first, state
         if values != self.loaded:
             statement = self.sql.header_update if self.stored else self.sql.header_insert
-            self.run(statement, (*values, self.name))
-            self.loaded = values
+            self.run(statement, (self.name, *values))
 
     def empty(self) -> bool:
         """Is nobody in line?"""
@@ -178,9 +173,15 @@ class Line:
         """A claim by its public ticket."""
         return self._row(self.sql.row_by_ticket, ticket) if ticket > 0 else None
 
-    def ahead(self) -> Row | None:
-        """The first claim of the line."""
-        return self.known[0] if self.known else self._row(self.sql.row_after, 0)
+    def ahead(self) -> str:
+        """The owner of the first claim of the line."""
+        first = self.known[0] if self.known else self._row(self.sql.row_after, 0)
+        return self.words(first.ticket)[0] if first is not None else ""
+
+    def words(self, ticket: int) -> tuple[str, float]:
+        """Owner and ttl of a claim."""
+        found: tuple[str, float] = self.run(self.sql.words, (self.name, ticket)).fetchone()
+        return found
 
     def head(self) -> Row | None:
         """The first claim that waits."""
@@ -288,7 +289,7 @@ class Line:
             if now < quiet or not fits(self.capacity, self.used, row.weight):
                 return
             self.run(self.sql.grant, (self.name, row.ticket, now))
-            self.note(row._replace(held=1, since=now))
+            self.note(row._replace(held=1))
             self.waiters -= 1
             self.holders += 1
             self.used += row.weight

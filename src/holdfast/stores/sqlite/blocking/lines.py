@@ -59,6 +59,11 @@ class World(Protocol):
         """Nobody is served before this time."""
         ...
 
+    @property
+    def tombs(self) -> float:
+        """There is no tombstone after this time."""
+        ...
+
     def ticket(self) -> int:
         """The next ticket, greater than all that were ever given."""
         ...
@@ -107,11 +112,9 @@ class Lines:
 
     def begin(self) -> None:
         """A transaction begins."""
-        self.pokes.clear()
-        self.dead.clear()
-        self._moved.clear()
-        self._born.clear()
-        self._died.clear()
+        for notes in (self.pokes, self.dead, self._moved, self._born, self._died):
+            if notes:
+                notes.clear()
 
     def committed(self) -> None:
         """It is committed. First the slots are freed: after a kill in between, a claim must not
@@ -149,25 +152,24 @@ class Lines:
         spec = claim.spec
         if not there:
             line.new(spec.name, str(spec.kind), spec.capacity)
-            if now >= self.world.quiet:
-                return self._enter(line, claim, now, True)
-        else:
-            row = line.find(claim.id, 0)
-            if row is not None:
-                return self._again(line, row, now)
-            if line.kind != spec.kind or spec.capacity not in (line.capacity, line.former):
-                return Mismatch(line.kind, line.capacity)
-            if spec.weight > line.capacity:
-                return Mismatch(line.kind, line.capacity)
-            free = not line.waiters and fits(line.capacity, line.used, spec.weight)
-            if free and now >= self.world.quiet:
-                return self._enter(line, claim, now, True)
+        same = line.kind == spec.kind and spec.capacity in (line.capacity, line.former)
+        fit = not line.waiters and fits(line.capacity, line.used, spec.weight)
+        held = not there or (same and fit)
+        held = held and now >= self.world.quiet
+        enters = held or (same and spec.weight <= line.capacity and wait)
+        if enters and line.waiters < WAITERS_MAX:
+            try:
+                return self._enter(line, claim, now, held)
+            except sqlite3.IntegrityError:
+                pass  # It was sent before, and is in the line.
+        row = line.find(claim.id, 0) if there else None
+        if row is not None:
+            return self._again(line, row, now)
+        if not same or spec.weight > line.capacity:
+            return Mismatch(line.kind, line.capacity)
         if not wait:
-            ahead = line.ahead() if there else None
-            return Refused(self._retry_in(line, now), ahead.owner if ahead else DELETED)
-        if line.waiters >= WAITERS_MAX:
-            return Full(line.waiters)
-        return self._enter(line, claim, now, False)
+            return Refused(self._retry_in(line, now), (there and line.ahead()) or DELETED)
+        return Full(line.waiters)
 
     def keep(self, keep: Keep, now: float) -> Standing:
         """See :meth:`holdfast.core.ports.Store.keep`; one claim of the batch."""
@@ -212,14 +214,14 @@ class Lines:
         if 0 < keep.weight < weight:
             line.used -= weight - keep.weight
             weight = keep.weight
-        claim_id, owner, session = row.id, row.owner, row.session
+        claim_id, owner, session = row.id, None, row.session
         if keep.new_id and keep.new_id != row.id:
             claim_id, owner, session = keep.new_id, keep.claim.spec.owner, self.world.own
         if keep.detach:
             session = None
         expires = max(row.expires, now + keep.ttl)
         self.world.note_expiry(expires)
-        values = (line.name, row.ticket, expires, keep.ttl, weight, claim_id, owner, session)
+        values = (line.name, row.ticket, expires, keep.ttl, weight, claim_id, session, owner)
         self.run(self.sql.renew_held, values)
         line.note(row._replace(expires=expires, weight=weight, session=session, id=claim_id))
         line.settle(now, self.world.quiet)
@@ -247,7 +249,7 @@ class Lines:
                 line.first = min(line.first, expires)
             return True
         if not leave.id:
-            self._bury(row.id, now, row.ttl, Loss.BROKEN)
+            self._bury(row.id, now, line.words(row.ticket)[1], Loss.BROKEN)
         line.drop(row.ticket, row.held, row.weight)
         if not line.empty():
             line.settle(now, self.world.quiet, briefly=True)
@@ -297,6 +299,8 @@ class Lines:
 
     def tomb(self, claim_id: str, now: float) -> Loss | None:
         """Why a claim of this id must not enter any more, if so."""
+        if now >= self.world.tombs:
+            return None
         found = self.run(self.sql.tomb, (claim_id,)).fetchone()
         return Loss(found[1]) if found is not None and found[0] > now else None
 
@@ -323,11 +327,8 @@ class Lines:
         expires = now + (spec.ttl if held else self.patience)
         world.note_expiry(expires)
         address, seat = (None, 0) if held else (world.address(claim.id), line.seats + 1)
-        row = Row(
-            ticket, claim.id, int(held), spec.weight, spec.ttl, now, expires,
-            world.own, spec.owner, spec.meta, address, seat, 0,
-        )  # fmt: skip
-        line.insert(row)
+        row = Row(ticket, claim.id, int(held), spec.weight, expires, world.own, address, seat)
+        line.insert(row, (spec.ttl, now, spec.owner, spec.meta))
         return Held(ticket, spec.ttl) if held else self._waiting(line, ticket, seat, now)
 
     def _again(self, line: Line, row: Row, now: float) -> Joined:

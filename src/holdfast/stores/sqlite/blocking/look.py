@@ -30,9 +30,10 @@ def records(
     """
     lines: dict[str, tuple[str, int, list[ClaimRecord]]] = {}
     waiters = 0
-    for name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session in rows:
+    for name, ticket, state, owner, held, weight, since, expires, meta, session in rows:
         if not ticket:
-            lines[name] = (kind, capacity, [])
+            kind, capacity = state.split()[:2]
+            lines[name] = (kind, int(capacity), [])
             waiters = 0
         elif expires > now and not dead(session):
             waiters += not held

@@ -107,12 +107,18 @@ class Mailbox:
         self.address = address
         self.path = path
 
+    def read_one(self) -> tuple[str, int]:
+        """The first (claim id, fence) that has arrived, or an id that nobody has."""
+        try:
+            return unpack(self.socket.recv(_BIG))
+        except OSError:
+            return "", 0
+
     def read(self) -> list[tuple[str, int]]:
-        """All (claim id, fence) that have arrived."""
+        """All that have arrived."""
         found = []
-        with contextlib.suppress(OSError):
-            while True:
-                found.append(unpack(self.socket.recv(_BIG)))
+        while (one := self.read_one())[0]:
+            found.append(one)
         return found
 
     def close(self) -> None:
@@ -177,13 +183,12 @@ class Boxes:
             poll.register(fd, 0)
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            events = poll.poll(left * 1000)
-            if box is not None:
-                for found, fence in box.read():
-                    if found == claim_id:
-                        return Granted(fence)
-            if any(fd != (box.fd if box else -1) for fd, _ in events):
-                return None
+            for fd, _ in poll.poll(left * 1000):
+                if box is None or fd != box.fd:
+                    return None
+                found, fence = box.read_one()
+                if found == claim_id:
+                    return Granted(fence)
         return None
 
     def close(self) -> None:

@@ -3,37 +3,31 @@
 -- the table of lone claims (blocking/lone.py).
 
 -- name: claims
--- Header only: kind, capacity, former, used, first, seats, waiters, holders, frontier (the greatest
--- ticket that is or was held). Claims only: the rest. seat is 0 for a claim that was held at once.
+-- A header has: expires (nothing alive in the line expires before), and state, eight words: kind,
+-- capacity, former capacity, weight held, seats given, waiters, holders, and the greatest ticket that
+-- is or was held. A claim has the rest; its seat is 0 if it was held at once.
 CREATE TABLE claims (
   name TEXT NOT NULL,
   ticket INTEGER NOT NULL,
   id TEXT,
   held INTEGER,
   weight INTEGER,
-  ttl REAL,
-  since REAL,
-  expires REAL,
+  expires REAL NOT NULL,
   session TEXT,
-  owner TEXT,
-  meta TEXT,
   address TEXT,
   seat INTEGER,
   leaving INTEGER NOT NULL DEFAULT 0,
-  kind TEXT,
-  capacity INTEGER,
-  former INTEGER,
-  used INTEGER,
-  first REAL,
-  seats INTEGER,
-  waiters INTEGER,
-  holders INTEGER,
-  frontier INTEGER,
+  state TEXT,
+  ttl REAL,
+  since REAL,
+  owner TEXT,
+  meta TEXT,
   PRIMARY KEY (name, ticket)
 ) WITHOUT ROWID
 
 -- name: by_id
-CREATE INDEX by_id ON claims (id) WHERE id IS NOT NULL
+-- Finds a claim whose ticket isn't known, and refuses the second of two joins that are the same.
+CREATE UNIQUE INDEX by_id ON claims (id, name) WHERE id IS NOT NULL
 
 -- name: tombs
 CREATE TABLE tombs (id TEXT PRIMARY KEY, until REAL NOT NULL, reason TEXT NOT NULL) WITHOUT ROWID

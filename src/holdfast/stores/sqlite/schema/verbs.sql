@@ -4,42 +4,37 @@
 -- Renewal of what is held, whole: nothing in its line has expired.
 UPDATE claims SET expires = max(expires, ?4 + ?5), ttl = ?5
 WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND held = 1 AND leaving = 0 AND expires > ?4
-  AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0 AND first <= ?4)
+  AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0 AND expires <= ?4)
 
 -- name: front
 -- The header and the first claims.
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving,
-  kind, capacity, former, used, first, seats, waiters, holders, frontier
+SELECT ticket, id, held, weight, expires, session, address, seat, leaving, state
 FROM claims WHERE name = ?1 ORDER BY ticket LIMIT ?2
 
 -- name: header_insert
-INSERT INTO claims
-  (kind, capacity, former, used, first, seats, waiters, holders, frontier, name, ticket)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)
+INSERT INTO claims (name, ticket, expires, state) VALUES (?1, 0, ?2, ?3)
 
 -- name: header_update
-UPDATE claims SET kind = ?1, capacity = ?2, former = ?3, used = ?4, first = ?5, seats = ?6,
-  waiters = ?7, holders = ?8, frontier = ?9
-WHERE name = ?10 AND ticket = 0
+UPDATE claims SET expires = ?2, state = ?3 WHERE name = ?1 AND ticket = 0
 
 -- name: header_delete
 DELETE FROM claims WHERE name = ?1 AND ticket = 0
 
 -- name: row_by_ticket
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
+SELECT ticket, id, held, weight, expires, session, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket = ?2
 
 -- name: row_by_id
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
+SELECT ticket, id, held, weight, expires, session, address, seat, leaving
 FROM claims WHERE id = ?2 AND name = ?1
 
 -- name: row_after
 -- The first who waits is the first after the frontier: the held claims are a prefix of the line.
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
+SELECT ticket, id, held, weight, expires, session, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1
 
 -- name: row_before
-SELECT ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat, leaving
+SELECT ticket, id, held, weight, expires, session, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 - 1 ORDER BY ticket DESC LIMIT 1
 
 -- name: holders
@@ -52,9 +47,13 @@ SELECT ticket, weight FROM claims WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 AN
 -- name: first_expiry
 SELECT min(expires) FROM claims WHERE name = ?1 AND ticket > 0 AND expires > ?2
 
+-- name: words
+-- What only people and an heir want to know.
+SELECT owner, ttl FROM claims WHERE name = ?1 AND ticket = ?2
+
 -- name: enter
 INSERT INTO claims
-  (name, ticket, id, held, weight, ttl, since, expires, session, owner, meta, address, seat)
+  (name, ticket, id, held, weight, expires, session, address, seat, ttl, since, owner, meta)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
 
 -- name: drop
@@ -67,7 +66,8 @@ UPDATE claims SET held = 1, since = ?3 WHERE name = ?1 AND ticket = ?2
 UPDATE claims SET expires = ?3, address = coalesce(?4, address) WHERE name = ?1 AND ticket = ?2
 
 -- name: renew_held
-UPDATE claims SET expires = ?3, ttl = ?4, weight = ?5, id = ?6, owner = ?7, session = ?8
+UPDATE claims SET expires = ?3, ttl = ?4, weight = ?5, id = ?6, session = ?7,
+  owner = coalesce(?8, owner)
 WHERE name = ?1 AND ticket = ?2
 
 -- name: leave_later
@@ -93,7 +93,7 @@ SELECT ticket, held, weight FROM claims WHERE name = ?1 AND session = ?2 AND tic
 UPDATE claims SET session = ?2 WHERE session = ?1
 
 -- name: names_between
-SELECT name, ticket, kind, capacity, owner, held, weight, since, expires, meta, session
+SELECT name, ticket, state, owner, held, weight, since, expires, meta, session
 FROM claims WHERE name >= ?1 AND name < ?2 ORDER BY name, ticket
 
 -- name: standing
@@ -110,7 +110,7 @@ DELETE FROM claims
 DELETE FROM tombs
 
 -- name: latest_expiry
-SELECT max(expires) FROM claims
+SELECT max(expires) FROM claims WHERE ticket > 0
 
 -- name: latest_ticket
 SELECT max(ticket) FROM claims

@@ -8,11 +8,11 @@ import warnings
 from ....core.model import Loss, State
 from ....errors import ConfigError, LockLost, NotHeld, StoreUnavailable
 from ...faces import now
-from ..arena import AT_ONCE_S, EXCLUSIVE, SINGLE, TUNABLE, Arena, raises
+from ..arena import EXCLUSIVE, SINGLE, TUNABLE, Arena, at_once, raises
 from ..registry import case
 
 #: Short enough to see many renewals, long enough for a busy machine to do them in time.
-TTL_S = 0.6
+TTL_S = 0.9
 
 
 @case(*SINGLE)
@@ -48,7 +48,7 @@ async def a_released_hold_says_so_and_does_nothing_more(at: Arena) -> None:
 @case(*TUNABLE)
 async def a_renewed_hold_outlives_its_ttl_many_times(at: Arena) -> None:
     async with at.lock(ttl=TTL_S) as hold:
-        await at.sleep(2.5 * TTL_S)
+        await at.sleep(2 * TTL_S)
         hold.check()
         assert [one.fence for one in await at.holders()] == [hold.fence]
         assert 0 < hold.remaining() <= TTL_S
@@ -68,7 +68,7 @@ async def a_hold_that_is_not_renewed_ends_with_its_ttl(at: Arena) -> None:
     begun = now()
     hold = await at.lock(ttl=0.1, auto_renew=False).acquire()
     assert await hold.wait_lost(5) is Loss.EXPIRED
-    assert now() - begun <= 0.1 + AT_ONCE_S
+    assert now() - begun <= 0.1 + at_once(begun)
     assert (hold.lost, hold.state, hold.remaining()) == (Loss.EXPIRED, State.LOST, 0.0)
     await at.free(within=1.0)
     with raises(LockLost) as caught:
@@ -123,7 +123,7 @@ async def max_hold_ends_the_renewing(at: Arena) -> None:
     begun = now()
     hold = await at.lock(ttl=0.15, max_hold=0.4).acquire()
     assert await hold.wait_lost(5) is Loss.MAX_HOLD
-    assert 0.3 < now() - begun <= 0.4 + AT_ONCE_S
+    assert 0.3 < now() - begun <= 0.4 + at_once(begun)
     await at.free(within=1.0)
     assert await hold.release() is False
 
@@ -137,7 +137,7 @@ async def min_hold_keeps_a_released_name_occupied(at: Arena) -> None:
     async with at.rival() as later:
         assert now() - begun >= 0.3
         assert later.fence > hold.fence
-    assert now() - begun < 0.3 + 2 * AT_ONCE_S
+    assert now() - begun < 0.3 + 2 * at_once(begun)
 
 
 @case("lock", needs=["min_hold"])
@@ -178,9 +178,11 @@ async def a_hold_is_a_context_manager_of_its_own(at: Arena) -> None:
 async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        begun = now()
         fence = (await at.lock(ttl=0.2).acquire()).fence
         gc.collect()
-        assert await at.free(within=3.0) < 0.2 + AT_ONCE_S
+        await at.free(within=3.0)
+        assert now() - begun < 0.2 + at_once(begun)
         async with at.lock():  # whoever comes next passes the warning on, if the keeper did not
             pass
         await at.until(lambda: any(at.name in str(w.message) for w in caught))

@@ -89,7 +89,7 @@ async def only_the_flow_that_entered_can_release(at: Arena) -> None:
 async def there_is_no_way_back_into_a_hold_that_is_lost(at: Arena) -> None:
     fence = 0
     with raises(LockLost, at.name) as caught:
-        async with at.lock(ttl=0.45) as hold:
+        async with at.lock(ttl=0.9) as hold:
             fence = hold.fence
             await at.others.break_(at.name, fence)
             await hold.wait_lost(5)

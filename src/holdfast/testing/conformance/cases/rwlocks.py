@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....errors import NotSupported
 from ...faces import now
-from ..arena import AT_ONCE_S, Arena, raises
+from ..arena import Arena, at_once, raises
 from ..registry import case
 
 
@@ -56,15 +56,15 @@ async def readers_without_end_do_not_starve_a_writer(at: Arena) -> None:
             async with rw.read:
                 await at.sleep(0.001)
 
-    async def write() -> float:
+    async def write() -> None:
         begun = now()
         async with at.locks.rwlock(at.name).write:
-            return now() - begun
+            assert now() - begun < 2 + at_once(begun)
 
     readers = [at.start(read) for _ in range(3)]
     await at.sleep(0.02)
     try:
-        assert await at.start(write).result() < 2 * AT_ONCE_S
+        await at.start(write).result()
     finally:
         over.append(True)
         for reader in readers:
@@ -84,7 +84,7 @@ async def a_nested_read_does_not_wait_for_the_writer_that_waits_for_it(at: Arena
         begun = now()
         async with rw.read as inner, at.locks.rwlock(at.name).read as innermost:
             assert inner == innermost == outer
-            assert now() - begun < AT_ONCE_S
+            assert now() - begun < at_once(begun)
         assert outer.lost is None
         assert not writer.finished
     await writer.result()
@@ -159,11 +159,11 @@ async def a_downgrade_lets_readers_in_and_no_writer_between(at: Arena) -> None:
 
 @case("write")
 async def a_downgraded_hold_goes_on_as_a_read_hold(at: Arena) -> None:
-    async with at.lock(ttl=0.45) as hold:
+    async with at.lock(ttl=0.9) as hold:
         await hold.downgrade()
         await hold.downgrade()  # of a read hold: nothing to do
         async with at.others.rwlock(at.name).read as other:
-            await at.sleep(0.5)  # renewed meanwhile, as a reader
+            await at.sleep(1.0)  # renewed meanwhile, as a reader
             hold.check()
             other.check()
     assert not await at.holders()

@@ -1,0 +1,202 @@
+"""What the subjects of these tests do: functions that run in processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from holdfast import AsyncClient, Client, HoldfastError
+from holdfast.errors import FenceRejected, LockLost, NotHeld
+from holdfast.fenced import FencedFile
+from holdfast.runtime.blocking import boottime
+from holdfast.testing.faults import Fork
+from holdfast.testing.faults.stage import Stage
+from holdfast.testing.histories import Recorder
+
+
+def holds(stage: Stage, url: str, name: str, ttl: float = 30.0) -> None:
+    """Hold a name and say its fence; whatever we are told, release it and say how that went."""
+    with Client(url) as client:
+        hold = client.lock(name, ttl=ttl).acquire()
+        stage.say(hold.fence)
+        stage.hear()
+        stage.say(hold.release())
+
+
+async def holds_in_a_loop(stage: Stage, url: str, name: str, ttl: float = 30.0) -> None:
+    """The same, under asyncio."""
+    async with AsyncClient(url) as client:
+        hold = await client.lock(name, ttl=ttl).acquire()
+        stage.say(hold.fence)
+        await asyncio.to_thread(stage.hear)
+        stage.say(await hold.release())
+
+
+def waits(stage: Stage, url: str, name: str) -> None:
+    """Stand in line, and say when it holds: the fence and the time."""
+    with Client(url) as client:
+        stage.say("ready")
+        hold = client.lock(name).acquire()
+        stage.say([hold.fence, boottime()])
+        stage.hear()
+
+
+async def waits_in_a_loop(stage: Stage, url: str, name: str) -> None:
+    """The same, under asyncio."""
+    async with AsyncClient(url) as client:
+        stage.say("ready")
+        hold = await client.lock(name).acquire()
+        stage.say([hold.fence, boottime()])
+        await asyncio.to_thread(stage.hear)
+
+
+def holds_and_forks(stage: Stage, url: str, name: str) -> None:
+    """Hold a name, fork a child that lives on, and say both; then stay."""
+    client = Client(url)
+    hold = client.lock(name).acquire()
+    child = Fork(signal.pause)
+    stage.say([hold.fence, child.pid])
+    stage.hear()
+
+
+def guards(stage: Stage, url: str, path: str, ttl: float) -> None:
+    """Hold a name, wait to be woken, then believe in it and write under it, as far as allowed."""
+    ledger = FencedFile(path, durable=False)
+    with Client(url) as client:
+        while stage.hear() is not None:
+            hold = client.lock("x", ttl=ttl, auto_renew=False).acquire()
+            stage.say(hold.fence)
+            stage.hear()
+            stage.say(_believes(hold, ledger))
+            with contextlib.suppress(HoldfastError):
+                hold.release()
+
+
+async def guards_in_a_loop(stage: Stage, url: str, path: str, ttl: float) -> None:
+    """The same, under asyncio, with renewal: it is the process that is stopped."""
+    ledger = FencedFile(path, durable=False)
+    async with AsyncClient(url) as client:
+        while await asyncio.to_thread(stage.hear) is not None:
+            hold = await client.lock("x", ttl=ttl).acquire()
+            stage.say(hold.fence)
+            await asyncio.to_thread(stage.hear)
+            stage.say(_believes(hold, ledger))
+            with contextlib.suppress(HoldfastError):
+                await hold.release()
+
+
+def _believes(hold: Any, ledger: FencedFile) -> dict[str, bool]:
+    """Does a look pass, and is a write accepted, of one who doesn't look before it writes?"""
+    said = {"looks": True, "wrote": True, "remains": hold.remaining() > 0}
+    try:
+        hold.check()
+    except (LockLost, NotHeld):
+        said["looks"] = False
+    try:
+        ledger.append(hold.fence, f"late {hold.fence}\n")
+    except FenceRejected:
+        said["wrote"] = False
+    return said
+
+
+def writes(stage: Stage, url: str, folder: str, names: int, number: int) -> None:
+    """Take locks, as fast as it goes, and write down which fences came; until killed."""
+    recorder = Recorder(Path(folder) / f"{number}.jsonl", f"writer-{number}")
+    client = Client(url)
+    stage.say("ready")
+    turn = number
+    while True:
+        turn += 1
+        claim = recorder.ask(f"name-{turn % names}")
+        with client.lock(f"name-{turn % names}") as hold:
+            recorder.held(claim, hold)
+            recorder.leaving(claim)
+        recorder.left(claim, True)
+
+
+def contends(stage: Stage, url: str, folder: str, number: int, timeout: float) -> None:
+    """Ask for one name with a time-out again and again, and write down how long it took."""
+    recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
+    client = Client(url)
+    lock = client.lock("x", ttl=2.0)
+    stage.say("ready")
+    while True:
+        claim = recorder.ask("x", timeout=timeout)
+        try:
+            hold = lock.acquire(timeout=timeout)
+        except HoldfastError as why:
+            recorder.failed(claim, why)
+            continue
+        if hold is None:
+            recorder.busy(claim)
+            continue
+        recorder.held(claim, hold)
+        time.sleep(0.02)
+        recorder.leaving(claim)
+        with contextlib.suppress(HoldfastError):
+            recorder.left(claim, hold.release())
+
+
+async def contends_in_a_loop(
+    stage: Stage, url: str, folder: str, number: int, timeout: float
+) -> None:
+    """The same, under asyncio."""
+    recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
+    client = AsyncClient(url)
+    lock = client.lock("x", ttl=2.0)
+    stage.say("ready")
+    while True:
+        claim = recorder.ask("x", timeout=timeout)
+        try:
+            hold = await lock.acquire(timeout=timeout)
+        except HoldfastError as why:
+            recorder.failed(claim, why)
+            continue
+        if hold is None:
+            recorder.busy(claim)
+            continue
+        recorder.held(claim, hold)
+        await asyncio.sleep(0.02)
+        recorder.leaving(claim)
+        with contextlib.suppress(HoldfastError):
+            recorder.left(claim, await hold.release())
+
+
+async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
+    """Stand in one line with so many tasks; each says its fence and when it held."""
+    async with AsyncClient(url, label=label) as client:
+        served: list[list[Any]] = []
+
+        async def one(number: int) -> None:
+            async with client.lock("x") as hold:
+                served.append([number, hold.fence, boottime()])
+
+        tasks = [asyncio.create_task(one(number)) for number in range(many)]
+        stage.say("asked")
+        await asyncio.gather(*tasks)
+        # In portions, as the other end of the pipe reads only what it is told to.
+        for start in range(0, many, 100):
+            stage.say(served[start : start + 100])
+
+
+def sits_in_the_gate(stage: Stage, url: str) -> None:
+    """Stop inside of a verb, in the gate; when continued, go on."""
+    from holdfast.testing.faults import Strike
+
+    with Client(url) as client:
+        client.lock("warm").acquire().release()
+        stage.say("ready")
+        stop = Strike(
+            1,
+            lambda: os.kill(os.getpid(), signal.SIGSTOP),
+            function="holdfast.stores.sqlite.blocking.engine:Engine._join",
+        )
+        with stop:
+            hold = client.lock("x").acquire()
+        stage.say(hold.fence)
+        hold.release()

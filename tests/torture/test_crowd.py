@@ -1,0 +1,59 @@
+"""Five thousand in one line: served in order, each hand-off quick."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import ExitStack
+from itertools import pairwise
+
+from holdfast import Client
+from holdfast.testing.faults import Subject
+from tests.torture.scale import times
+
+PROCESSES = 4
+CROWD = times(5000, 1200)
+#: One hand-off may take so long at the median, in a line that long, on a machine with two cores.
+HANDOFF_S = 0.010
+
+
+def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
+    each = CROWD // PROCESSES
+    with Client(url) as client, ExitStack() as stack:
+        # Given a holder and a crowd behind it, in several processes
+        hold = client.lock("x").acquire()
+        begun = time.monotonic()
+        crowd = []
+        for number in range(PROCESSES):
+            subject = Subject("tests.torture.acts:crowds", url, each, f"crowd-{number}")
+            crowd.append(stack.enter_context(subject))
+        for subject in crowd:
+            assert subject.hear() == "asked"
+        while len(waiters := client.inspect("x", exact=True)[0].waiters) < CROWD:
+            assert time.monotonic() < begun + 120, f"{len(waiters)} wait after 120 s"
+            time.sleep(0.1)
+        tickets = [waiter.fence for waiter in waiters]
+        print(f"{CROWD} in line after {time.monotonic() - begun:.1f} s")
+        # When it lets go
+        begun = time.monotonic()
+        hold.release()
+        # Then all are served
+        served = []
+        for subject in crowd:
+            for _ in range(0, each, 100):
+                served += subject.hear(180)
+        took = time.monotonic() - begun
+    # In the order of the line
+    served.sort(key=lambda one: one[2])
+    fences = [fence for _, fence, _ in served]
+    assert len(fences) == CROWD
+    assert fences == sorted(fences)
+    gaps = [after[2] - before[2] for before, after in pairwise(served)]
+    print(
+        f"{CROWD} served in {took:.1f} s, a hand-off {statistics.median(gaps) * 1e3:.2f} ms at the "
+        f"median, {max(gaps) * 1e3:.1f} ms at worst"
+    )
+    # Nobody has lost its place on the way, and nobody waited for a poke that was lost
+    assert fences == tickets
+    assert statistics.median(gaps) < HANDOFF_S
+    assert max(gaps) < 1.0

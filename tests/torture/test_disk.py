@@ -1,0 +1,201 @@
+"""Full disks, deleted files and a gate that is held up, while processes work: nobody overlaps."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client, HoldfastError, StoreUnavailable
+from holdfast.testing.faults import (
+    NoSmallDisk,
+    SmallDisk,
+    Subject,
+    delete,
+    dice,
+    no_file_longer,
+)
+from holdfast.testing.histories import Recorder, judge_files, tell
+from tests.torture.scale import times
+
+WORKERS = 4
+TIMEOUT_S = 0.3
+LASTS_S = times(15, 3)
+
+
+@contextlib.contextmanager
+def under_load(url: str, folder: Path) -> Iterator[Callable[[], float]]:
+    """Processes that want one name all the time; afterwards their histories are judged.
+
+    Gives a function that says how many holds there have been.
+    """
+    folder.mkdir()
+    workers = []
+    try:
+        for number in range(WORKERS):
+            act = "contends_in_a_loop" if number % 2 else "contends"
+            workers.append(
+                Subject(f"tests.torture.acts:{act}", url, str(folder), number, TIMEOUT_S)
+            )
+        for worker in workers:
+            assert worker.hear() == "ready"
+        yield lambda: judge_files(*folder.glob("*.jsonl")).figures["held"]
+        assert [worker.ended for worker in workers] == [None] * WORKERS
+    finally:
+        nemesis = Recorder(folder / "nemesis.jsonl", "nemesis")
+        for number, worker in enumerate(workers):
+            nemesis.happened("dead", f"worker-{number}")
+            worker.__exit__()
+    # A deleted store is opened anew by everybody, so some time-outs may be exceeded a little.
+    verdict = judge_files(*folder.glob("*.jsonl"), grace=1.0)
+    print(tell(verdict))
+    assert verdict.good, tell(verdict)
+
+
+def parts(url: str) -> dict[str, list[Path]]:
+    """The files of a store, by what they are called here."""
+    database = Path(url.removeprefix("sqlite://"))
+    beside = Path(f"{database}.d")
+    return {
+        "database": [database],
+        "log": [Path(f"{database}-wal"), Path(f"{database}-shm")],
+        "gate": [beside / "gate"],
+        "sessions": [beside / "sessions"],
+        "folder": [beside],
+    }
+
+
+@pytest.mark.parametrize("what", ["database", "log", "gate", "sessions", "folder"])
+def test_files_that_vanish_under_load_let_nobody_overlap(
+    what: str, url: str, tmp_path: Path
+) -> None:
+    chance = dice(f"deleting the {what}")
+    with under_load(url, tmp_path / "histories") as held:
+        # When a part of the store is deleted now and then
+        end = time.monotonic() + LASTS_S
+        while time.monotonic() < end:
+            time.sleep(chance.random() * 0.8)
+            delete(*parts(url)[what])
+        # Then it goes on: the holds are renewed, or the next ones wait until they are over
+        before = held()
+        begun = time.monotonic()
+        while held() < before + 5:
+            assert time.monotonic() < begun + 20, "nobody holds any more"
+            time.sleep(0.1)
+
+
+def test_a_disk_that_is_full_now_and_then_leaves_no_claim_and_lets_nobody_overlap(
+    tmp_path: Path,
+) -> None:
+    chance = dice("a full disk")
+    try:
+        with SmallDisk(12 << 20) as disk:
+            url = f"sqlite://{disk.folder}/locks.db"
+            with under_load(url, tmp_path / "histories") as held:
+                end = time.monotonic() + LASTS_S
+                while time.monotonic() < end:
+                    time.sleep(chance.random() * 0.3)
+                    disk.fill()
+                    time.sleep(chance.random() * 0.3)
+                    disk.clear()
+                before = held()
+                begun = time.monotonic()
+                while held() < before + 5:
+                    assert time.monotonic() < begun + 10, "nobody holds any more"
+                    time.sleep(0.1)
+            with Client(url) as client:
+                hold = client.lock("x").acquire(timeout=1)
+                assert hold is not None
+                hold.release()
+                assert client.inspect() == []
+    except NoSmallDisk as reason:
+        pytest.skip(f"needs the right to mount: {reason}")
+
+
+def test_what_is_held_can_be_released_on_a_full_disk(tmp_path: Path) -> None:
+    # Given holds of every kind, with waiters behind some
+    try:
+        with SmallDisk(12 << 20) as disk:
+            url = f"sqlite://{disk.folder}/locks.db"
+            with Client(url) as client, Client(url) as other:
+                holds = [client.lock(f"x{n}").acquire() for n in range(20)]
+                holds += [client.semaphore("s", 5).acquire() for _ in range(5)]
+                # When the disk is full
+                disk.fill()
+                # Then nothing is granted that isn't stored, and every error says why
+                refused = 0
+                for number in range(2000):
+                    try:
+                        holds += [client.semaphore("many", 5000).acquire(timeout=0.1)]
+                    except StoreUnavailable as failure:
+                        assert "full" in str(failure)
+                        refused += 1
+                        break
+                print(f"{number} more were held")
+                assert refused == 1
+                # And everything can be released
+                assert all(hold.release() for hold in holds)
+                disk.clear()
+                assert other.inspect() == []
+    except NoSmallDisk as reason:
+        pytest.skip(f"needs the right to mount: {reason}")
+
+
+def test_files_that_may_not_grow_are_a_clear_error(url: str) -> None:
+    # Given a process whose quota is used up before the store is made
+    with no_file_longer(1000), pytest.raises(HoldfastError) as told, Client(url) as client:
+        client.lock("x").acquire(timeout=1)
+    print(told.value)
+    assert str(url.removeprefix("sqlite://")) in str(told.value)
+    # When there is room, then it is made as if nothing had happened
+    with Client(url) as client:
+        client.lock("x").acquire().release()
+
+
+def test_a_process_stopped_in_the_gate_is_named_and_delays_nobody_for_longer_than_asked(
+    url: str,
+) -> None:
+    with Client(url) as client:
+        hold = client.lock("mine", ttl=5.0).acquire()
+        with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
+            assert sitter.hear() == "ready"
+            # Given a process that was stopped inside of a verb
+            sitter.stopped()
+            for timeout in (0.1, 0.5):
+                begun = time.monotonic()
+                # When somebody asks with a time-out
+                with pytest.raises(StoreUnavailable) as told:
+                    client.lock("x").acquire(timeout=timeout)
+                # Then he is told in time, and whom to wake
+                assert time.monotonic() - begun < timeout + 0.25
+                said = f"{told.value} {told.value.__cause__} {told.value.__context__}"
+                assert f"process {sitter.pid}" in said
+                assert f"kill -CONT {sitter.pid}" in said
+            # And what is held stays held: looks cost nothing, and the lease isn't over yet
+            hold.check()
+            # When it goes on, everything does, and the lease was never lost
+            sitter.go_on()
+            fence = sitter.hear()
+            begun = time.monotonic()
+            with client.lock("x", timeout=5) as next_one:
+                assert next_one.fence > fence
+            assert time.monotonic() - begun < 1
+            assert sitter.end() == 0
+        assert hold.release()
+
+
+def test_a_process_killed_in_the_gate_leaves_it_free(url: str) -> None:
+    with Client(url) as client:
+        for _ in range(times(20, 3)):
+            with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
+                assert sitter.hear() == "ready"
+                sitter.stopped()
+                os.kill(sitter.pid, signal.SIGKILL)
+                begun = time.monotonic()
+                with client.lock("x", timeout=5):
+                    assert time.monotonic() - begun < 0.25

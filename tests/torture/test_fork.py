@@ -1,0 +1,181 @@
+"""Forked while it holds: the child believes nothing, frees nothing, and can lock for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import AsyncClient, Client, Loss
+from holdfast.testing.faults import Fork, Subject
+from tests.torture.scale import figures, times
+
+WORST_S = 0.250
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as one:
+        yield one
+
+
+def holders(client: Client, name: str = "x") -> list[int]:
+    return [c.fence for line in client.inspect(name, exact=True) for c in line.holders]
+
+
+def test_a_child_believes_nothing_and_frees_nothing(client: Client, url: str) -> None:
+    believed = freed = failed = 0
+    with Client(url) as other:
+        for turn in range(times(100, 30)):
+            # Given a hold, of every kind in turn, and a child that is forked then
+            lock = [
+                client.lock("x"),
+                client.lock("x", reentrant=True),
+                client.semaphore("s", 2),
+                client.rwlock("r").write,
+            ][turn % 4]
+            hold = lock.acquire()
+
+            def inside(hold: object = hold, lock: object = lock, turn: int = turn) -> list[object]:
+                # When the child looks, releases, and forgets
+                seen = hold.lost, hold.remaining(), hold.state  # type: ignore[attr-defined]
+                released = hold.release()  # type: ignore[attr-defined]
+                again = lock.acquire(blocking=False)  # type: ignore[attr-defined]
+                with client.lock(f"own {turn}", timeout=5) as own:
+                    own.check()
+                return [seen[0], seen[1], seen[2], released, again is not None]
+
+            with Fork(inside) as child:
+                lost, remaining, state, released, again = child.result()
+            # Then it believed nothing, and did not get what its parent holds
+            believed += lost != Loss.FORKED or remaining > 0 or state != "lost" or released
+            # Two permits are there, so of the semaphore it may have one of its own
+            believed += again and turn % 4 != 2
+            # And the parent holds as before
+            freed += hold.fence not in holders(other, lock.name)
+            hold.check()
+            failed += not hold.release()
+        print(f"children that believed: {believed}; holds freed: {freed}; lost: {failed}")
+        assert (believed, freed, failed) == (0, 0, 0)
+        assert other.inspect() == []
+
+
+def test_a_child_that_exits_or_is_killed_frees_nothing(client: Client) -> None:
+    with client.lock("x") as hold:
+        for turn in range(times(50, 10)):
+            # Given a child that uses the client, and ends one way or the other
+            with Fork(lambda: client.lock("x").acquire(timeout=0.005) is None) as child:
+                if turn % 2:
+                    child.kill()
+                else:
+                    assert child.result() is True
+            # Then the parent's hold and the parent's waiting go on
+            assert holders(client) == [hold.fence]
+            hold.check()
+    assert holders(client) == []
+
+
+def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(client: Client) -> None:
+    # Given four threads that lock and unlock all the time
+    over = threading.Event()
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            while not over.is_set():
+                with client.lock(f"y{number % 2}", timeout=10):
+                    pass
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for turn in range(times(100, 25)):
+
+            def inside(turn: int = turn) -> bool:
+                with client.lock(f"child {turn}", timeout=5), client.lock("y0", timeout=5):
+                    return True
+
+            # When children are forked meanwhile, then each can lock for itself
+            with Fork(inside) as child:
+                assert child.result() is True
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(20)
+    assert failures == []
+    assert client.inspect() == []
+
+
+def test_the_parent_is_killed_while_its_child_lives_and_the_name_is_free(url: str) -> None:
+    late = []
+    with Client(url) as client:
+        for _ in range(times(50, 8)):
+            # Given a holder with a ttl of 30 s, whose child lives on
+            with Subject("tests.torture.acts:holds_and_forks", url, "x") as one:
+                fence, child = one.hear()
+                assert holders(client) == [fence]
+                try:
+                    # When the parent is killed
+                    begun = time.monotonic()
+                    one.kill()
+                    # Then the next one holds at once
+                    hold = client.lock("x").acquire(timeout=10)
+                    late.append(time.monotonic() - begun)
+                    assert hold is not None
+                    assert hold.release()
+                finally:
+                    _end(child)
+    print(figures("a killed parent's name", late))
+    assert max(late) < WORST_S
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_under_asyncio_the_child_begins_anew(url: str) -> None:
+    # Given a hold of an event loop, and a child forked inside of it
+    async def main() -> None:
+        async with AsyncClient(url) as client:
+            for _ in range(times(50, 10)):
+                hold = await client.lock("x").acquire()
+
+                async def again(hold: object = hold) -> list[object]:
+                    other = await client.lock("x").acquire(blocking=False)
+                    async with client.lock("own", timeout=5):
+                        pass
+                    return [str(hold.lost), hold.remaining(), other is None]  # type: ignore[attr-defined]
+
+                # When the child, in a loop of its own, looks and locks
+                with Fork(lambda: _elsewhere(again)) as child:
+                    said = await asyncio.to_thread(child.result)
+                # Then it believed nothing and took nothing
+                assert said == [str(Loss.FORKED), 0.0, True]
+                hold.check()
+                assert await hold.release()
+            assert await client.inspect() == []
+
+    asyncio.run(main())
+
+
+def _elsewhere(work: object) -> object:
+    """Run it in a loop of its own, as the one that we were forked in is not ours."""
+    found: list[object] = []
+
+    def run() -> None:
+        found.append(asyncio.run(work()))  # type: ignore[operator]
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]

@@ -1,0 +1,45 @@
+"""Ten thousand holds in one process, renewed by one thread, none lost."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+
+from holdfast import Client
+from tests.torture.scale import times
+
+HOLDS = times(10_000, 3_000)
+TTL_S = 9.0
+LASTS_S = times(30, 7)
+
+
+def test_thousands_of_holds_are_renewed_by_one_thread(url: str) -> None:
+    lost: list[object] = []
+    before = threading.active_count()
+    with Client(url) as client:
+        # Given so many holds
+        begun = time.monotonic()
+        holds = [
+            client.lock(f"x{number}", ttl=TTL_S, on_lost=lambda *what: lost.append(what)).acquire()
+            for number in range(HOLDS)
+        ]
+        print(f"{HOLDS} held after {time.monotonic() - begun:.1f} s")
+        # When some renewals have come and gone
+        busy = resource.getrusage(resource.RUSAGE_SELF)
+        begun = time.monotonic()
+        threads = 0
+        while (took := time.monotonic() - begun) < LASTS_S:
+            threads = max(threads, threading.active_count() - before)
+            time.sleep(0.05)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = used.ru_utime + used.ru_stime - busy.ru_utime - busy.ru_stime
+        print(f"{threads} thread(s), {len(lost)} lost, {cpu / took:.1%} of one core")
+        # Then none is lost, and one thread has done it
+        assert lost == []
+        for hold in holds:
+            hold.check()
+            assert hold.remaining() > TTL_S / 3
+        assert threads == 1
+        assert all(hold.release() for hold in holds)
+        assert client.inspect() == []

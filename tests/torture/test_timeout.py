@@ -1,0 +1,66 @@
+"""``acquire(timeout=T)`` is back in time, whoever is killed or stopped meanwhile."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from holdfast.testing.faults import Subject, dice
+from holdfast.testing.histories import Recorder, judge_files, tell
+from tests.torture.scale import times
+
+WORKERS = 8
+TIMEOUT_S = 0.1
+LASTS_S = times(60, 8)
+
+
+def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_path: Path) -> None:
+    chance = dice("time-outs")
+    folder = tmp_path / "histories"
+    folder.mkdir()
+    nemesis = Recorder(folder / "nemesis.jsonl", "nemesis")
+    count = 0
+
+    def start() -> tuple[int, Subject]:
+        nonlocal count
+        count += 1
+        act = "contends_in_a_loop" if count % 2 else "contends"
+        return count, Subject(f"tests.torture.acts:{act}", url, str(folder), count, TIMEOUT_S)
+
+    # Given eight processes that want one name all the time, of both faces
+    workers = [start() for _ in range(WORKERS)]
+    stops = kills = 0
+    try:
+        for _, worker in workers:
+            assert worker.hear() == "ready"
+        end = time.monotonic() + LASTS_S
+        while time.monotonic() < end:
+            time.sleep(chance.random() * 0.3)
+            number, victim = workers.pop(0)
+            who = f"worker-{number}"
+            if chance.random() < 0.3:
+                # When one is killed, wherever it is
+                nemesis.happened("dead", who)
+                victim.__exit__()
+                kills += 1
+                workers.append(start())
+                assert workers[-1][1].hear() == "ready"
+            else:
+                # or stopped for a while, also inside the gate
+                nemesis.happened("stopped", who)
+                victim.stop()
+                time.sleep(chance.random() * 0.4)
+                victim.go_on()
+                nemesis.happened("continued", who)
+                stops += 1
+                workers.append((number, victim))
+    finally:
+        for number, worker in workers:
+            nemesis.happened("dead", f"worker-{number}")
+            worker.__exit__()
+    # Then all but one in a thousand of the others are back in time, and nothing else is broken
+    verdict = judge_files(*folder.glob("*.jsonl"))
+    print(f"{kills} kills, {stops} stops\n{tell(verdict)}")
+    assert verdict.good, tell(verdict)
+    assert verdict.figures["busy"] > 10 * LASTS_S
+    assert verdict.figures["held"] > LASTS_S
