@@ -15,7 +15,7 @@ pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from holdfast.testing.conformance import Run  # noqa: E402 # after the line above
 
-AT_ONCE = 6
+AT_ONCE = 8
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as Xml
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ def test_the_ledger_adds_up(told: Told) -> None:
 def test_the_picture_is_whole_and_needs_nothing_else(told: Told) -> None:
     """Given the picture, then it is well-formed, names every worker and loads nothing."""
     text = (told.out / "timeline.svg").read_text(encoding="utf-8")
-    root = Xml.fromstring(text)
+    root = ET.fromstring(text)
     words = {"".join(element.itertext()).strip() for element in root.iter()}
     assert words >= WORKERS
     assert not re.search(r'(href|src)\s*=\s*"http', text)
@@ -84,7 +84,7 @@ def test_the_picture_is_whole_and_needs_nothing_else(told: Told) -> None:
 
 
 def test_without_unicode_the_timeline_is_drawn_in_ascii(tmp_path: Path) -> None:
-    """Given a terminal that knows ASCII alone, 40 columns wide, then every line fits and is ASCII."""
+    """Given a terminal of 40 columns that knows ASCII alone, then every line fits and is ASCII."""
     plain = tell(tmp_path, PYTHONIOENCODING="ascii", COLUMNS="40", LC_ALL="C")
     assert plain.code == 0, plain.text + plain.errors
     assert plain.text.isascii()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def test_threads_on_many_names_share_permits_and_reentrancy_with_nobody(client: 
                 inside[name] -= 2
 
     def work(number: int) -> None:
-        mine = dice_of(seeds[number])
+        mine = random.Random(seeds[number])
         for _ in range(times(300, 60)):
             name = mine.randrange(3)
             kind = mine.randrange(4)
@@ -101,25 +102,21 @@ def test_threads_on_many_names_share_permits_and_reentrancy_with_nobody(client: 
     assert client.inspect() == []
 
 
-def dice_of(seed: float) -> object:
-    import random
-
-    return random.Random(seed)
-
-
 def test_forgotten_holds_warn_are_renewed_no_more_and_expire(client: Client) -> None:
     # Given holds that nobody refers to any more
-    many = times(200, 50)
-    with pytest.warns(ResourceWarning, match="collected without release"):
-        for number in range(many):
+    def forget() -> None:
+        for number in range(times(200, 50)):
             client.lock(f"x{number}", ttl=0.5).acquire()
         gc.collect()
-        # When their ttl is over
-        begun = time.monotonic()
-        while client.inspect():
-            assert time.monotonic() < begun + 5
-            time.sleep(0.01)
         client.lock("y").acquire().release()
+
+    with pytest.warns(ResourceWarning, match="collected without release"):
+        forget()
+    # When their ttl is over
+    begun = time.monotonic()
+    while client.inspect():
+        assert time.monotonic() < begun + 5
+        time.sleep(0.01)
     # Then all are gone, and the keeper has nothing to do
     assert client._ctx.keeper.pending() == 0
 

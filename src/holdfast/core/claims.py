@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, StoreUnavailable
 from . import checks
-from .hold import HoldBase, Lease, Terms
+from .hold import HoldBase
+from .lease import Lease, Terms
 from .model import (
     Claim,
     Full,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ConfigError, NotHeld, NotSupported
+from ..errors import ConfigError, NotSupported
 from . import checks
 from .context import Context, Owner
-from .hold import HoldBase, Lease, Terms
+from .hold import HoldBase
+from .lease import Terms
 from .lock import terms as make_terms
-from .model import Capabilities, Gone, Held, Keep, Kind, Leave, LineRecord, Loss, Spec
-from .policy import REQUEST_S, deadline
+from .model import Capabilities, Kind, Leave, LineRecord, Loss, Spec
+from .policy import REQUEST_S
 from .ports import Runtime, Store
 
 DEFAULT_TTL_S = 30.0
@@ -105,66 +106,13 @@ class ClientBase:
         return ctx, spec, terms, wait
 
     async def _adopt(self, text: str, auto_renew: bool, on_lost: Any) -> HoldBase:
-        from . import token
+        from .adopt import adopt  # because few programs do
 
         ctx = self._ctx
         ctx.require_open()
         ctx.runtime.bind()
-        if not ctx.store.capabilities.detach:
-            raise NotSupported(
-                f"{self.url} can't adopt a hold: it ends with the session that took it"
-            )
-        claim, fence = token.read(text, ctx.owner)
         terms = make_terms(auto_renew=auto_renew, max_hold=None, min_hold=0.0, on_lost=on_lost)
-        fresh = claim._replace(id=ctx.runtime.new_id())
-        keep = Keep(claim, fence, claim.spec.ttl, new_id=fresh.id)
-        sent = ctx.now()
-
-        async def ask(within: float) -> Any:
-            nonlocal sent
-            sent = ctx.now()
-            answer = (await ctx.store.keep([keep], within))[0]
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        undo = Leave(claim.spec.name, fresh.id, fence, 0.0, True, claim.spec.ttl)
-        hold: HoldBase | None = None
-        try:
-            answer, retried = await ctx.insist(ask, sent + REQUEST_S)
-            if isinstance(answer, Held):
-                until = deadline(sent, answer.expires_in)
-                lease = Lease(fresh, fence, until, sent, terms, retried)
-                hold = ctx.hold_class(ctx, lease)
-                if on_lost is not None:
-                    lease.callbacks.append(on_lost)
-                if terms.auto_renew:
-                    ctx.keeper.add(lease, sent + lease.every)
-                else:
-                    ctx.keeper.watch(lease)
-                if ctx.now() < until:
-                    return hold
-        except (Exception, GeneratorExit):
-            raise
-        except BaseException:  # cancelled or Ctrl-C: if the exchange took place, nobody has the id
-            try:
-                if hold is not None:
-                    hold._forgo()
-            finally:
-                await ctx.undo(undo)
-            raise
-        if hold is not None:  # we were stopped meanwhile
-            hold._forgo()
-            await ctx.undo(undo)
-            raise NotHeld(
-                f"the detached hold on {claim.spec.name!r} (fence {fence}) was adopted too "
-                "late: its lease is over"
-            )
-        reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
-        raise NotHeld(
-            f"the detached hold on {claim.spec.name!r} (fence {fence}) can't be adopted: {reason}, "
-            "or another has adopted it"
-        )
+        return await adopt(ctx, text, terms)
 
     async def _inspect(self, prefix: str, exact: bool) -> list[LineRecord]:
         self._ctx.require_open()

@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from ..errors import NotHeld, StoreUnavailable
-from .hold import HoldBase, Lease
+from .hold import HoldBase
 from .keeper import Keeper, warn_orphan
+from .lease import Lease
 from .model import Leave, Spec
 from .policy import REQUEST_S, UNDO_S, back_off
 from .ports import Runtime, Store

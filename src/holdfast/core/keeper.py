@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import StoreUnavailable
-from .hold import Lease
+from .lease import Lease
 from .model import Gone, Held, Keep, Leave, Loss, State
 from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off
 

@@ -13,7 +13,8 @@ from weakref import ref
 from ..errors import ConfigError, HoldfastError, NotAcquired, NotHeld
 from . import checks, claims
 from .door import Door
-from .hold import HoldBase, Lease, Terms
+from .hold import HoldBase
+from .lease import Lease, Terms
 from .model import Spec
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ would wait for itself, for ever: refused. A read inside a write is counted.
 from __future__ import annotations
 
 from ..errors import NotSupported
-from .hold import HoldBase, Lease
+from .hold import HoldBase
+from .lease import Lease
 from .lock import LockBase
 from .model import RWLOCK_CAPACITY
 

@@ -19,7 +19,8 @@ from ..errors import ConfigError, NotSupported
 from . import checks
 from .claims import CapacityMismatch, times
 from .context import Context
-from .hold import HoldBase, Terms
+from .hold import HoldBase
+from .lease import Terms
 from .lock import LockBase
 from .model import Kind, Mismatch, Spec
 from .policy import REQUEST_S, REQUEST_S_MIN

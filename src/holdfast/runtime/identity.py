@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 
 from ..core.model import OWNER_BYTES_MAX
@@ -20,6 +19,6 @@ class Owner:
 
     def __call__(self) -> str:
         """The owner, for this process."""
-        head = f"{socket.gethostname()[:63] or 'localhost'}:{os.getpid()}:"
+        head = f"{os.uname().nodename[:63] or 'localhost'}:{os.getpid()}:"
         room = OWNER_BYTES_MAX - len(head.encode())
         return head + self.label.encode()[:room].decode(errors="ignore")

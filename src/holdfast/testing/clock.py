@@ -18,7 +18,8 @@ from weakref import WeakSet
 
 from .. import aio, sync
 from ..core.client import DEFAULT_TTL_S, ClientBase
-from ..core.hold import HoldBase, Lease
+from ..core.hold import HoldBase
+from ..core.lease import Lease
 from ..core.policy import ASK_AGAIN_S_MAX
 from ..core.ports import Latch
 from ..runtime import fork

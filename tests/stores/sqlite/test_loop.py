@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import os
 import random
@@ -157,21 +158,30 @@ def test_what_was_asked_is_done_though_the_interpreter_ends(
         "    here, held = opened(path), claim(ttl=3600.0)\n"
         "    answer = await here.join(held, True, 9)\n"
         "    await here.keep([Keep(held, answer.fence, 3600.0, detach=True)], 9)\n"
+        "    print('ready', flush=True)\n"
+        "    sys.stdin.readline()\n"
         "    undo = here.leave(leaving(held, answer.fence), 9)\n"
         "    undo.send(None)\n"
         "    undo.close()\n"
-        "    print(len(held.id))\n"
         "asyncio.run(main(sys.argv[1]))\n"
     )
-    done = subprocess.run(
+    program = subprocess.Popen(
         [sys.executable, "-c", source, str(path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=30,
     )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    with open(path.with_name("locks.db.d") / "gate") as gate:
+        # When the gate is shut just then, for longer than the rest of its ending takes
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        threading.Timer(0.5, fcntl.flock, (gate, fcntl.LOCK_UN)).start()
+        out, err = program.communicate("go\n", timeout=30)
+    assert (program.returncode, out, err) == (0, "", "")
     # Then it is released
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "32\n")
     assert desk().lines() == []
 
 

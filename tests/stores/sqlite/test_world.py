@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.core.model import Gone, Held, Loss, Refused, Waiting
 from holdfast.errors import ConfigError
+from holdfast.stores.sqlite import blocking
 from holdfast.stores.sqlite.blocking import entry, header, world
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
@@ -197,6 +198,32 @@ def test_a_session_that_is_missing_proves_nothing(path: Path, desk: Callable[...
     assert here.leave(held, fence)
 
 
+def boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the machine was started anew."""
+    for module in (header, world, blocking.database):
+        monkeypatch.setattr(module, "boot_id", lambda: 0xB007)
+
+
+def test_after_a_power_cut_the_database_may_be_garbage(
+    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that was in use when the power went, and what that has left of its pages
+    old = desk()
+    fence = old.hold(claim(ttl=3600.0))
+    limit = old.engine._files.words[header.LIMIT]
+    old.close()
+    for file in (path, path.with_name("locks.db-lone")):
+        with open(file, "r+b") as raw:
+            raw.write(os.urandom(20_000))
+    path.with_name("locks.db-wal").write_bytes(os.urandom(5_000))
+    boot(monkeypatch)
+    # When somebody comes
+    answer = desk().join(claim(), wait=False)
+    # Then it works, and fences go on beyond all that may have been given
+    assert isinstance(answer, Held)
+    assert answer.fence >= limit > fence
+
+
 def test_after_a_boot_everything_is_dead_and_nobody_waits(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,8 +234,9 @@ def test_after_a_boot_everything_is_dead_and_nobody_waits(
     old.join(claim())
     last = old.hold(claim("lone", ttl=3600.0))
     limit = old.engine._files.words[header.LIMIT]
-    for module in (header, world):
-        monkeypatch.setattr(module, "boot_id", lambda: 0xB007)
+    for client in (old, desk()):
+        client.close()
+    boot(monkeypatch)
     # When somebody comes
     new = desk()
     # Then nothing is held, and fences go on beyond all that may have been given before
@@ -243,6 +271,13 @@ def test_tickets_are_reserved_on_the_disk_before_they_are_given(
     for _ in range(5):
         fences.append(here.hold(wanted := claim()))
         assert here.leave(wanted, fences[-1])
+    # And those that stand in line are counted too
+    words[header.NEXT] = limit + header.BLOCK - 1
+    for _ in range(3):
+        answer = here.join(claim("busy"))
+        assert isinstance(answer, Held | Waiting)
+        fences.append(answer[0])
+    limit += header.BLOCK
     # Then they go on rising, and the new limit is in the file and in the database
     assert fences == sorted(set(fences))
     page = (path.with_name("locks.db.d") / "gate").read_bytes()

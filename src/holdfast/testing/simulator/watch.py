@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.hold import HoldBase, Lease
+from ...core.hold import HoldBase
+from ...core.lease import Lease
 from ...core.model import Loss, State
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ SCHEMA = 1
 PAGE_SIZE = 1024
 #: Bytes that a new database keeps free for its first lines.
 ROOM = 256 * 1024
-#: Frames in the write-ahead log before it is copied back: 4 MiB, some 2,000 pairs.
+#: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 4000
 #: Only a program that isn't ours can make SQLite wait inside the gate; not for longer than this.
 BUSY_S = 1.0
@@ -52,9 +52,11 @@ class Database:
 
     connection: sqlite3.Connection
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, known: int = 0) -> None:
         self.place = place
         self.path = place.database
+        #: The inode of a file that is ours, whatever a power cut has left of its content.
+        self.known = known
         self.inode = 0
         self.guard = -1
         self.alone = False
@@ -74,7 +76,7 @@ class Database:
         info = os.fstat(self.guard)
         self.inode = info.st_ino
         self._share()
-        if info.st_size:
+        if info.st_size and self.inode != self.known:
             self._recognise(os.pread(self.guard, 100, 0))
         return info.st_size > 0
 
@@ -145,7 +147,7 @@ class Database:
                 found.append(0)
         return found[0], found[1]
 
-    def make(self, world: int) -> None:
+    def make(self, world: int, limit: int) -> None:
         """Make a complete database under another name, and put it in its place."""
         self.close()
         fresh = self.place.folder + "/new.db"
@@ -166,7 +168,7 @@ class Database:
             made.execute("BEGIN IMMEDIATE")
             for statement in create().values():
                 made.execute(statement)
-            for key, value in (("world", world), ("boot", boot_id()), ("limit", 0)):
+            for key, value in (("world", world), ("boot", boot_id()), ("limit", limit)):
                 made.execute(verbs().meta_set, (key, str(value)))
             made.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             made.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -193,6 +195,8 @@ class Database:
         self.connection = _connect(self.path)
         self.opened = True
         run = self.connection.execute
+        # Nothing in it is needed after a boot, when it is made anew. So nobody has to wait for the
+        # disk inside the gate, unless the system doesn't say when it was booted.
         run("PRAGMA synchronous = " + ("OFF" if boot_id() else "NORMAL"))
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
         if os.stat(self.path).st_ino != self.inode or run("PRAGMA user_version").fetchone() != (

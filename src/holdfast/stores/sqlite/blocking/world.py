@@ -3,7 +3,8 @@
 Its number stands in all three, and the gate knows the others' files. When they disagree, one was
 deleted or replaced under us. Then a new world begins, empty, in which nobody is served until
 the last expiry of the old one has passed, because its holders may still believe in their holds
-until they look at the header again. After a boot everything is dead, and nobody has to wait.
+until they look at the header again. After a boot everything is dead, the files are made anew,
+and nobody has to wait.
 
 If only the gate is gone, and nobody else is here, nothing is lost: a new one takes what it must
 know from the others. While somebody is here he may be inside the old gate at this moment, so
@@ -19,7 +20,7 @@ import os
 import sqlite3
 
 from .database import Database, explained
-from .header import DATABASE, LATEST, LOG, LONE, QUIET, SHARED_MEMORY, WORLD, Header, boot_id
+from .header import DATABASE, LATEST, LIMIT, LOG, LONE, QUIET, SHARED_MEMORY, WORLD, Header, boot_id
 from .lone import Lone
 from .place import Place
 from .sql import verbs
@@ -30,22 +31,23 @@ UNKNOWN_S = 60.0
 
 def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
     """Open database and table so that they agree with the gate; or say what is wrong."""
-    database = Database(place)
+    fresh, words = header.fresh(), header.words
+    booted = not fresh and not header.same_boot()
+    database = Database(place, words[DATABASE] if booted else 0)
     lone: Lone | None = None
     try:
         with explained(place.database, opening=True):
             lone = Lone(place)
-            usable = database.there
-            if header.fresh():
+            usable = database.there and not booted
+            if fresh:
                 usable = _found(database, lone, header, now)
             header.check()
-            words = header.words
             usable = usable and database.complete((words[SHARED_MEMORY], words[LOG]))
             if not usable:
                 world = _new_world(header)
                 lone.close()
                 lone = Lone(place, anew=True)
-                database.make(world)
+                database.make(world, words[LIMIT])
             _settle(database, lone, header)
             words[DATABASE], words[LONE] = database.inode, lone.inode
             words[SHARED_MEMORY], words[LOG] = database.companions()

@@ -1,0 +1,114 @@
+"""The record of a hold, and the terms on which it is held.
+
+The keeper knows only leases, so that a hold that nobody refers to any more is collected, warns,
+and is no longer renewed. A lease ends once: released, detached or lost. A loss is final as soon
+as anybody has seen it: ``loss`` writes down what it saw, so a renewal that is answered late can't
+bring a hold back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from .model import Claim, Keep, Loss, State
+from .policy import deadline, margin, renew_every
+
+if TYPE_CHECKING:
+    from .hold import HoldBase
+    from .ports import Latch
+
+#: Called once, with the reason, when a hold is lost; on the keeper's thread or task.
+OnLost: TypeAlias = "Callable[[HoldBase, Loss], object]"
+
+
+class Terms(NamedTuple):
+    """How a hold is to be treated while it lasts: the options of a lock that stores don't see."""
+
+    auto_renew: bool = True
+    max_hold: float = math.inf
+    min_hold: float = 0.0
+    on_lost: OnLost | None = None
+    cancel_on_lost: bool = False
+
+
+class Lease:
+    """The state of one hold. Written by the keeper and by the caller; every write is final or
+    monotonic, so no lock is needed between them."""
+
+    __slots__ = (
+        "callbacks",
+        "claim",
+        "closing",
+        "deadline",
+        "due",
+        "end",
+        "every",
+        "failures",
+        "fence",
+        "hold_ref",
+        "latches",
+        "min_until",
+        "orphan",
+        "reason",
+        "renewing",
+        "stop_at",
+        "suspect",
+        "ttl",
+        "watched",
+        "weight",
+    )
+
+    def __init__(
+        self, claim: Claim, fence: int, until: float, begun: float, terms: Terms, suspect: bool
+    ) -> None:
+        self.claim = claim
+        self.fence = fence
+        self.deadline = until
+        self.ttl = claim.spec.ttl
+        self.weight = claim.spec.weight
+        self.every = renew_every(self.ttl)
+        self.due = 0.0
+        self.renewing = terms.auto_renew
+        self.stop_at = begun + terms.max_hold
+        self.min_until = 0.0
+        self.suspect = suspect
+        self.closing = False
+        self.end: State | None = None
+        self.reason: Loss | None = None
+        self.failures = 0
+        self.orphan = False
+        self.watched = False
+        self.hold_ref: Callable[[], HoldBase | None] | None = None
+        self.callbacks: list[OnLost] = []
+        self.latches: list[Latch] = []
+
+    def loss(self, now: float) -> Loss | None:
+        """Why it is lost, or None; what is seen here stays true."""
+        if self.reason is None and self.end is None and now >= self.deadline:
+            if self.capped():
+                self.reason = Loss.MAX_HOLD
+            else:
+                self.reason = Loss.UNREACHABLE if self.failures else Loss.EXPIRED
+        return self.reason
+
+    def renewed(self, sent: float, lease: float, now: float) -> bool:
+        """Move the deadline after an answered keep; False if it came too late to count."""
+        if self.loss(now) is not None:
+            return False
+        self.deadline = max(self.deadline, min(deadline(sent, lease), self.stop_at))
+        self.failures = 0
+        return self.reason is None
+
+    def capped(self) -> bool:
+        """Is the deadline as late as ``max_hold`` allows?"""
+        return self.deadline + margin(self.ttl) >= self.stop_at
+
+    def keep(self, now: float, length: float = 0.0) -> Keep:
+        """The request that renews it, for its ttl or another length: never beyond ``max_hold``. A
+        smaller weight than that of the claim goes with it each time, so that a downgrade whose
+        reply was lost is caught up."""
+        ttl = min(length or self.ttl, max(self.stop_at - now, 0.001))
+        shrunk = self.weight if self.weight < self.claim.spec.weight else 0
+        return Keep(self.claim, self.fence, ttl, shrunk)

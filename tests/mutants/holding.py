@@ -1,0 +1,178 @@
+"""Bugs while a hold lasts, and at its end."""
+
+from __future__ import annotations
+
+from .table import ADOPT, CLAIMS, HOLD, KEEPER, LEASE, LINE, POLICY, RWLOCK, SERVER, bug
+
+HOLDING = [
+    bug(
+        "the writer's rights last until the downgrade is answered",
+        "exclusion",
+        (
+            HOLD,
+            (
+                "        lease.weight = 1  # from the call on: a reader may be in before the answer is back\n"
+                "        await self._keep(lease.keep(self._ctx.now()))\n"
+            ),
+            (
+                "        await self._keep(lease.keep(self._ctx.now())._replace(weight=1))\n"
+                "        lease.weight = 1\n"
+            ),
+        ),
+    ),
+    bug(
+        "adopt does not exchange the id",
+        "exclusion|ownership|local honesty",
+        (LINE, "        if keep.new_id and keep.new_id != row.id:\n", "        if False:\n"),
+        (ADOPT, "fresh = claim._replace(id=ctx.runtime.new_id())", "fresh = claim"),
+    ),
+    bug(
+        "fences from a plain counter, after data loss",
+        "fence order",
+        (
+            SERVER,
+            "        lines.next_ticket = max(lines.next_ticket, int(now * 1e6))\n",
+            "",
+        ),
+    ),
+    bug(
+        "no grace after data loss",
+        "exclusion",
+        (
+            SERVER,
+            "            self.grace_until = self.now() + self.ttl_max + 1.0\n",
+            "",
+        ),
+    ),
+    bug(
+        "no margin for clocks of different rates",
+        "local honesty|exclusion",
+        (
+            POLICY,
+            "    return sent + lease - lease * RATE_ERROR - MARGIN_S\n",
+            "    return sent + lease\n",
+        ),
+    ),
+    bug(
+        "a late answer brings a lost hold back",
+        "no resurrection|local honesty",
+        (
+            LEASE,
+            "        if self.loss(now) is not None:\n            return False\n",
+            "        self.reason = None\n",
+        ),
+        near=2307,
+    ),
+    bug(
+        "release does not mark the hold as closing",
+        "no false loss|keep-alive",
+        (
+            HOLD,
+            (
+                "        lease.closing = True  # before anything is sent, so that the keeper reports no"
+                " false loss\n        ctx.keeper.drop(lease)\n"
+            ),
+            "",
+        ),
+    ),
+    bug(
+        "an acquire that times out stays in the line",
+        "no leak|no false negative|bounded waiting",
+        (
+            CLAIMS,
+            "            await ctx.store.leave(leave, GRACE_S)\n",
+            "            pass\n",
+        ),
+    ),
+    bug(
+        "a forked child believes in its parent's holds",
+        "ownership",
+        (
+            HOLD,
+            "            if self._epoch != self._ctx.epoch:\n",
+            "            if False:\n",
+        ),
+    ),
+    bug(
+        "a forked child releases its parent's holds",
+        "local honesty|exclusion",
+        (HOLD, "            if self.lost is Loss.FORKED:\n", "            if False:\n"),
+    ),
+    bug(
+        "one failed renewal ends the keeping alive",
+        "keep-alive",
+        (
+            KEEPER,
+            "        self.add_early(lease, min(now + pause, max(lease.deadline, now)))\n",
+            "        self.add_early(lease, lease.deadline)\n",
+        ),
+        near=416,
+    ),
+    bug(
+        "renewals come when the lease is nearly over",
+        "keep-alive",
+        (POLICY, "    return ttl / 3\n", "    return ttl * 0.985\n"),
+    ),
+    bug(
+        "the keeper overlooks what comes while it plans to sleep",
+        "keep-alive",
+        (
+            KEEPER,
+            "        if due < self._wake_at or not self._started:\n            self._rouse()\n\n    def add_early",
+            "        if not self._started:\n            self._rouse()\n\n    def add_early",
+        ),
+    ),
+    bug(
+        "an error of one batch is taken for the loss of all",
+        "keep-alive",
+        (
+            KEEPER,
+            "        lease.failures += 1\n",
+            (
+                "        lease.failures += 1\n"
+                "        self._let_go(lease, Loss.UNREACHABLE)\n"
+                "        return\n"
+            ),
+        ),
+    ),
+    bug(
+        "time-outs count from each attempt anew",
+        "bounded waiting",
+        (
+            CLAIMS,
+            "        if ctx.now() + pause >= min(until, self.heard + SILENCE_S):\n",
+            "        if self.failures > 4:\n",
+        ),
+    ),
+    bug(
+        "a dead waiter holds its place for ever",
+        "bounded waiting|FIFO among the living|keep-alive|no resurrection",
+        (
+            LINE,
+            "            if row.expires <= now or row.weight > line.capacity:\n",
+            "            if row.weight > line.capacity:\n",
+        ),
+    ),
+    bug(
+        "what a dead holder held is counted for ever",
+        "exclusion|bounded waiting",
+        (
+            LINE,
+            "            del line.held[row.id]\n            line.used -= row.weight\n",
+            "            del line.held[row.id]\n",
+        ),
+    ),
+    bug(
+        "a nested read stands in line behind the writer that waits for it",
+        "bounded waiting",
+        (
+            RWLOCK,
+            '            if self._spec.weight == 1:\n                return self._again(inside), ""\n',
+            (
+                "            if self._spec.weight == 1:\n"
+                "                inside = None\n"
+                "        if inside is not None and inside.lost is None:\n"
+            ),
+        ),
+    ),
+]

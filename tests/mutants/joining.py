@@ -1,0 +1,224 @@
+"""Bugs on the way from a wish to a hold, and in the line itself."""
+
+from __future__ import annotations
+
+from .table import CLAIMS, CONTEXT, HOLD, KEEPER, LEASE, LINE, MULTI, POLICY, RUNTIME, bug
+
+JOINING = [
+    bug(
+        "leave does not compare the id",
+        "ownership",
+        (
+            LINE,
+            "            return line.held.get(leave.id) or line.waiting.get(leave.id)\n",
+            "            pass\n",
+        ),
+    ),
+    bug(
+        "keep renews whoever holds, without comparing",
+        "exclusion|local honesty|no resurrection|fence order",
+        (
+            LINE,
+            "        row = line.held.get(cid) or line.waiting.get(cid)\n",
+            (
+                "        row = line.held.get(cid) or line.waiting.get(cid)"
+                " or next(iter(line.held.values()), None)\n"
+            ),
+        ),
+    ),
+    bug(
+        "the lease starts at the reply",
+        "local honesty|exclusion",
+        (
+            CLAIMS,
+            "            self._heard(sent)\n            if isinstance(answer, Waiting):",
+            "            self._heard(ctx.now())\n            if isinstance(answer, Waiting):",
+        ),
+    ),
+    bug(
+        "a renewed lease starts at the reply",
+        "local honesty|exclusion",
+        (
+            KEEPER,
+            "lease.renewed(sent, answer.expires_in, now)",
+            "lease.renewed(now, answer.expires_in, now)",
+        ),
+        near=436,
+    ),
+    bug(
+        "deadlines by the wall clock",
+        "local honesty|exclusion|keep-alive|bounded waiting|no resurrection",
+        (RUNTIME, "        self.now = process.now\n", "        self.now = process.wall\n"),
+    ),
+    bug(
+        "acquire does not look at its deadline at the end",
+        "local honesty|exclusion",
+        (CLAIMS, "                if self.ctx.now() < until:\n", "                if True:\n"),
+        (CLAIMS, "if ctx.now() < lease.deadline and not ctx.closed:", "if True:"),
+    ),
+    bug(
+        "an interrupted acquire is not undone",
+        "no leak|bounded waiting|no false negative",
+        (CLAIMS, "            await ctx.undo(attempt.leave(suspect=True))\n", "            pass\n"),
+    ),
+    bug(
+        "the undo writes no tombstone, so a late join overtakes it",
+        "no leak|bounded waiting",
+        (
+            CLAIMS,
+            "            await ctx.undo(attempt.leave(suspect=True))\n",
+            "            await ctx.undo(attempt.leave(suspect=False))\n",
+        ),
+    ),
+    bug(
+        "a release forgets the tombstone of a join that was retried",
+        "no leak|bounded waiting",
+        (LEASE, "        self.suspect = suspect\n", "        self.suspect = False\n"),
+        near=418,
+    ),
+    bug(
+        "the store ignores tombstones",
+        "no leak|bounded waiting",
+        (
+            LINE,
+            "        if claim.id in self.tombs and self.tombs[claim.id][0] > now:\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "an undo that fails is forgotten",
+        "no leak|bounded waiting",
+        (
+            CONTEXT,
+            (
+                "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
+                "        except BaseException:\n"
+                "            self.keeper.later(leave, self.now() + leave.ttl)\n"
+            ),
+            (
+                "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
+                "        except BaseException:\n"
+                "            pass\n"
+            ),
+        ),
+        near=1687,
+    ),
+    bug(
+        "a join is retried with a new id",
+        "no leak|bounded waiting|FIFO among the living|no false negative",
+        (
+            CLAIMS,
+            "                self.suspect = True\n                await self._silence(failure)\n",
+            (
+                "                self.claim = Claim(ctx.runtime.new_id(), self.spec)\n"
+                "                await self._silence(failure)\n"
+            ),
+        ),
+    ),
+    bug(
+        "a push grants the whole ttl",
+        "local honesty|exclusion|keep-alive",
+        (
+            CLAIMS,
+            "                return Held(push.fence, ctx.store.patience)\n",
+            "                return Held(push.fence, self.spec.ttl)\n",
+        ),
+        (
+            CLAIMS,
+            "ctx.keeper.add_early(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)",
+            "ctx.keeper.add(lease, attempt.sent + lease.every)",
+        ),
+    ),
+    bug(
+        "a late poke for an earlier ticket is believed",
+        "local honesty|exclusion",
+        (
+            CLAIMS,
+            "if push is not None and self.trust and push.fence == waiting.ticket:",
+            "if push is not None and self.trust:",
+        ),
+        near=142281,
+    ),
+    bug(
+        "leave makes everybody a holder",
+        "exclusion",
+        (
+            LINE,
+            "            if not fits(line.capacity, line.used, row.weight):\n                break\n",
+            "",
+        ),
+    ),
+    bug(
+        "a newcomer overtakes who waits",
+        "FIFO among the living",
+        (
+            LINE,
+            "        if not line.waiting and fits(line.capacity, line.used, spec.weight):\n",
+            "        if fits(line.capacity, line.used, spec.weight):\n",
+        ),
+    ),
+    bug(
+        "the capacity is that of the claim",
+        "exclusion|FIFO among the living",
+        (
+            LINE,
+            "        if not line.waiting and fits(line.capacity, line.used, spec.weight):\n",
+            "        if not line.waiting and fits(spec.capacity, line.used, spec.weight):\n",
+        ),
+        near=509,
+    ),
+    bug(
+        "a waiter sleeps until the holder's lease ends",
+        "keep-alive|bounded waiting",
+        (
+            POLICY,
+            "    return max(ASK_AGAIN_S_MIN, min(retry_in, ASK_AGAIN_S_MAX, left))\n",
+            "    return max(ASK_AGAIN_S_MIN, min(10.0, left))\n",
+        ),
+    ),
+    bug(
+        "all() joins in the order of the caller",
+        "bounded waiting",
+        (
+            MULTI,
+            "sorted(locks, key=lambda lock: lock.name.encode())",
+            "list(locks)",
+        ),
+        near=638,
+    ),
+    bug(
+        "all() gives up at the first failed release",
+        "no leak|bounded waiting",
+        (
+            MULTI,
+            (
+                "                except Exception as problem:\n"
+                "                    failure = failure or problem\n"
+                "                left.pop()\n"
+            ),
+            (
+                "                except Exception as problem:\n"
+                "                    left.clear()\n"
+                "                    raise problem\n"
+                "                left.pop()\n"
+            ),
+        ),
+    ),
+    bug(
+        "downgrade leaves and joins again",
+        "local honesty|exclusion",
+        (
+            HOLD,
+            (
+                "        lease.weight = 1  # from the call on: a reader may be in before the answer is back\n"
+                "        await self._keep(lease.keep(self._ctx.now()))\n"
+            ),
+            (
+                "        lease.weight = 1\n"
+                "        await self._ctx.store.leave(\n"
+                "            Leave(self.name, lease.claim.id, lease.fence), 1.0\n"
+                "        )\n"
+            ),
+        ),
+    ),
+]
