@@ -19,7 +19,7 @@ threads a verb returns with its answer. What lies inside, :class:`.Strike` reach
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ...core.client import ClientBase
@@ -53,7 +53,7 @@ Hook = Callable[[Step], object]
 
 
 @contextlib.contextmanager
-def aim(client: ClientBase, hook: Hook) -> Iterator[None]:
+def aim(client: ClientBase, hook: Hook) -> Generator[None]:
     """Call ``hook`` at each step of each verb of this client, its keeper's included.
 
     On the face for threads the keeper calls it on a thread of its own. One aim at a time.

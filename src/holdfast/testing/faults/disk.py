@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +21,7 @@ class NoSmallDisk(Exception):
 
 
 @contextlib.contextmanager
-def no_file_longer(than: int) -> Iterator[None]:
+def no_file_longer(than: int) -> Generator[None]:
     """In this process no file grows beyond so many bytes: writing there fails with ``EFBIG``.
 
     As a quota would do it (RLIMIT_FSIZE). Processes that are started meanwhile inherit it.

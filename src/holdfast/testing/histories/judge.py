@@ -25,7 +25,7 @@ import contextlib
 import gc
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from .reader import Claim, Reader, Write
@@ -100,7 +100,7 @@ def judge(
 
 
 @contextlib.contextmanager
-def _no_collector() -> Iterator[None]:
+def _no_collector() -> Generator[None]:
     """A million claims are no garbage: looking for it among them takes as long as all the rest."""
     was = gc.isenabled()
     gc.disable()

@@ -114,9 +114,15 @@ class Header:
 
     def restart(self) -> None:
         """After a boot no time is valid, and every ticket up to the limit may have been given."""
-        self.words[NEXT] = max(self.words[NEXT], self.words[LIMIT])
+        self.leap()
         self._start(0.0)
         self.sync()
+
+    def leap(self) -> None:
+        """Go on beyond every ticket that may have been given: all that are reserved, and by the
+        wall clock, because this file may be an old copy that was put back."""
+        words = self.words
+        words[NEXT] = max(words[NEXT], words[LIMIT], time.time_ns() // 1000)
 
     def _start(self, latest: float) -> None:
         words, boot = self.words, boot_id()

@@ -3,6 +3,7 @@
 For ``/dir/locks.db`` the files are::
 
     /dir/locks.db             the lines (and SQLite's -wal and -shm beside it)
+    /dir/locks.db-lone        the claims that nobody stands behind, mapped into memory
     /dir/locks.db.d/gate      the kernel lock that writers queue at, and what must outlive a crash
     /dir/locks.db.d/sessions/ a FIFO per client that is alive, and the sockets that it listens at
 

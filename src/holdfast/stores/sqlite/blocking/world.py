@@ -114,6 +114,7 @@ def _settle(database: Database, lone: Lone, header: Header) -> None:
 def _new_world(header: Header) -> int:
     """From now on the old world's holders can see that theirs has ended."""
     header.floats[QUIET] = max(header.floats[QUIET], header.floats[LATEST])
+    header.leap()
     header.words[DATABASE] = 0
     header.words[WORLD] = world = _number()
     return world

@@ -1,0 +1,14 @@
+"""Torture: processes that lock and are struck, on your store, and a judgement over what they did.
+
+``python -m holdfast.testing.torture --store URL --seconds 60`` starts some processes of both faces
+that take locks, read-write locks and semaphores on a few names, write under them through fences,
+and write down what they do. Meanwhile others are killed, stopped for longer than their leases,
+forked and cancelled. Afterwards their histories are judged, the guarded files are read, and the
+store must be empty. The numbers come from a seed, which is printed.
+"""
+
+from __future__ import annotations
+
+from .run import Options, Outcome, run
+
+__all__ = ["Options", "Outcome", "run"]

@@ -1,0 +1,183 @@
+"""A run: the workers, those who strike them, and the judgement."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ...core.policy import PATIENCE_S
+from ...sync import Client
+from ..faults import Subject, SubjectGone
+from ..histories import Recorder, Verdict, judge_files, tell
+from .worker import Work
+
+#: Somebody is struck about so often, seconds.
+STRIKE_EVERY_S = 0.25
+#: A stopped worker sleeps up to so many times its ttl.
+STOP_PART = 3.0
+#: When all is over, a worker may take so many seconds to finish what it does.
+END_S = 30.0
+#: Machines under torture are busy: an acquire may exceed its time-out by so many seconds.
+GRACE_S = 0.5
+
+
+class Options(NamedTuple):
+    """A run: where, how long, how many. ``ttl`` in seconds; ``first``: see ``Subject``."""
+
+    store: str = ""
+    seconds: float = 30.0
+    seed: int = 0
+    processes: int = 6
+    names: int = 2
+    ttl: float = 0.5
+    folder: str = ""
+    first: str = ""
+
+
+class Outcome(NamedTuple):
+    """What came of a run. ``troubles``: what is wrong beyond the histories, in words."""
+
+    verdict: Verdict
+    strikes: dict[str, int]
+    troubles: list[str]
+
+    @property
+    def good(self) -> bool:
+        """Is no promise broken?"""
+        return self.verdict.good and not self.troubles
+
+    def __str__(self) -> str:
+        struck = ", ".join(f"{what} {count}" for what, count in sorted(self.strikes.items()))
+        return "\n".join([f"struck: {struck}", tell(self.verdict), *self.troubles])
+
+
+def run(options: Options) -> Outcome:
+    """Torture a store and judge it. Without ``folder`` the histories go when it is over."""
+    if options.folder:
+        Path(options.folder).mkdir(parents=True, exist_ok=True)
+        return _Run(options, Path(options.folder)).go()
+    with tempfile.TemporaryDirectory(prefix="holdfast-torture-") as folder:
+        return _Run(options, Path(folder)).go()
+
+
+class _Run:
+    def __init__(self, options: Options, folder: Path) -> None:
+        self._options = options
+        self._folder = folder
+        self._dice = random.Random(f"{options.seed} nemesis")
+        self._store = options.store or f"sqlite://{folder}/locks.db"
+        self._prefix = f"torture-{os.urandom(4).hex()}:"
+        self._recorder = Recorder(folder / "nemesis.jsonl", "nemesis")
+        self._count = 0
+        self._workers: dict[str, Subject] = {}
+        #: Who is stopped, and until when.
+        self._stopped: dict[str, float] = {}
+        self._strikes: Counter[str] = Counter()
+        self._troubles: list[str] = []
+
+    def go(self) -> Outcome:
+        try:
+            for _ in range(self._options.processes):
+                self._start()
+            end = time.monotonic() + self._options.seconds
+            while (now := time.monotonic()) < end:
+                self._strike()
+                pause = self._dice.random() * 2 * STRIKE_EVERY_S
+                while time.monotonic() < min(now + pause, end):
+                    self._wake(time.monotonic())
+                    time.sleep(0.005)
+            self._end()
+        finally:
+            for worker in self._workers.values():
+                worker.__exit__()
+        self._recorder.close()
+        self._troubles += [*self._left_behind(), *self._wrong_in_files()]
+        histories = self._folder.glob("*.jsonl")
+        verdict = judge_files(*histories, grace=GRACE_S)
+        return Outcome(verdict, dict(self._strikes), self._troubles)
+
+    def _start(self) -> None:
+        self._count += 1
+        options = self._options
+        common = Work(
+            self._store,
+            str(self._folder),
+            self._prefix,
+            options.names,
+            options.ttl,
+            options.seed,
+        )
+        face = "aio" if self._count % 2 else "sync"
+        act = "holdfast.testing.torture.worker:work"
+        worker = Subject(act, self._count, face, common, first=options.first)
+        self._workers[f"worker-{self._count}"] = worker
+
+    # -- striking --------------------------------------------------------------------------
+
+    def _strike(self) -> None:
+        """Do something to somebody who isn't stopped."""
+        awake = [who for who in self._workers if who not in self._stopped]
+        if not awake:
+            return
+        who = self._dice.choice(awake)
+        what = self._dice.choice(("kill", "stop", "stop", "stop", "fork", "fork"))
+        self._strikes[what] += 1
+        worker = self._workers[who]
+        if what == "kill":
+            self._recorder.happened("dead", who)
+            self._workers.pop(who).__exit__()
+            self._start()
+        elif what == "stop":
+            self._recorder.happened("stopped", who)
+            worker.stop()
+            span = self._dice.random() * STOP_PART * self._options.ttl
+            self._stopped[who] = time.monotonic() + span
+        else:
+            worker.say("fork")
+
+    def _wake(self, now: float) -> None:
+        """Continue those whose time has come."""
+        for who in [who for who, until in self._stopped.items() if until <= now]:
+            del self._stopped[who]
+            self._workers[who].go_on()
+            self._recorder.happened("continued", who)
+
+    def _end(self) -> None:
+        """Let everybody finish what they do."""
+        self._wake(float("inf"))
+        for worker in self._workers.values():
+            worker.say("end")
+        for who, worker in self._workers.items():
+            try:
+                while worker.hear(END_S) != "bye":
+                    pass
+                worker.end()
+            except TimeoutError:
+                self._troubles.append(f"{who} did not end within {END_S:g} s")
+            except SubjectGone:
+                self._troubles.append(f"{who} ended by itself with {worker.ended}")
+
+    # -- afterwards ------------------------------------------------------------------------
+
+    def _left_behind(self) -> list[str]:
+        """Claims that are still in the store when the dead have had their time."""
+        with Client(self._store) as client:
+            end = time.monotonic() + self._options.ttl + PATIENCE_S + 1.0
+            while lines := client.inspect(self._prefix):
+                if time.monotonic() > end:
+                    return [f"left in the store: {line}" for line in lines]
+                time.sleep(0.1)
+        return []
+
+    def _wrong_in_files(self) -> Iterator[str]:
+        """The guarded files are the last witness: in the order of their fences, all there."""
+        for file in self._folder.glob("lock-*[0-9]"):
+            fences = [int(line.split()[0]) for line in file.read_text().splitlines()]
+            if fences != sorted(fences):
+                yield f"fences fall in {file.name}"

@@ -1,0 +1,191 @@
+"""A process under torture: takes locks of all kinds, and writes down what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...core.model import RWLOCK_CAPACITY
+from ...errors import FenceRejected, HoldfastError, LockLost, NotHeld
+from ...fenced import FencedFile
+from ...sync import Client
+from ..faces import FACES, Face
+from ..faults import Fork
+from ..faults.stage import Stage
+from ..histories import Recorder
+
+#: A worker whose parent has died ends itself, after so many seconds at the latest.
+LIFE_S = 3600.0
+PERMITS = 3
+TIMEOUTS_S = (0.0, 0.05, 0.3, 1.0, None)
+BODY_S = 0.05
+#: The fence must do without it in the rest.
+LOOK_PART = 0.7
+#: Part of the acquires, and of the holds, that are cancelled; only under asyncio.
+CANCEL_PART = 0.2
+
+
+class Work(NamedTuple):
+    """What every worker of a run has in common."""
+
+    store: str
+    folder: str
+    prefix: str
+    names: int
+    ttl: float
+    seed: int
+
+
+class Wish(NamedTuple):
+    """What is to be acquired."""
+
+    name: str
+    kind: str
+    weight: int
+    capacity: int
+    timeout: float | None
+
+
+def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
+    """Work until told to end; the function that the subjects of a run do."""
+    one = Worker(stage, number, FACES[face], Work(*options))
+    FACES[face].run(one.run, LIFE_S)
+
+
+class Worker:
+    """One worker. ``number`` is unique in the run, also among those who replace the dead."""
+
+    def __init__(self, stage: Stage, number: int, face: Face, options: Work) -> None:
+        self._stage = stage
+        self._face = face
+        self._options = options
+        self._dice = random.Random(f"{options.seed} {number}")
+        self._name = f"worker-{number}"
+        self._folder = Path(options.folder)
+        self._recorder = Recorder(self._folder / f"{self._name}.jsonl", self._name)
+        self._client = face.client(options.store, ttl=options.ttl, label=self._name)
+        self._forks = 0
+        self._to_fork = False
+
+    async def run(self) -> None:
+        """Turn after turn, until told to end."""
+        self._stage.say("ready")
+        while not self._told_to_end():
+            await self._turn()
+        await self._client.close()
+        self._recorder.bye()
+        self._stage.say("bye")
+
+    def _told_to_end(self) -> bool:
+        try:
+            told = self._stage.hear(0.0)
+        except TimeoutError:
+            return False
+        self._to_fork = told == "fork"
+        return told in ("end", None)
+
+    def _wish(self) -> Wish:
+        dice = self._dice
+        kind = dice.choice(("lock", "lock", "rwlock", "semaphore"))
+        name = f"{self._options.prefix}{kind}-{dice.randrange(self._options.names)}"
+        timeout = dice.choice(TIMEOUTS_S)
+        if kind == "semaphore":
+            return Wish(name, kind, dice.randrange(1, PERMITS + 1), PERMITS, timeout)
+        if kind == "rwlock":
+            weight = 1 if dice.random() < 0.7 else RWLOCK_CAPACITY
+            return Wish(name, kind, weight, RWLOCK_CAPACITY, timeout)
+        return Wish(name, kind, 1, 1, timeout)
+
+    def _lock(self, wish: Wish) -> Any:
+        if wish.kind == "semaphore":
+            return self._client.semaphore(wish.name, PERMITS, weight=wish.weight)
+        if wish.kind == "rwlock":
+            sides = self._client.rwlock(wish.name)
+            return sides.read if wish.weight == 1 else sides.write
+        return self._client.lock(wish.name)
+
+    async def _turn(self) -> None:
+        """One acquire and what comes of it."""
+        wish = self._wish()
+        asked = wish._asdict()
+        name = asked.pop("name")
+        claim = self._recorder.ask(name, **asked)
+        try:
+            hold = await self._acquire(wish)
+        except (HoldfastError, asyncio.CancelledError) as why:
+            self._recorder.failed(claim, why)
+            return
+        if hold is None:
+            self._recorder.busy(claim)
+            return
+        self._recorder.held(claim, hold)
+        with contextlib.suppress(LockLost, NotHeld):
+            await self._body(claim, wish, hold)
+        self._recorder.leaving(claim)
+        with contextlib.suppress(HoldfastError):
+            self._recorder.left(claim, await hold.release())
+
+    async def _acquire(self, wish: Wish) -> Any:
+        lock = self._lock(wish)
+        if self._face.name != "aio" or self._dice.random() > CANCEL_PART:
+            return await lock.acquire(timeout=wish.timeout)
+        task = asyncio.ensure_future(lock.acquire(timeout=wish.timeout))
+        await asyncio.sleep(self._dice.random() * 0.01)
+        task.cancel()
+        return await task
+
+    async def _body(self, claim: int, wish: Wish, hold: Any) -> None:
+        """Wait a little, look, write, and again; raises when the hold is seen to be lost."""
+        for _ in range(self._dice.randrange(1, 4)):
+            await self._face.sleep(self._dice.random() * BODY_S)
+            if self._dice.random() < LOOK_PART:
+                self._recorder.look(claim, hold)
+            if wish.kind == "lock":
+                await self._write(wish.name, hold.fence)
+            elif wish.kind == "rwlock" and hold.weight > 1 and self._dice.random() < 0.3:
+                self._recorder.shrink(claim, 1)
+                await hold.downgrade()
+            if self._to_fork:
+                self._to_fork = False
+                await self._fork(hold)
+
+    async def _write(self, name: str, fence: int) -> None:
+        """Write under the bare fence, as somebody who doesn't look before would."""
+        thing = name.rpartition(":")[2]
+        number = self._recorder.write(thing, fence)
+        ledger = FencedFile(self._folder / thing, durable=False)
+        entry = f"{fence} {self._name} {number}\n"
+        try:
+            await self._face.outside(lambda: ledger.append(fence, entry))
+        except FenceRejected:
+            self._recorder.wrote(number, False)
+        else:
+            self._recorder.wrote(number, True)
+
+    async def _fork(self, hold: Any) -> None:
+        """A child that looks whether it holds, and locks for itself; it may not do the first."""
+        self._forks += 1
+        name = f"{self._name}-fork-{self._forks}"
+
+        def live() -> None:
+            recorder = Recorder(self._folder / f"{name}.jsonl", name)
+            if hold.lost is None:
+                claim = recorder.ask(hold.name)
+                recorder.held(claim, hold)
+            hold.__class__.__del__ = lambda _: None  # its warning is the parent's affair
+            with Client(self._options.store, label=name) as client:
+                claim = recorder.ask(self._options.prefix + "lock-0", timeout=1.0)
+                own = client.lock(self._options.prefix + "lock-0").acquire(timeout=1.0)
+                if own is None:
+                    recorder.busy(claim)
+                else:
+                    recorder.held(claim, own)
+                    recorder.leaving(claim)
+                    recorder.left(claim, own.release())
+            recorder.bye()
+
+        with Fork(live) as child:
+            await self._face.outside(child.result)
