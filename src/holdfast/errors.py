@@ -12,7 +12,9 @@ One family, each member also a builtin where the language has a word for it, so 
       NotSupported(NotImplementedError) this store can't do that (see its Capabilities)
       ConfigError(ValueError)           a wrong name, number, option or URL; also a wrong file
 
-"Busy" is never an exception from ``acquire``: it answers ``None``. A message says what was
+"Busy" is no exception from ``acquire``: it answers ``None``. Only where a hold was asked for
+without a word about waiting (``with``, or a bare ``acquire()`` of a lock that was made with a
+``timeout``) it is ``NotAcquired``. A message says what was
 tried, on which name, for how long, who holds it, and what to do.
 """
 
@@ -24,7 +26,7 @@ class HoldfastError(Exception):
 
 
 class NotAcquired(HoldfastError, TimeoutError):
-    """A ``with`` statement could not get its lock in the time given; the body did not run."""
+    """A ``with`` statement, or a bare ``acquire()``, could not get its lock in the lock's time."""
 
 
 class LockLost(HoldfastError):

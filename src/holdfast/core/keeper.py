@@ -8,8 +8,8 @@ What fails is tried again inside the lease, sooner and sooner apart than a third
 never ends a renewal, only the deadline does. When that passes, or the store says that the claim
 is gone, the hold is lost: the reason is written down, whoever waits is woken, the callbacks run.
 
-The keeper never keeps a claim that waits. It starts when the first hold needs it and then stays,
-asleep. Finalizers take no lock: they only mark a lease as an orphan, and the keeper finds it.
+The keeper never keeps a claim that waits. It starts when a hold needs it, and ends some seconds
+after the last one. Finalizers take no lock: they only mark a lease as an orphan, and the keeper finds it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: With nothing to do it lingers this long before it sleeps without end, so that a loop that
-#: takes and frees a lock doesn't wake it each time.
+#: With nothing to do it lingers this long before it ends, so that a loop that takes and frees a
+#: lock neither wakes nor starts it each time.
 LINGER_S = 5.0
 #: A first request is given no longer, lest one that is lost keeps others from being renewed; each
 #: repetition is given twice as long, for a store that is merely slow.
@@ -168,17 +168,21 @@ class Keeper:
             self._latch.set()
 
     async def _run(self) -> None:
-        while not self._stopped:
-            await self._round()
+        while not self._stopped and await self._round():
+            pass
 
     def _over(self) -> None:
-        """It ended; if somebody cancelled the task, the next hold starts another."""
+        """It ended, for want of work or because somebody cancelled the task: the next hold starts
+        another. What came in while it ended is looked for after that, so nothing is overlooked."""
         for lease in self._asked:
             heapq.heappush(self._heap, (self._ctx.now(), next(self._tie), lease))
         self._asked = []
         self._starter, self._started = iter((True,)), False
+        if not self._stopped and next(self._nexts(), None) is not None:
+            self._rouse()
 
-    async def _round(self) -> None:
+    async def _round(self) -> bool:
+        """One round of work and sleep; False when there has been nothing to do for long."""
         ctx = self._ctx
         ctx.drain_orphans()
         batch = self._due(ctx.now())
@@ -187,8 +191,12 @@ class Keeper:
             self._asked = []
         await self._undo()
         if not batch:
-            await self._latch.wait(self._plan(ctx.now()))
+            nap = self._plan(ctx.now())
+            if nap is None:
+                return False
+            await self._latch.wait(nap)
             self._wake_at = 0.0
+        return True
 
     def _plan(self, now: float) -> float | None:
         """Seconds to sleep. The plan is announced before it is checked, so that of a lease that

@@ -205,7 +205,8 @@ class LineRecord(NamedTuple):
 class Capabilities(NamedTuple):
     """What a store can do, as data that callers may read before asking.
 
-    The booleans name operations: what is False raises :class:`NotSupported`. The words say how
+    ``semaphore``, ``rwlock``, ``resize``, ``detach`` and ``min_hold`` name operations: what is
+    False raises :class:`NotSupported`. The other booleans are properties, and the words say how
     well it is done, for people and for the conformance kit.
     """
 

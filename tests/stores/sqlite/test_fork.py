@@ -56,10 +56,8 @@ def test_a_living_child_does_not_keep_its_dead_parents_claims_alive(
         there.hold(claim())
         there.hold(claim("lined"))
         there.join(claim("lined"))
-        pid = os.fork()
-        if not pid:
-            signal.pause()
-        child.say(pid)
+        if not os.fork():
+            child.say(os.getpid())
         signal.pause()
 
     here = desk()
@@ -86,10 +84,9 @@ def test_a_living_child_does_not_keep_the_gate_of_its_dead_parent_locked(
     def sits(child: Child) -> None:
         there = Desk(path)
         assert there.free()
-        pid = os.fork()
-        if not pid:
+        if not os.fork():
+            child.say(os.getpid())
             signal.pause()
-        child.say(pid)
         there.engine._inside(5.0, lambda files, now: signal.pause())
 
     with Child(sits) as parent:

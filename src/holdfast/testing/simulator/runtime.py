@@ -101,5 +101,10 @@ class SimRuntime:
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
     ) -> None:
-        """Start the keeper; it lasts as long as its process."""
-        self._world.spawn(self.process, main(), f"{self.process!r} {name}")
+        """Start the keeper."""
+
+        async def keep() -> None:
+            await main()
+            over()
+
+        self._world.spawn(self.process, keep(), f"{self.process!r} {name}")

@@ -18,7 +18,9 @@ from ..histories import Recorder, Verdict, judge_files, tell
 from .worker import Work
 
 #: Somebody is struck about so often, seconds.
-STRIKE_EVERY_S = 0.25
+STRIKE_EVERY_S = 0.15
+#: So many strikes are aimed at one who holds just then.
+HOLDERS_PART = 0.7
 #: A stopped worker sleeps up to so many times its ttl.
 STOP_PART = 3.0
 #: When all is over, a worker may take so many seconds to finish what it does.
@@ -73,6 +75,7 @@ class _Run:
         self._dice = random.Random(f"{options.seed} nemesis")
         self._store = options.store or f"sqlite://{folder}/locks.db"
         self._prefix = f"torture-{os.urandom(4).hex()}:"
+        self._client = Client(self._store, label="nemesis")
         self._recorder = Recorder(folder / "nemesis.jsonl", "nemesis")
         self._count = 0
         self._workers: dict[str, Subject] = {}
@@ -98,6 +101,7 @@ class _Run:
                 worker.__exit__()
         self._recorder.close()
         self._troubles += [*self._left_behind(), *self._wrong_in_files()]
+        self._client.close()
         histories = self._folder.glob("*.jsonl")
         verdict = judge_files(*histories, grace=GRACE_S)
         return Outcome(verdict, dict(self._strikes), self._troubles)
@@ -121,8 +125,11 @@ class _Run:
     # -- striking --------------------------------------------------------------------------
 
     def _strike(self) -> None:
-        """Do something to somebody who isn't stopped."""
+        """Do something to somebody who isn't stopped: to one who holds, as often as not."""
         awake = [who for who in self._workers if who not in self._stopped]
+        if self._dice.random() < HOLDERS_PART:
+            holding = self._holding()
+            awake = [who for who in awake if who in holding] or awake
         if not awake:
             return
         who = self._dice.choice(awake)
@@ -140,6 +147,11 @@ class _Run:
             self._stopped[who] = time.monotonic() + span
         else:
             worker.say("fork")
+
+    def _holding(self) -> set[str]:
+        """The workers that hold something."""
+        lines = self._client.inspect(self._prefix)
+        return {claim.owner.rpartition(":")[2] for line in lines for claim in line.holders}
 
     def _wake(self, now: float) -> None:
         """Continue those whose time has come."""
@@ -167,12 +179,11 @@ class _Run:
 
     def _left_behind(self) -> list[str]:
         """Claims that are still in the store when the dead have had their time."""
-        with Client(self._store) as client:
-            end = time.monotonic() + self._options.ttl + PATIENCE_S + 1.0
-            while lines := client.inspect(self._prefix):
-                if time.monotonic() > end:
-                    return [f"left in the store: {line}" for line in lines]
-                time.sleep(0.1)
+        end = time.monotonic() + self._options.ttl + PATIENCE_S + 1.0
+        while lines := self._client.inspect(self._prefix):
+            if time.monotonic() > end:
+                return [f"left in the store: {line}" for line in lines]
+            time.sleep(0.1)
         return []
 
     def _wrong_in_files(self) -> Iterator[str]:

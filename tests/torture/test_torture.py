@@ -1,0 +1,59 @@
+"""The torture run holds fast, and would say so if it didn't."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from holdfast.testing.faults import dice
+from holdfast.testing.torture import Options, run
+from tests.torture.scale import times
+
+SECONDS = times(120, 8)
+
+
+def test_processes_under_torture_break_no_promise() -> None:
+    # Given processes of both faces that lock, and are killed, stopped, forked and cancelled
+    seed = dice("torture").randrange(1 << 32)
+    outcome = run(Options(seconds=SECONDS, seed=seed))
+    print(outcome)
+    # Then no promise is broken, and nothing is left
+    assert outcome.good, str(outcome)
+    assert outcome.verdict.figures["held"] > 5 * SECONDS
+    assert set(outcome.strikes) == {"kill", "stop", "fork"}
+
+
+def test_a_client_that_does_not_look_at_its_deadline_is_found_out() -> None:
+    # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
+    seed = dice("torture, with a bug").randrange(1 << 32)
+    options = Options(
+        seconds=times(30, 10), seed=seed, names=1, ttl=0.3, first="tests.torture.no_deadline"
+    )
+    outcome = run(options)
+    # Then the judgement names overlaps
+    print(outcome)
+    assert not outcome.good
+    assert outcome.verdict.counts.get("exclusion", 0) > 0
+
+
+def test_the_command_says_what_it_found_and_keeps_the_histories(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "holdfast.testing.torture", "--seconds", "2", "--seed", "7"]
+    command += ["--processes", "3", "--folder", str(tmp_path / "kept")]
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("seed 7, 3 processes, 2 s\n")
+    assert "no promise is broken" in done.stdout
+    files = [str(file) for file in (tmp_path / "kept").glob("*.jsonl")]
+    assert len(files) > 3
+    again = subprocess.run(
+        [sys.executable, "-m", "holdfast.testing.histories", *files],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert again.returncode == 0, again.stdout + again.stderr
