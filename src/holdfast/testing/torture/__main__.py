@@ -23,6 +23,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--names", type=int, default=usual.names, help=f"per kind, {usual.names}")
     parser.add_argument("--ttl", type=float, default=usual.ttl, help=f"seconds, {usual.ttl:g}")
     parser.add_argument("--folder", default="", help="keep the histories there")
+    parser.add_argument(
+        "--strikes",
+        type=lambda text: tuple(text.split(",")),
+        default=usual.strikes,
+        metavar="WORDS",
+        help="kill, stop, fork, with commas between, each as often as it is named",
+    )
     parser.add_argument("--first", default="", metavar="MODULE", help="imported in each process")
     args = parser.parse_args(argv)
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed

@@ -30,7 +30,10 @@ GRACE_S = 0.5
 
 
 class Options(NamedTuple):
-    """A run: where, how long, how many. ``ttl`` in seconds; ``first``: see ``Subject``."""
+    """A run: where, how long, how many. ``ttl`` in seconds; ``first``: see ``Subject``.
+
+    ``strikes``: what is done to workers, one of these at a time, each as often as it stands here.
+    """
 
     store: str = ""
     seconds: float = 30.0
@@ -40,6 +43,7 @@ class Options(NamedTuple):
     ttl: float = 0.5
     folder: str = ""
     first: str = ""
+    strikes: tuple[str, ...] = ("kill", "stop", "stop", "stop", "fork", "fork")
 
 
 class Outcome(NamedTuple):
@@ -133,7 +137,7 @@ class _Run:
         if not awake:
             return
         who = self._dice.choice(awake)
-        what = self._dice.choice(("kill", "stop", "stop", "stop", "fork", "fork"))
+        what = self._dice.choice(self._options.strikes)
         self._strikes[what] += 1
         worker = self._workers[who]
         if what == "kill":

@@ -1,0 +1,61 @@
+"""The keeper ends when there is nothing to keep, and nothing is overlooked while it does."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+
+from holdfast import Client
+from holdfast.core import keeper
+
+TTL_S = 0.3
+
+
+def keepers() -> int:
+    """How many keeper threads there are."""
+    return sum(thread.name == "holdfast-keeper" for thread in threading.enumerate())
+
+
+def test_holds_that_come_while_the_keeper_ends_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a keeper that ends the moment it has nothing to do
+    monkeypatch.setattr(keeper, "LINGER_S", 0.0)
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    losses: list[str] = []
+
+    def work(number: int) -> None:
+        chance = random.Random(seed + number)
+        lock = client.lock(f"n{number}", ttl=TTL_S)
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            hold = lock.acquire()
+            if chance.random() < 0.1:
+                time.sleep(TTL_S * 1.5)
+            if not hold.release():
+                losses.append(f"{hold.name}: {hold.lost}")
+
+    with Client("memory://keeper-end") as client:
+        # When threads take and free locks at all moments, some for longer than the ttl
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    # Then none was lost
+    assert losses == []
+
+
+def test_a_dropped_client_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given clients that are used once and dropped without close()
+    monkeypatch.setattr(keeper, "LINGER_S", 0.05)
+    before = keepers()
+    for _ in range(5):
+        Client("memory://keeper-end").lock("once", ttl=TTL_S).acquire().release()
+    # Then their keepers end soon
+    end = time.monotonic() + 10
+    while keepers() > before and time.monotonic() < end:
+        time.sleep(0.02)
+    assert keepers() <= before
