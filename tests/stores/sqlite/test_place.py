@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 import stat
@@ -12,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.model import Held
-from holdfast.errors import ConfigError, StoreUnavailable
+from holdfast.errors import ConfigError
 from holdfast.stores.sqlite.blocking import place
 from holdfast.url import find
-from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 
 NOBODY = 65_534
@@ -225,102 +223,6 @@ def test_a_gate_that_is_none_is_refused(path: Path, desk: Callable[..., Desk]) -
     assert (folder / "gate").read_bytes() == b"notes to myself" * 400
 
 
-@root_only
-def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path: Path) -> None:
-    # Given somebody who is not root, and folders of several kinds
-    folder = reachable(path.parent)
-    cases = [
-        (0, 0o755, "belongs to another user"),
-        (0, 0o775, "belongs to another user"),
-        (12345, 0o2775, "belongs to another user"),
-        (0, 0o2775, "sets no error"),
-    ]
-    for owner, mode, says in cases:
-        os.chown(folder, owner, NOBODY)
-        folder.chmod(mode)
-
-        def tries(child: Child) -> None:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            here = Desk(path)
-            try:
-                assert here.free()
-                child.say("sets no error")
-                here.close()
-            except ConfigError as wrong:
-                child.say(wrong)
-
-        # When he wants to lock there, then the last one only is taken
-        with Child(tries) as child:
-            assert says in child.hear(), (owner, mode)
-
-
-@root_only
-def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a folder that root owns and a group may write to, and a lock that root holds in it
-    folder = reachable(path.parent)
-    os.chown(folder, 0, 7777)
-    folder.chmod(0o2770)
-    here = desk()
-    fence = here.hold(held := claim())
-
-    def member(child: Child) -> None:
-        os.setgroups([7777])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        there, wanted = Desk(path), claim()
-        assert not there.free()
-        child.say("waits")
-        child.say(there.hold(wanted))
-        assert there.leave(wanted)
-        there.close()
-
-    with Child(member) as child:
-        # When a member of the group, who is another user, waits for it
-        assert child.hear() == "waits"
-        assert here.leave(held, fence)
-        # Then he gets it, and root after him
-        assert int(child.hear()) > fence
-        assert child.end() == 0
-    assert here.free()
-    for file in (path, folder / "locks.db.d" / "gate", folder / "locks.db-lone"):
-        assert stat.S_IMODE(file.stat().st_mode) == 0o660, file
-        assert file.stat().st_gid == 7777
-
-
-@root_only
-@pytest.mark.parametrize("what", ["folder", "database", "gate"])
-def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> None:
-    # Given a store of a user who then loses the right to write a part of it
-    folder = reachable(path.parent)
-    os.chown(folder, NOBODY, NOBODY)
-    folder.chmod(0o700)
-
-    def works(child: Child) -> None:
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        if what != "folder":
-            first = Desk(path)
-            assert first.free()
-            first.close()
-        {
-            "folder": folder,
-            "database": path,
-            "gate": path.with_name("locks.db.d") / "gate",
-        }[what].chmod(0o500)
-        try:
-            Desk(path).join(claim())
-        except ConfigError as wrong:
-            child.say(wrong)
-
-    # When he uses it, then the error names the file, and what it needs
-    with Child(works) as child:
-        told = child.hear()
-        assert "Permission denied" in told
-        assert "mend the permissions" in told
-        assert str(path) in told
-
-
 def test_a_long_path_works_like_any_other(tmp_path: Path) -> None:
     # Given a path that no socket address has room for
     folder = tmp_path
@@ -388,56 +290,3 @@ def test_the_kernels_list_of_mounts_is_read_as_it_is_written(tmp_path: Path) -> 
 def test_an_unknown_option_is_refused_with_a_hint() -> None:
     with pytest.raises(ConfigError, match='did you mean "wake"'):
         find("sqlite:///x/y.db?wakes=poll")
-
-
-@root_only
-def test_a_full_disk_takes_nothing_in_and_lets_everything_go(tmp_path: Path) -> None:
-    # Given a small disk of its own
-    disk = tmp_path / "disk"
-    disk.mkdir(0o700)
-    if os.system(f"mount -t tmpfs -o size=8m,mode=700 none {disk} 2>/dev/null"):
-        pytest.skip("no file system can be mounted here")
-    try:
-        _fill_and_leave(disk)
-    finally:
-        os.system(f"umount -l {disk}")
-
-
-def _fill_and_leave(disk: Path) -> None:
-    path = disk / "locks.db"
-    here, there = Desk(path), Desk(path)
-    # With a lone claim, a holder, and a line behind it
-    lone, held = claim("lone"), claim("busy")
-    fences = here.hold(lone), here.hold(held)
-    there.join(waiter := claim("busy"))
-    # When it is full to the last byte
-    fill(disk / "filler")
-    full = 0
-    while full < 3:
-        try:
-            here.join(claim("busy", owner="late"))
-        except StoreUnavailable as wrong:
-            full += "is full" in str(wrong)
-    # Then what has no room is told so and is not in line, and everything that is held can be left
-    assert here.leave(lone, fences[0])
-    assert here.leave(held, fences[1])
-    assert there.leave(waiter)
-    for line in here.lines():
-        for record in line.claims:
-            assert record.owner == "late"
-    here.close()
-    there.close()
-    # And a newcomer is served or told, and served in any case when there is room again
-    fresh = Desk(path)
-    with contextlib.suppress(StoreUnavailable):
-        assert fresh.free("another")
-    (disk / "filler").unlink()
-    assert fresh.free("another")
-    fresh.close()
-
-
-def fill(path: Path) -> None:
-    """Leave not a byte free."""
-    with open(path, "wb", buffering=0) as filler, contextlib.suppress(OSError):
-        while True:
-            filler.write(bytes(4096))
