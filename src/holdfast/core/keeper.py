@@ -9,7 +9,8 @@ never ends a renewal, only the deadline does. When that passes, or the store say
 is gone, the hold is lost: the reason is written down, whoever waits is woken, the callbacks run.
 
 The keeper never keeps a claim that waits. It starts when a hold needs it, and ends some seconds
-after the last one. Finalizers take no lock: they only mark a lease as an orphan, and the keeper finds it.
+after the last one. Finalizers take no lock: they only mark a lease as an orphan, and the keeper
+finds it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import stat
 from collections.abc import Callable
@@ -11,14 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Client
 from holdfast.errors import ConfigError, StoreUnavailable
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 
 NOBODY = 65_534
-# Before a child becomes nobody, who may not be allowed to read this interpreter's library.
-importlib.import_module("holdfast.stores.sqlite.blocking.port")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _used_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Load all that a store needs, before a child becomes somebody who may not read our library."""
+    with Client(f"sqlite://{tmp_path_factory.mktemp('once')}/locks.db") as client:
+        client.lock("x").acquire().release()
 
 
 def reachable(folder: Path) -> Path:

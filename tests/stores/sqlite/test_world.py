@@ -286,6 +286,32 @@ def test_tickets_are_reserved_on_the_disk_before_they_are_given(
     assert int(here.engine._files.database.meta("limit")) == on_disk
 
 
+def test_a_limit_counts_only_when_it_is_on_the_disk(
+    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store at the end of its block, and an interrupt before the next one is on the disk
+    here = desk()
+    assert here.free()
+    words = here.engine._files.words
+    limit = words[header.NEXT] = words[header.LIMIT]
+
+    def struck(page: header.Header) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(header.Header, "sync", struck)
+        with pytest.raises(KeyboardInterrupt):
+            here.join(claim())
+    # Then nobody takes it for reserved
+    assert words[header.LIMIT] == limit
+    # And the next one reserves it, and goes on
+    synced: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(header.Header, "sync", lambda page: synced.append(page.words[header.NEXT]))
+        assert here.hold(claim()) >= limit
+    assert synced == [limit]
+
+
 def test_fences_rise_over_kills_and_deletions(path: Path) -> None:
     # Given writers that are killed at any moment, and files that are deleted in between
     print(f"seed {SEED}")

@@ -25,7 +25,7 @@ BLOCK = 10_000
 
 # Indices of the 8-byte words.
 MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
-LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS = range(9, 17)
+LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS, RESERVED = range(9, 18)
 WORDS = SIZE // 8
 
 _LOW = (1 << 64) - 1
@@ -104,7 +104,8 @@ class Header:
         """
         words = self.words
         words[VERSION] = FORMAT
-        words[NEXT] = words[LIMIT] = max(time.time_ns() // 1000, ticket + 1)
+        start = max(time.time_ns() // 1000, ticket + 1)
+        words[NEXT] = words[LIMIT] = words[RESERVED] = start
         words[PID] = words[SHARED_MEMORY] = words[LOG] = 0
         words[WORLD] = world
         self._start(latest)
@@ -122,7 +123,8 @@ class Header:
         """Go on beyond every ticket that may have been given: all that are reserved, and by the
         wall clock, because this file may be an old copy that was put back."""
         words = self.words
-        words[NEXT] = max(words[NEXT], words[LIMIT], time.time_ns() // 1000)
+        reserved = max(words[LIMIT], words[RESERVED])
+        words[NEXT] = max(words[NEXT], reserved, time.time_ns() // 1000)
 
     def _start(self, latest: float) -> None:
         words, boot = self.words, boot_id()
@@ -133,11 +135,16 @@ class Header:
         words[BOOT_LOW] = boot & _LOW
 
     def reserve(self) -> int:
-        """Put the next block of tickets on the disk, before any of it is given; the new limit."""
+        """Put the next block of tickets on the disk, before any of it is given; the new limit.
+
+        In two words, because whoever is cut short before the page is synced must not leave a
+        limit that others take for reserved.
+        """
         words = self.words
-        limit = max(words[NEXT], words[LIMIT]) + BLOCK
-        words[LIMIT] = limit
+        limit = max(words[NEXT], words[LIMIT], words[RESERVED]) + BLOCK
+        words[RESERVED] = limit
         self.sync()
+        words[LIMIT] = limit
         return limit
 
     def sync(self) -> None:

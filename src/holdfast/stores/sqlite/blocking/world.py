@@ -20,7 +20,18 @@ import os
 import sqlite3
 
 from .database import Database, explained
-from .header import DATABASE, LATEST, LIMIT, LOG, LONE, QUIET, SHARED_MEMORY, WORLD, Header, boot_id
+from .header import (
+    DATABASE,
+    LATEST,
+    LOG,
+    LONE,
+    QUIET,
+    RESERVED,
+    SHARED_MEMORY,
+    WORLD,
+    Header,
+    boot_id,
+)
 from .lone import Lone
 from .place import Place
 from .sql import verbs
@@ -47,7 +58,7 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
                 world = _new_world(header)
                 lone.close()
                 lone = Lone(place, anew=True)
-                database.make(world, words[LIMIT])
+                database.make(world, words[RESERVED])
             _settle(database, lone, header)
             words[DATABASE], words[LONE] = database.inode, lone.inode
             words[SHARED_MEMORY], words[LOG] = database.companions()
