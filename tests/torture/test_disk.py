@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,47 +151,3 @@ def test_files_that_may_not_grow_are_a_clear_error(url: str) -> None:
     # When there is room, then it is made as if nothing had happened
     with Client(url) as client:
         client.lock("x").acquire().release()
-
-
-def test_a_process_stopped_in_the_gate_is_named_and_delays_nobody_for_longer_than_asked(
-    url: str,
-) -> None:
-    with Client(url) as client:
-        hold = client.lock("mine", ttl=5.0).acquire()
-        with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
-            assert sitter.hear() == "ready"
-            # Given a process that was stopped inside of a verb
-            sitter.stopped()
-            for timeout in (0.1, 0.5):
-                begun = time.monotonic()
-                # When somebody asks with a time-out
-                with pytest.raises(StoreUnavailable) as told:
-                    client.lock("x").acquire(timeout=timeout)
-                # Then he is told in time, and whom to wake
-                assert time.monotonic() - begun < timeout + 0.25
-                said = f"{told.value} {told.value.__cause__} {told.value.__context__}"
-                assert f"process {sitter.pid}" in said
-                assert f"kill -CONT {sitter.pid}" in said
-            # And what is held stays held: looks cost nothing, and the lease isn't over yet
-            hold.check()
-            # When it goes on, everything does, and the lease was never lost
-            sitter.go_on()
-            fence = sitter.hear()
-            begun = time.monotonic()
-            with client.lock("x", timeout=5) as next_one:
-                assert next_one.fence > fence
-            assert time.monotonic() - begun < 1
-            assert sitter.end() == 0
-        assert hold.release()
-
-
-def test_a_process_killed_in_the_gate_leaves_it_free(url: str) -> None:
-    with Client(url) as client:
-        for _ in range(times(20, 3)):
-            with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
-                assert sitter.hear() == "ready"
-                sitter.stopped()
-                os.kill(sitter.pid, signal.SIGKILL)
-                begun = time.monotonic()
-                with client.lock("x", timeout=5):
-                    assert time.monotonic() - begun < 0.25

@@ -102,6 +102,38 @@ def test_threads_on_many_names_share_permits_and_reentrancy_with_nobody(client: 
     assert client.inspect() == []
 
 
+def test_a_thread_started_inside_inherits_nothing(client: Client) -> None:
+    # Given a thread that is inside a reentrant lock, and inside a read
+    lock, sides = client.lock("x", reentrant=True), client.rwlock("w")
+    got: list[object] = []
+
+    def other(_: int) -> None:
+        got.append(lock.acquire(blocking=False))
+        got.append(sides.write.acquire(blocking=False))
+
+    with lock, sides.read:
+        assert lock.acquire(blocking=False) is not None
+        # When another thread tries, it gets nothing
+        beside(1, other)
+        assert lock.release()
+    assert got == [None, None]
+
+
+def test_a_task_started_inside_inherits_nothing(url: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(url) as client:
+            lock, sides = client.lock("x", reentrant=True), client.rwlock("w")
+            async with lock, sides.read:
+                assert await lock.acquire(blocking=False) is not None
+                other = asyncio.create_task(lock.acquire(blocking=False))
+                assert await other is None
+                other = asyncio.create_task(sides.write.acquire(blocking=False))
+                assert await other is None
+                assert await lock.release()
+
+    asyncio.run(main())
+
+
 def test_forgotten_holds_warn_are_renewed_no_more_and_expire(client: Client) -> None:
     # Given holds that nobody refers to any more
     def forget() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core.policy import PATIENCE_S
+from ...errors import StoreUnavailable
+from ...runtime.blocking import run_sync
 from ...sync import Client
 from ..faults import Subject, SubjectGone
 from ..histories import Recorder, Verdict, judge_files, tell
@@ -21,6 +23,8 @@ from .worker import Work
 STRIKE_EVERY_S = 0.15
 #: So many strikes are aimed at one who holds just then.
 HOLDERS_PART = 0.7
+#: The store may be held up by one who was stopped, and it is on us to continue him.
+LOOK_S = 0.05
 #: A stopped worker sleeps up to so many times its ttl.
 STOP_PART = 3.0
 #: When all is over, a worker may take so many seconds to finish what it does.
@@ -153,8 +157,12 @@ class _Run:
             worker.say("fork")
 
     def _holding(self) -> set[str]:
-        """The workers that hold something."""
-        lines = self._client.inspect(self._prefix)
+        """The workers that hold something; none if the store doesn't say so soon."""
+        look = self._client._ctx.store.inspect(self._prefix, LOOK_S)
+        try:
+            lines = run_sync(look)
+        except StoreUnavailable:
+            return set()
         return {claim.owner.rpartition(":")[2] for line in lines for claim in line.holders}
 
     def _wake(self, now: float) -> None:

@@ -81,7 +81,8 @@ class Lone:
                 info = os.fstat(fd)
                 self.inode = info.st_ino
                 if info.st_size != SIZE:
-                    os.fchmod(fd, place.file_mode)
+                    if info.st_uid == os.geteuid():
+                        os.fchmod(fd, place.file_mode)
                     _allocate(fd)
                 self._map = mmap.mmap(fd, SIZE)
             finally:

@@ -1,0 +1,121 @@
+"""Fences never fall and are never given twice: over kills, deletions, interrupts and clocks."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.model import Held, Waiting
+from holdfast.stores.sqlite.blocking import header
+from tests.fenced.process import Child
+from tests.stores.sqlite.desk import Desk, claim
+
+SEED = random.SystemRandom().randrange(1 << 32)
+
+
+def test_tickets_are_reserved_on_the_disk_before_they_are_given(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a store near the end of its block
+    here = desk()
+    assert here.free()
+    words = here.engine._files.words
+    limit = words[header.LIMIT]
+    words[header.NEXT] = limit - 2
+    # When a few more are given
+    fences = []
+    for _ in range(5):
+        fences.append(here.hold(wanted := claim()))
+        assert here.leave(wanted, fences[-1])
+    # And those that stand in line are counted too
+    words[header.NEXT] = limit + header.BLOCK - 1
+    for _ in range(3):
+        answer = here.join(claim("busy"))
+        assert isinstance(answer, Held | Waiting)
+        fences.append(answer[0])
+    limit += header.BLOCK
+    # Then they go on rising, and the new limit is in the file and in the database
+    assert fences == sorted(set(fences))
+    page = (path.with_name("locks.db.d") / "gate").read_bytes()
+    on_disk = int.from_bytes(page[8 * header.LIMIT : 8 * header.LIMIT + 8], "little")
+    assert on_disk >= limit + header.BLOCK > fences[-1]
+    assert int(here.engine._files.database.meta("limit")) == on_disk
+
+
+def test_a_limit_counts_only_when_it_is_on_the_disk(
+    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store at the end of its block, and an interrupt before the next one is on the disk
+    here = desk()
+    assert here.free()
+    words = here.engine._files.words
+    limit = words[header.NEXT] = words[header.LIMIT]
+
+    def struck(page: header.Header) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(header.Header, "sync", struck)
+        with pytest.raises(KeyboardInterrupt):
+            here.join(claim())
+    # Then nobody takes it for reserved
+    assert words[header.LIMIT] == limit
+    # And the next one reserves it, and goes on
+    synced: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(header.Header, "sync", lambda page: synced.append(page.words[header.NEXT]))
+        assert here.hold(claim()) >= limit
+    assert synced == [limit]
+
+
+def test_fences_rise_over_kills_and_deletions(path: Path) -> None:
+    # Given writers that are killed at any moment, and files that are deleted in between
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    seen: list[int] = []
+
+    def writer(child: Child) -> None:
+        here = Desk(path)
+        while True:
+            fence = here.hold(wanted := claim(f"name-{os.getpid() % 3}"))
+            child.say(fence)
+            assert here.leave(wanted, fence)
+
+    for turn in range(30):
+        with Child(writer) as child:
+            child.hear()
+            time.sleep(dice.random() * 0.01)
+            child.send(signal.SIGKILL)
+            told = [int(line) for line in child.rest() if line.isdigit()]
+        # Then every fence is greater than all before it
+        assert told == sorted(set(told))
+        assert not seen or not told or told[0] > seen[-1], turn
+        seen += told
+        if turn % 5 == 4:
+            for file in path.parent.iterdir():
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
+    print(f"{len(seen)} fences")
+    assert len(seen) > 300
+
+
+def test_fences_rise_although_the_wall_clock_was_set_back(
+    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that has given fences, whose gate was deleted
+    first = desk()
+    fence = first.hold(wanted := claim())
+    assert first.leave(wanted, fence)
+    first.close()
+    shutil.rmtree(path.with_name("locks.db.d"))
+    # When the wall clock is a year behind
+    now = time.time_ns()
+    monkeypatch.setattr(header.time, "time_ns", lambda: now - 365 * 86_400 * 10**9)
+    # Then fences rise all the same, because the database knows what was reserved
+    assert desk().hold(claim()) > fence

@@ -1,0 +1,96 @@
+"""A process that is stopped, or killed, in the gate: everybody is told in time, and goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from holdfast import Client, StoreUnavailable
+from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
+from holdfast.core.ports import Store
+from holdfast.runtime.blocking import run_sync
+from holdfast.testing.faults import Subject
+from tests.torture.scale import times
+
+
+@contextmanager
+def sitting(url: str) -> Iterator[Subject]:
+    """A process that was stopped inside of a verb."""
+    with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
+        assert sitter.hear() == "ready"
+        sitter.stopped()
+        yield sitter
+
+
+CLAIM = Claim("0" * 32, Spec("mine", Kind.LOCK, 1, 1, 30.0, "me"))
+VERBS: dict[str, Callable[[Store, float], Coroutine[Any, Any, Any]]] = {
+    "join": lambda store, within: store.join(CLAIM, True, within),
+    "keep": lambda store, within: store.keep([Keep(CLAIM, 1, 30.0)], within),
+    "leave": lambda store, within: store.leave(Leave("mine", CLAIM.id, 1), within),
+    "inspect": lambda store, within: store.inspect("", within),
+    "resize": lambda store, within: store.resize("mine", 2, within),
+}
+
+
+def test_no_verb_passes_a_gate_in_which_somebody_sits(url: str) -> None:
+    with Client(url) as client:
+        store = client._ctx.store
+        client.lock("mine").acquire()
+        with sitting(url) as sitter:
+            for name, verb in VERBS.items():
+                # When a verb is given so much time
+                begun = time.monotonic()
+                with pytest.raises(StoreUnavailable, match=f"process {sitter.pid}"):
+                    run_sync(verb(store, 0.05))
+                # Then it takes that, and no more
+                assert 0.05 <= time.monotonic() - begun < 0.3, name
+
+
+def test_a_process_stopped_in_the_gate_is_named_and_delays_nobody_for_longer_than_asked(
+    url: str,
+) -> None:
+    with Client(url) as client:
+        hold = client.lock("mine", ttl=5.0).acquire()
+        with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
+            assert sitter.hear() == "ready"
+            # Given a process that was stopped inside of a verb
+            sitter.stopped()
+            for timeout in (0.1, 0.5):
+                begun = time.monotonic()
+                # When somebody asks with a time-out
+                with pytest.raises(StoreUnavailable) as told:
+                    client.lock("x").acquire(timeout=timeout)
+                # Then he is told in time, and whom to wake
+                assert time.monotonic() - begun < timeout + 0.25
+                said = f"{told.value} {told.value.__cause__} {told.value.__context__}"
+                assert f"process {sitter.pid}" in said
+                assert f"kill -CONT {sitter.pid}" in said
+            # And what is held stays held: looks cost nothing, and the lease isn't over yet
+            hold.check()
+            # When it goes on, everything does, and the lease was never lost
+            sitter.go_on()
+            fence = sitter.hear()
+            begun = time.monotonic()
+            with client.lock("x", timeout=5) as next_one:
+                assert next_one.fence > fence
+            assert time.monotonic() - begun < 1
+            assert sitter.end() == 0
+        assert hold.release()
+
+
+def test_a_process_killed_in_the_gate_leaves_it_free(url: str) -> None:
+    with Client(url) as client:
+        for _ in range(times(20, 3)):
+            with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
+                assert sitter.hear() == "ready"
+                sitter.stopped()
+                os.kill(sitter.pid, signal.SIGKILL)
+                begun = time.monotonic()
+                with client.lock("x", timeout=5):
+                    assert time.monotonic() - begun < 0.25
