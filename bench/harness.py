@@ -26,6 +26,7 @@ class Taking:
         self.taken: dict[str, Taken] = {case.label: {} for case in panel.cases}
         self.once: dict[str, Reading] = {}
         self.errors: dict[str, str] = {}
+        self.used = machine.Used()
 
     def round(self, number: int) -> None:
         """Let every case take its turn; one that fails takes no more turns."""
@@ -58,7 +59,9 @@ class Taking:
                 return None
             finally:
                 shutil.rmtree(place, ignore_errors=True)
+            used = load.used()
             if not self.quiet.spoilt(load):
+                self.used = self.used.plus(used)
                 return reading
 
     # -- figures -----------------------------------------------------------------------------
@@ -141,12 +144,12 @@ def _compared(
 def measure(arena: str, suite: str, panel: Panel, say: Say, quiet: machine.Quiet) -> Result:
     """Measure one panel: all its rounds, under its regime."""
     taking = Taking(panel, quiet)
-    begun, load = time.monotonic(), machine.Load()
+    begun = time.monotonic()
     with regimes.entered(panel.regime) as regime:
         for number in range(panel.rounds if panel.cases else 0):
             say(f"{suite} {panel.key}: round {number + 1} of {panel.rounds}")
             taking.round(number)
-        foreign, niced = load.foreign(), load.niced()
+        foreign, niced = taking.used.parts()
         taking.finish()
     rows = [taking.row(case) for case in panel.cases]
     named = {row.label: row for row in rows}

@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 #: Below this part of all cores, what others do is not worth waiting for.
 QUIET_PART = 0.08
@@ -68,33 +69,52 @@ def _file_system(folder: str) -> str:
 # -- what else runs ---------------------------------------------------------------------------
 
 
+class Used(NamedTuple):
+    """Seconds of all cores together that others used, of so many that passed.
+
+    ``niced`` is by programs of low priority, which yield to ours but keep a core awake; our own
+    spinners are among them.
+    """
+
+    foreign: float = 0.0
+    niced: float = 0.0
+    passed: float = 0.0
+
+    def plus(self, other: Used) -> Used:
+        """Both together."""
+        return Used(*map(sum, zip(self, other, strict=True)))
+
+    def parts(self) -> tuple[float, float] | tuple[None, None]:
+        """What others used as parts of all, from 0 to 1; None where the system doesn't tell."""
+        if not self.passed:
+            return None, None
+        foreign, niced = (min(1.0, max(0.0, one / self.passed)) for one in self[:2])
+        return round(foreign, 3), round(niced, 3)
+
+
 class Load:
-    """How much of the cores others have used since this was made: parts of all, from 0 to 1.
+    """How much of the cores others have used since this was made.
 
     Our own part is that of this process and of the children that it has waited for by then, so
-    ask between readings. None where the system doesn't tell.
+    ask between readings.
     """
 
     def __init__(self) -> None:
         self.begun = time.monotonic()
         self._busy, self._own = _busy_s(), _own_s()
 
-    def foreign(self) -> float | None:
-        """By programs of usual priority."""
-        return self._part(0, _own_s() - self._own)
-
-    def niced(self) -> float | None:
-        """By programs of low priority, which yield to ours but keep a core awake; our own
-        spinners are among them."""
-        return self._part(1, 0.0)
-
-    def _part(self, which: int, own: float) -> float | None:
+    def used(self) -> Used:
+        """Until now."""
         busy = _busy_s()
         if self._busy is None or busy is None:
-            return None
+            return Used()
+        foreign = busy[0] - self._busy[0] - (_own_s() - self._own)
         passed = (time.monotonic() - self.begun) * (os.cpu_count() or 1)
-        others = busy[which] - self._busy[which] - own
-        return round(min(1.0, max(0.0, others / max(passed, 1e-6))), 3)
+        return Used(foreign, busy[1] - self._busy[1], passed)
+
+    def foreign(self) -> float | None:
+        """The part that programs of usual priority used until now."""
+        return self.used().parts()[0]
 
 
 def _busy_s() -> tuple[float, float] | None:

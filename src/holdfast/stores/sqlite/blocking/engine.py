@@ -108,7 +108,7 @@ class Engine(Entry):
         ]
 
     def _renew_held(self, files: Files, keep: Keep, now: float) -> Held | None:
-        """The plain renewal of what is held, by key alone; None if it is anything else."""
+        """The plain renewal of what is held, in one statement; None if it is anything else."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -117,11 +117,7 @@ class Engine(Entry):
             cursor.execute(_KEEP, (claim.spec.name, ticket, claim.id, now, ttl))
         except UNREADABLE:
             return None
-        if cursor.rowcount != 1:
-            return None
-        # Else the header's expiry would pass, and every third renewal look through the line.
-        cursor.execute(_SQL.keep_header, (claim.spec.name, ticket))
-        return Held(ticket, ttl)
+        return Held(ticket, ttl) if cursor.rowcount == 1 else None
 
     def _keep_one(self, files: Files, keep: Keep, now: float) -> Standing | Exception:
         """One claim of a batch: what is wrong with it stays its own trouble."""

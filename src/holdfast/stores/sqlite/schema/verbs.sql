@@ -6,12 +6,6 @@ UPDATE claims SET expires = max(expires, ?4 + ?5), ttl = ?5
 WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND held = 1 AND leaving = 0 AND expires > ?4
   AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0 AND expires <= ?4)
 
--- name: keep_header
--- Alone in its line, what was just renewed is also the first to expire.
-UPDATE claims SET expires = (SELECT expires FROM claims WHERE name = ?1 AND ticket = ?2)
-WHERE name = ?1 AND ticket = 0
-  AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket > 0 AND ticket <> ?2)
-
 -- name: front
 -- The header and the first claims.
 SELECT ticket, id, held, weight, expires, session, address, seat, leaving, state
