@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import gc
 import os
 import random
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -224,14 +226,14 @@ def test_a_second_cancellation_during_the_undo_leaves_nothing(url: str) -> None:
 def test_the_end_of_the_loop_in_the_middle_of_everything_leaves_nothing(url: str) -> None:
     # Given tasks that are under way when `asyncio.run` ends, and cancels them all
     chance = dice("the end of the loop")
-    client: list[AsyncClient] = []
+    clients: list[AsyncClient] = []
 
     async def ends() -> None:
-        client.append(AsyncClient(url))
+        clients.append(client := AsyncClient(url))
 
         async def attempt(name: str) -> None:
             with contextlib.suppress(LockLost):
-                async with client[-1].lock(name):
+                async with client.lock(name):
                     await asyncio.sleep(chance.random() * 0.002)
 
         tasks = [asyncio.create_task(attempt(f"x{number % 4}")) for number in range(AT_ONCE)]
@@ -246,3 +248,8 @@ def test_the_end_of_the_loop_in_the_middle_of_everything_leaves_nothing(url: str
         asyncio.run(ends())
         # Then nothing of them is left, though their client is still there
         assert asyncio.run(looks()) == 0
+    with warnings.catch_warnings():
+        # Their loops are gone, so nobody can close them any more.
+        warnings.simplefilter("ignore", ResourceWarning)
+        clients.clear()
+        gc.collect()

@@ -1,8 +1,9 @@
 """Keeping holds alive: one thread or task per client, however many holds there are.
 
 Leases of one length are renewed in the order in which they came, so each length has a queue of
-its own (a dict keeps insertion order) and the next one due is at the head of one of them: adding,
-dropping and finding the next are O(1). Renewals go out in batches, one round trip each.
+its own and the next one due is at the head of one of them: adding, dropping and finding the next
+are O(1). (An OrderedDict: a plain dict that is emptied from its front looks through every place
+that it has lost before it finds its head.) Renewals go out in batches, one round trip each.
 
 What fails is tried again inside the lease, sooner and sooner apart than a third of it; an error
 never ends a renewal, only the deadline does. When that passes, or the store says that the claim
@@ -20,6 +21,7 @@ import itertools
 import logging
 import math
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -48,7 +50,7 @@ class Keeper:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._queues: dict[float, dict[Lease, None]] = {}
+        self._queues: dict[float, OrderedDict[Lease, None]] = {}
         #: (when, tie-break, lease): retries, watched deadlines.
         self._heap: list[tuple[float, int, Lease]] = []
         #: (when, tie-break, leave, until): undos that could not be carried out at once.
@@ -72,7 +74,7 @@ class Keeper:
         try:
             self._queues[lease.every][lease] = None
         except KeyError:
-            self._queues.setdefault(lease.every, {})[lease] = None
+            self._queues.setdefault(lease.every, OrderedDict())[lease] = None
         if lease.closing:  # released just now, by another thread
             self.drop(lease)
         if due < self._wake_at or not self._started:
@@ -224,7 +226,7 @@ class Keeper:
             yield self._undos[0][0]
 
     @staticmethod
-    def _head(queue: dict[Lease, None]) -> Lease | None:
+    def _head(queue: OrderedDict[Lease, None]) -> Lease | None:
         while queue:
             try:
                 return next(iter(queue))

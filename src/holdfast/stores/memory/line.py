@@ -142,9 +142,8 @@ class Lines:
             row.address = address if address is not None else row.address
             line.first = min(line.first, row.expires)
             pokes = [p for p in self._line(name, now)[1] if p[1] != cid]
-            if (
-                cid not in line.held and cid not in line.waiting
-            ):  # too heavy for a line that was resized
+            if cid not in line.held and cid not in line.waiting:
+                # Too heavy for a line that was resized.
                 return Gone(Loss.EXPIRED), pokes
             if not row.held:
                 return self._waiting(line, row, now), pokes

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 from ....core.model import Claim
 from .place import Place, unusable
 
-SLOTS = 8192
-BODY = 512
+SLOTS = 16384
+BODY = 256
 _HEAD = 4096
 _TICKETS = _HEAD
 _EXPIRES = _TICKETS + 8 * SLOTS

@@ -1,0 +1,308 @@
+"""Bugs planted into the embedded store and the runtimes, and the test that must catch each.
+
+Each is a mistake that somebody has made in a real lock library, or that is one word away here.
+They are run with real files, threads, forks and signals: ``tests/mutants/simulated.py`` has those
+of the core that virtual time can show.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .plant import Edit
+
+BLOCKING = "holdfast.stores.sqlite.blocking"
+SESSION = f"{BLOCKING}.session"
+ENTRY = f"{BLOCKING}.entry"
+ENGINE = f"{BLOCKING}.engine"
+GATE = f"{BLOCKING}.gate"
+HEADER = f"{BLOCKING}.header"
+LINE = f"{BLOCKING}.line"
+LONE = f"{BLOCKING}.lone"
+WAKE = f"{BLOCKING}.wake"
+WORLD = f"{BLOCKING}.world"
+WORKER = "holdfast.stores.sqlite.aio"
+CLAIMS = "holdfast.core.claims"
+DOOR = "holdfast.core.door"
+ADOPT = "holdfast.core.adopt"
+HOLD = "holdfast.core.hold"
+LEASE = "holdfast.core.lease"
+AIO = "holdfast.runtime.aio"
+THREADS = "holdfast.runtime.blocking"
+FORK = "holdfast.runtime.fork"
+
+STORE = "tests/stores/sqlite"
+TORTURE = "tests/torture"
+
+
+class Planted(NamedTuple):
+    """A bug, and the test that must fail with it."""
+
+    name: str
+    node: str
+    edits: tuple[Edit, ...]
+    #: Only the whole of its attempts is sure to find it.
+    full: bool
+
+
+def bug(name: str, node: str, *edits: tuple[str, str, str], full: bool = False) -> Planted:
+    """A planted bug: in a module, a text that stands there once becomes another."""
+    return Planted(name, node, tuple(Edit(*edit) for edit in edits), full)
+
+
+PLANTED = [
+    # -- who is dead -----------------------------------------------------------------------
+    bug(
+        "a session is believed dead though its lock isn't free",
+        f"{STORE}/test_death.py::test_a_stopped_holder_is_not_dead",
+        (
+            SESSION,
+            "    except OSError:\n        return False\n    flock(fd, LOCK_UN)",
+            "    except OSError:\n        return True\n    flock(fd, LOCK_UN)",
+        ),
+    ),
+    bug(
+        "a session whose file is missing is taken for dead",
+        f"{STORE}/test_world.py::test_a_session_that_is_missing_proves_nothing",
+        (
+            SESSION,
+            "        if fd < 0:\n            return False\n        free",
+            "        if fd < 0:\n            return True\n        free",
+        ),
+    ),
+    bug(
+        "a refused poke is taken for a death",
+        f"{STORE}/test_death.py::test_a_push_that_nobody_reads_costs_nothing_but_time",
+        (ENTRY, " or not others.exists(session) or not others.dead(session):", ":"),
+    ),
+    bug(
+        "nobody watches the holder's session",
+        f"{STORE}/test_death.py::test_several_who_die_in_a_row_hold_up_nobody",
+        (
+            f"{BLOCKING}.port",
+            "for fd in map(self.engine.alarm, waiting.watch) if fd >= 0]\n",
+            "for fd in (-1,) if fd >= 0]\n",
+        ),
+    ),
+    bug(
+        "a child keeps its parent's session alive",
+        f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_its_dead_parents_claims_alive",
+        (
+            ENTRY,
+            "                session.end(unlink=False)\n        self.mail.forked()",
+            "                _leaked.append(session)\n        self.mail.forked()",
+        ),
+    ),
+    bug(
+        "a child keeps the gate of its dead parent locked",
+        f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_the_gate_of_its_dead_parent_locked",
+        (
+            GATE,
+            "        fds = [self.fd, porter.fd if porter else -1]\n",
+            "        fds: list[int] = []\n",
+        ),
+    ),
+    # -- fences ----------------------------------------------------------------------------
+    bug(
+        "tickets are counted from the claims that are there",
+        f"{TORTURE}/test_threads.py::test_threads_on_one_name_hold_it_one_after_the_other",
+        (
+            ENGINE,
+            "            ticket, ttl = words[NEXT], claim.spec.ttl\n",
+            (
+                "            run = files.cursor.execute\n"
+                "            last = run('SELECT max(ticket) FROM claims').fetchone()[0]\n"
+                "            ticket, ttl = (last or 0) + 1, claim.spec.ttl\n"
+            ),
+        ),
+    ),
+    bug(
+        "a block of tickets is given before it is on the disk",
+        f"{STORE}/test_tickets.py::test_a_limit_counts_only_when_it_is_on_the_disk",
+        (
+            HEADER,
+            "        words[RESERVED] = limit\n        self.sync()\n",
+            "        words[RESERVED] = limit\n",
+        ),
+    ),
+    # -- the gate --------------------------------------------------------------------------
+    bug(
+        "leave does not pass the gate",
+        f"{TORTURE}/test_gate.py::test_no_verb_passes_a_gate_in_which_somebody_sits",
+        (
+            ENGINE,
+            "        left: bool = self._inside(within, self._roomy, self._leave, leave)\n",
+            (
+                "        files = self._files\n"
+                "        assert files is not None\n"
+                "        left = self._leave(files, files.floats[12], leave)\n"
+            ),
+        ),
+    ),
+    bug(
+        "who gave up waiting is given the gate all the same",
+        f"{STORE}/test_gate.py::test_who_gave_up_waiting_leaves_the_gate_to_the_others",
+        (
+            GATE,
+            "        except IndexError:\n            return False\n        self.ready.release()",
+            "        except IndexError:\n            return True\n        self.ready.release()",
+        ),
+    ),
+    bug(
+        "an interrupt in a verb leaves its transaction open",
+        f"{STORE}/test_gate.py::test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held",
+        (
+            ENTRY,
+            "                    if opened.connection.in_transaction:\n",
+            "                    if False:\n",
+        ),
+    ),
+    # -- lines -----------------------------------------------------------------------------
+    bug(
+        "keep renews without comparing the id",
+        f"{STORE}/test_meaning.py::test_random_verbs_are_answered_as_the_memory_store_answers_them",
+        (
+            LONE,
+            "            return False\n        expires = self.expires[slot]",
+            "            pass\n        expires = self.expires[slot]",
+        ),
+    ),
+    bug(
+        "leave does not compare the id",
+        f"{STORE}/test_meaning.py::test_random_verbs_are_answered_as_the_memory_store_answers_them",
+        (
+            LONE,
+            "            return False\n        self.tickets[slot] = 0\n        return True",
+            "            pass\n        self.tickets[slot] = 0\n        return True",
+        ),
+    ),
+    bug(
+        "nobody is woken",
+        f"{STORE}/test_death.py::test_a_poke_wakes_its_claim_and_no_other",
+        (LINE, "            if row.address is not None:\n", "            if False:\n"),
+    ),
+    bug(
+        "a poke for another claim is believed",
+        f"{STORE}/test_death.py::test_a_poke_for_somebody_else_grants_nothing",
+        (WAKE, "                if found == claim_id:\n", "                if found:\n"),
+    ),
+    # -- worlds ----------------------------------------------------------------------------
+    bug(
+        "a client does not compare its world with the gate's",
+        f"{STORE}/test_world.py::test_a_newcomer_after_a_deletion_waits_for_the_old_holders",
+        (ENTRY, "            if files.words[WORLD] != files.world:\n", "            if False:\n"),
+    ),
+    bug(
+        "after a deletion the next one is let in at once",
+        f"{STORE}/test_world.py::test_a_newcomer_after_a_deletion_waits_for_the_old_holders",
+        (
+            WORLD,
+            "    header.floats[QUIET] = max(header.floats[QUIET], header.floats[LATEST])\n",
+            "",
+        ),
+    ),
+    # -- asyncio ---------------------------------------------------------------------------
+    bug(
+        "the worker does the last request first",
+        f"{STORE}/test_loop.py::test_a_cancelled_request_is_carried_out_before_its_undo",
+        (WORKER, "from queue import SimpleQueue\n", "from queue import LifoQueue as SimpleQueue\n"),
+    ),
+    bug(
+        "a loop does not watch the holder's session",
+        f"{STORE}/test_loop.py::test_a_killed_holder_wakes_the_waiter_on_the_loop",
+        (WORKER, "                self._watch(loop, session, answer)\n", "                pass\n"),
+    ),
+    bug(
+        "a cancelled acquire is not undone",
+        f"{TORTURE}/test_cancel.py::test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing[join]",
+        (
+            CLAIMS,
+            "                await ctx.undo(attempt.leave(suspect=True))\n",
+            "                pass\n",
+        ),
+    ),
+    # -- threads, tasks, forks -------------------------------------------------------------
+    bug(
+        "re-entrancy is inherited by a child task",
+        f"{TORTURE}/test_threads.py::test_a_task_started_inside_inherits_nothing",
+        (
+            AIO,
+            "        return threading.current_thread(), asyncio.current_task()\n",
+            "        return threading.current_thread()\n",
+        ),
+    ),
+    bug(
+        "re-entrancy is inherited by a child thread",
+        f"{TORTURE}/test_threads.py::test_a_thread_started_inside_inherits_nothing",
+        (
+            THREADS,
+            "        thread = threading.current_thread()\n",
+            "        thread = threading.main_thread()\n",
+        ),
+    ),
+    bug(
+        "a child believes in its parent's holds",
+        f"{TORTURE}/test_fork.py::test_a_child_believes_nothing_and_frees_nothing",
+        (FORK, "    _epoch += 1\n", "    _epoch += 0\n"),
+    ),
+    # -- time ------------------------------------------------------------------------------
+    bug(
+        "a lease counts from the reply",
+        f"{TORTURE}/test_clock.py::test_a_lease_counts_from_before_its_join_was_sent",
+        (
+            CLAIMS,
+            "            self._heard(sent)\n            if isinstance(answer, Waiting):",
+            "            self._heard(ctx.now())\n            if isinstance(answer, Waiting):",
+        ),
+    ),
+    bug(
+        "a push grants the whole ttl",
+        f"{TORTURE}/test_clock.py::test_a_push_is_believed_for_what_is_left_of_the_patience_and_no_longer",
+        (
+            CLAIMS,
+            "                return Held(push.fence, ctx.store.patience)\n",
+            "                return Held(push.fence, self.spec.ttl)\n",
+        ),
+    ),
+    bug(
+        "a look does not compare with the deadline",
+        f"{TORTURE}/test_clock.py::test_a_renewed_lease_counts_from_before_its_keep_was_sent",
+        (
+            LEASE,
+            "        if self.reason is None and self.end is None and now >= self.deadline:\n",
+            "        if False:\n",
+        ),
+    ),
+    # -- Ctrl-C ----------------------------------------------------------------------------
+    bug(
+        "between the grant and the body nobody owns the hold",
+        f"{TORTURE}/test_interrupt.py::test_an_interrupt_at_each_point_in_turn_leaves_nothing[with_lock]",
+        (
+            "holdfast.core.lock",
+            "            hold._abandon()\n            raise\n        return hold\n",
+            "            raise\n        return hold\n",
+        ),
+        full=True,
+    ),
+    bug(
+        "an interrupted end of a with is not gone on with",
+        f"{TORTURE}/test_interrupt.py::test_an_interrupt_at_each_point_in_turn_leaves_nothing[with_reentrant]",
+        (DOOR, "                one.hold._cut(one.level)\n", "                pass\n"),
+        (
+            HOLD,
+            "            self._cut(level)\n            raise\n\n    async def _let_go",
+            "            raise\n\n    async def _let_go",
+        ),
+        full=True,
+    ),
+    bug(
+        "an interrupted adoption is forgotten",
+        f"{TORTURE}/test_interrupt.py::test_an_interrupt_at_each_point_in_turn_leaves_nothing[adopted]",
+        (
+            ADOPT,
+            "            await ctx.undo(undo)\n        raise\n",
+            "            pass\n        raise\n",
+        ),
+        full=True,
+    ),
+]
