@@ -14,6 +14,7 @@ from holdfast.testing.faults import (
     NoSmallDisk,
     SmallDisk,
     Subject,
+    delete,
     dice,
     no_file_longer,
 )
@@ -65,6 +66,25 @@ def parts(url: str) -> dict[str, list[Path]]:
         "sessions": [beside / "sessions"],
         "folder": [beside],
     }
+
+
+@pytest.mark.parametrize("what", ["database", "log", "gate", "sessions", "folder"])
+def test_files_that_vanish_under_load_let_nobody_overlap(
+    what: str, url: str, tmp_path: Path
+) -> None:
+    chance = dice(f"deleting the {what}")
+    with under_load(url, tmp_path / "histories") as held:
+        # When a part of the store is deleted now and then
+        end = time.monotonic() + LASTS_S
+        while time.monotonic() < end:
+            time.sleep(chance.random() * 0.8)
+            delete(*parts(url)[what])
+        # Then it goes on: the holds are renewed, or the next ones wait until they are over
+        before = held()
+        begun = time.monotonic()
+        while held() < before + 5:
+            assert time.monotonic() < begun + 20, "nobody holds any more"
+            time.sleep(0.1)
 
 
 def test_a_disk_that_is_full_now_and_then_leaves_no_claim_and_lets_nobody_overlap(
