@@ -13,9 +13,10 @@ import importlib
 import inspect
 import json
 import os
-import select
 import sys
 from typing import Any
+
+from .pipe import readable
 
 #: A subject that nobody ends, ends itself after so many seconds and shows where it was.
 LIFE_S = 900.0
@@ -40,7 +41,7 @@ class Stage:
         ``asyncio.to_thread``.
         """
         while b"\n" not in self._heard:
-            if not select.select([self._ear], [], [], within)[0]:
+            if not readable(self._ear, within):
                 raise TimeoutError(f"told nothing for {within} s")
             piece = os.read(self._ear, 65536)
             if not piece:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -28,6 +27,8 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Self
+
+from .pipe import readable
 
 #: What is waited for takes no longer than so many seconds, unless somebody says otherwise.
 SOON_S = 20.0
@@ -89,7 +90,7 @@ class Subject:
         pipe = self.process.stdout.fileno()
         end = time.monotonic() + within
         while b"\n" not in self._heard:
-            if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            if not readable(pipe, end - time.monotonic()):
                 raise TimeoutError(f"process {self.pid} said nothing for {within:g} s")
             piece = os.read(pipe, 1 << 16)
             if not piece:
@@ -195,7 +196,7 @@ class Fork:
         said = b""
         end = time.monotonic() + within
         while True:
-            if not select.select([self._ear], [], [], max(0.0, end - time.monotonic()))[0]:
+            if not readable(self._ear, end - time.monotonic()):
                 raise TimeoutError(f"the child {self.pid} did not end within {within:g} s")
             piece = os.read(self._ear, 1 << 16)
             if not piece:

@@ -1,0 +1,15 @@
+"""Waiting for a pipe, for a limited time."""
+
+from __future__ import annotations
+
+import select
+
+
+def readable(fd: int, within: float | None) -> bool:
+    """Is there something to read, or the end, within so many seconds (None: ever)?
+
+    By ``poll``, because ``select`` knows no descriptor beyond 1,023.
+    """
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(None if within is None else max(0.0, within) * 1000))
