@@ -59,14 +59,18 @@ JOINING = [
     bug(
         "an interrupted acquire is not undone",
         "no leak|bounded waiting|no false negative",
-        (CLAIMS, "            await ctx.undo(attempt.leave(suspect=True))\n", "            pass\n"),
+        (
+            CLAIMS,
+            "            await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)\n",
+            "            pass\n",
+        ),
     ),
     bug(
         "the undo writes no tombstone, so a late join overtakes it",
         "no leak|bounded waiting",
         (
             CLAIMS,
-            "            await ctx.undo(attempt.leave(suspect=True))\n",
+            "            await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)\n",
             "            await ctx.undo(attempt.leave(suspect=False))\n",
         ),
     ),
@@ -91,12 +95,12 @@ JOINING = [
         (
             CONTEXT,
             (
-                "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
+                "            await self.runtime.finish(self.store.leave(leave, within))\n"
                 "        except BaseException:\n"
                 "            self.keeper.later(leave, self.now() + leave.ttl)\n"
             ),
             (
-                "            await self.runtime.finish(self.store.leave(leave, UNDO_S))\n"
+                "            await self.runtime.finish(self.store.leave(leave, within))\n"
                 "        except BaseException:\n"
                 "            pass\n"
             ),
@@ -220,5 +224,17 @@ JOINING = [
                 "        )\n"
             ),
         ),
+    ),
+    bug(
+        "undos one after the other each take all their time",
+        "bounded waiting",
+        (
+            CLAIMS,
+            "                self.withdrawn = not self.suspect  # it was not taken in: there is nothing to undo\n",
+            "",
+        ),
+        (CONTEXT, "min(UNDO_S, until - self.now())", "UNDO_S"),
+        ("holdfast.core.semaphore", "        if left <= 0:\n", "        if False:\n"),
+        near=50024549,
     ),
 ]

@@ -201,6 +201,11 @@ PLANTED = [
             "",
         ),
     ),
+    bug(
+        "a second deletion lets the holders before the first one be forgotten",
+        f"{STORE}/test_world.py::test_a_second_deletion_does_not_let_the_old_holders_be_forgotten",
+        (WORLD, ', float(database.meta("quiet") or 0)]', "]"),
+    ),
     # -- asyncio ---------------------------------------------------------------------------
     bug(
         "the worker does the last request first",
@@ -217,8 +222,8 @@ PLANTED = [
         f"{TORTURE}/test_cancel.py::test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing[join]",
         (
             CLAIMS,
-            "                await ctx.undo(attempt.leave(suspect=True))\n",
-            "                pass\n",
+            "await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)\n",
+            "pass\n",
         ),
     ),
     # -- threads, tasks, forks -------------------------------------------------------------

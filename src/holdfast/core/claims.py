@@ -154,8 +154,10 @@ class Attempt:
                 self.holder = standing.holder
                 return None
             elif isinstance(standing, Mismatch):
+                self.withdrawn = not self.suspect  # it was not taken in: there is nothing to undo
                 raise CapacityMismatch(self.spec, standing)
             elif isinstance(standing, Full):
+                self.withdrawn = not self.suspect
                 raise ConfigError(
                     f"{standing.waiters} claims wait for {self.spec.name!r} already: no more are "
                     "taken in. Find out why its holder doesn't finish (holdfast show)"
@@ -335,7 +337,7 @@ async def acquire(
             attempt.settle()
         finally:
             if not attempt.withdrawn:
-                await ctx.undo(attempt.leave(suspect=True))
+                await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)
         raise
 
 

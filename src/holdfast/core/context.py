@@ -7,6 +7,7 @@ hold of the parent is seen as lost, the keeper and the registry are new, the sto
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Protocol, TypeVar
@@ -17,7 +18,7 @@ from .hold import HoldBase
 from .keeper import Keeper, warn_orphan
 from .lease import Lease
 from .model import Leave, Spec
-from .policy import REQUEST_S, UNDO_S, back_off
+from .policy import REQUEST_S, REQUEST_S_MIN, UNDO_S, back_off
 from .ports import Runtime, Store
 
 T = TypeVar("T")
@@ -163,11 +164,13 @@ class Context:
             raise
         return there or (retried and self.now() < deadline)
 
-    async def undo(self, leave: Leave) -> None:
+    async def undo(self, leave: Leave, until: float = math.inf) -> None:
         """Withdraw an abandoned claim, whatever is cancelled meanwhile; the keeper goes on with
-        it if the store doesn't answer at once. Called while an exception is on its way."""
+        it if the store doesn't answer at once, or by ``until``. Called while an exception is on
+        its way."""
+        within = max(REQUEST_S_MIN, min(UNDO_S, until - self.now()))
         try:
-            await self.runtime.finish(self.store.leave(leave, UNDO_S))
+            await self.runtime.finish(self.store.leave(leave, within))
         except BaseException:
             self.keeper.later(leave, self.now() + leave.ttl)
 

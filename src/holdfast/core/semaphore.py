@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..errors import ConfigError, NotSupported
+from ..errors import ConfigError, NotSupported, StoreUnavailable
 from . import checks
 from .claims import CapacityMismatch, times
 from .context import Context
@@ -68,6 +68,11 @@ class SemaphoreBase(LockBase):
             if self._on_conflict != "resize" or other.kind != Kind.SEMAPHORE:
                 raise
         left = times(wait, begun)[1] - now()
+        if left <= 0:
+            raise StoreUnavailable(
+                f"{self._ctx.store.label} answered only when the time for {self.name!r} was over, "
+                "and too late to change its permits; try again, or with a longer timeout"
+            )
         await self._resize(self._spec.capacity, max(left, REQUEST_S_MIN))
         return await super()._try(wait, begun)
 

@@ -62,9 +62,10 @@ def lone_claims(path: Path) -> None:
 
 def replaced(path: Path) -> None:
     """Put another database of the same kind in its place."""
-    with Desk(path.with_name("other.db")) as other:
+    another = path.with_name(f"other-{path.stat().st_ino}.db")
+    with Desk(another) as other:
         assert other.free()
-    os.replace(path.with_name("other.db"), path)
+    os.replace(another, path)
 
 
 def gate(path: Path) -> None:
@@ -123,6 +124,32 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     assert isinstance(old.join(claim(), wait=False), Refused)
     assert new.leave(wanted, answer.fence)
     assert old.free()
+
+
+@pytest.mark.parametrize("then", [database, gate, folder])
+@pytest.mark.parametrize("first", GONE)
+def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
+    first: Callable[[Path], None],
+    then: Callable[[Path], None],
+    path: Path,
+    desk: Callable[..., Desk],
+    clock: Clock,
+) -> None:
+    # Given a holder with 30 s to go, and a newcomer who has found its files deleted
+    fence = desk().hold(claim(ttl=30.0))
+    first(path)
+    assert isinstance(desk().join(claim(), wait=False), Refused)
+    # When files are deleted again
+    clock.now += 1.0
+    then(path)
+    # Then the next newcomer still waits for what the first one waited for
+    new, wanted = desk(), claim()
+    assert isinstance(new.join(wanted), Waiting)
+    while not isinstance(answer := new.join(wanted), Held):
+        assert clock.now < 5_034.0
+        clock.now += 1.0
+    assert clock.now >= 5_030.0
+    assert answer.fence > fence
 
 
 @pytest.mark.parametrize("what", ["gate", ""])

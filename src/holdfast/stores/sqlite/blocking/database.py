@@ -147,8 +147,11 @@ class Database:
                 found.append(0)
         return found[0], found[1]
 
-    def make(self, world: int, limit: int) -> None:
-        """Make a complete database under another name, and put it in its place."""
+    def make(self, world: int, limit: int, quiet: float) -> None:
+        """Make a complete database under another name, and put it in its place.
+
+        It knows until when nobody may be served, in case the gate is deleted next.
+        """
         self.close()
         fresh = self.place.folder + "/new.db"
         leftovers = [fresh + end for end in ("", "-journal", "-wal", "-shm")]
@@ -168,7 +171,8 @@ class Database:
             made.execute("BEGIN IMMEDIATE")
             for statement in create().values():
                 made.execute(statement)
-            for key, value in (("world", world), ("boot", boot_id()), ("limit", limit)):
+            known = {"world": world, "boot": boot_id(), "limit": limit, "quiet": quiet}
+            for key, value in known.items():
                 made.execute(verbs().meta_set, (key, str(value)))
             made.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             made.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -204,14 +208,15 @@ class Database:
         ):
             raise StoreUnavailable(f"{self.path} is being replaced just now: try again")
 
-    def clear(self, world: int) -> None:
-        """Everything in it is dead; this world begins."""
+    def clear(self, world: int, quiet: float) -> None:
+        """Everything in it is dead; this world begins, in which nobody is served until then."""
         run, sql = self.connection.execute, verbs()
         run("BEGIN IMMEDIATE")
         run(sql.all_clear)
         run(sql.tombs_clear)
         run(sql.meta_set, ("world", str(world)))
         run(sql.meta_set, ("boot", str(boot_id())))
+        run(sql.meta_set, ("quiet", str(quiet)))
         run("COMMIT")
 
     def meta(self, key: str) -> str:

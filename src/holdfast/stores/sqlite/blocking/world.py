@@ -58,7 +58,7 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
                 world = _new_world(header)
                 lone.close()
                 lone = Lone(place, anew=True)
-                database.make(world, words[RESERVED])
+                database.make(world, words[RESERVED], header.floats[QUIET])
             _settle(database, lone, header)
             words[DATABASE], words[LONE] = database.inode, lone.inode
             words[SHARED_MEMORY], words[LOG] = database.companions()
@@ -93,10 +93,10 @@ def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
 
 
 def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
-    """Tickets that may have been given, and the last expiry."""
+    """Tickets that may have been given, and the last expiry, of worlds before this one too."""
     run, sql = database.connection.execute, verbs()
     tickets = [int(database.meta("limit") or 0), run(sql.latest_ticket).fetchone()[0] or 0]
-    expiries = [run(sql.latest_expiry).fetchone()[0] or 0.0]
+    expiries = [run(sql.latest_expiry).fetchone()[0] or 0.0, float(database.meta("quiet") or 0)]
     for claim in lone.claims():
         tickets.append(claim.ticket)
         expiries.append(claim.expires)
@@ -117,7 +117,7 @@ def _settle(database: Database, lone: Lone, header: Header) -> None:
         _new_world(header)
     if not agreed or database.meta("boot") != str(boot_id()):
         lone.begin(words[WORLD])
-        database.clear(words[WORLD])
+        database.clear(words[WORLD], header.floats[QUIET] if header.same_boot() else 0.0)
     if not header.same_boot():
         header.restart()
 
