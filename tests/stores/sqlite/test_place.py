@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.model import Held
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.stores.sqlite.blocking import place
 from holdfast.url import find
 from tests.stores.sqlite.desk import Desk, claim
@@ -264,6 +265,31 @@ def test_only_local_file_systems_are_taken(
     with pytest.raises(ConfigError, match=rf"{kind}.*any_fs=yes"):
         Desk(where).join(claim())
     assert isinstance(Desk(where, "?any_fs=yes").join(claim()), Held)
+
+
+@pytest.mark.parametrize("gone", ["sessions", ""])
+@pytest.mark.parametrize("deep", [1, 12])
+def test_a_folder_that_is_removed_while_we_open_is_an_error_that_passes(
+    deep: int, gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given somebody who deletes our folders between the making of them and their use
+    folder = tmp_path.joinpath(*["0123456789"] * deep)
+    folder.mkdir(parents=True)
+    path = folder / "locks.db"
+    make = place.Place.make_folders
+
+    def make_and_lose(self: place.Place) -> None:
+        make(self)
+        shutil.rmtree(Path(self.folder) / gone)
+
+    monkeypatch.setattr(place.Place, "make_folders", make_and_lose)
+    with Desk(path) as desk:
+        # Then it is something that may be tried again
+        with pytest.raises(StoreUnavailable, match="try again"):
+            desk.join(claim())
+        # And it succeeds as soon as nobody does that any more
+        monkeypatch.setattr(place.Place, "make_folders", make)
+        assert isinstance(desk.join(claim()), Held)
 
 
 def test_the_kernels_list_of_mounts_is_read_as_it_is_written(tmp_path: Path) -> None:

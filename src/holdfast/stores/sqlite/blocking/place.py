@@ -168,6 +168,10 @@ def _make(folder: str, place: Place) -> None:
             os.chmod(folder, place.dir_mode)
         return
     except FileExistsError:
+        pass
+    except OSError as wrong:
+        raise unusable(folder, wrong) from None
+    try:
         info = os.lstat(folder)
     except OSError as wrong:
         raise unusable(folder, wrong) from None
@@ -188,6 +192,8 @@ def unusable(path: str, wrong: OSError) -> Exception:
             f"the embedded store cannot use {path}: {wrong.strerror}; "
             "free some space (or descriptors) and try again"
         )
+    if wrong.errno == errno.ENOENT:  # for its folder was there a moment ago
+        return StoreUnavailable(f"somebody is removing {path} just now: try again")
     return ConfigError(
         f"the embedded store cannot use {path}: {wrong.strerror}; it needs a folder that it may "
         "write to: mend the permissions, or name another path in the URL"

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable
 
 from ....core.model import Granted
-from .place import Place
+from .place import Place, unusable
 
 _VERSION = 1
 _FENCE = struct.Struct("<BQ")
@@ -51,7 +51,10 @@ class Post:
         self._sender = _datagram()
         if len(os.fsencode(self.folder)) + 32 > PATH_MAX:
             # The address has room for 107 bytes only, so longer paths go through a descriptor.
-            self._dir = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._dir = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as wrong:
+                raise unusable(self.folder, wrong) from None
             self.folder = f"/proc/self/fd/{self._dir}"
         self._count = 0
 
