@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Client, ConfigError, StoreUnavailable
-from holdfast.core.model import Claim, Held, Joined, Keep, Leave
+from holdfast.core.model import Claim, Granted, Held, Joined, Keep, Leave, Waiting
 from holdfast.stores.memory import line
 from holdfast.testing.clock import TestClock
 from holdfast.testing.rivals import Rival
@@ -124,6 +124,26 @@ def test_a_store_that_is_always_too_late_is_said_to_be_too_slow(
     store.join = slow  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable, match=r"5 times.*lease of 30 s on 'x'.*longer ttl"):
         locks.lock("x", ttl=30).acquire()
+    assert locks.inspect("x") == []
+
+
+def test_a_poke_for_an_earlier_ticket_of_the_same_id_is_not_believed(
+    locks: Client, store: Flaky, contend: Callable[..., Rival]
+) -> None:
+    """The reply to a join was lost, its claim expired, and the join, repeated, entered again:
+    the poke of its first life, which comes now, speaks of a ticket that is over."""
+    rival = contend("x")
+    wait, late = store.wait, [1]
+
+    async def pokes(claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        if late:
+            return Granted(waiting.ticket - late.pop())
+        return await wait(claim, waiting, seconds)
+
+    store.wait = pokes
+    assert locks.lock("x").acquire(timeout=0.1) is None
+    assert not late
+    rival.leave()
     assert locks.inspect("x") == []
 
 

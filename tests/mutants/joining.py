@@ -134,16 +134,6 @@ JOINING = [
         ),
     ),
     bug(
-        "a late poke for an earlier ticket is believed",
-        "local honesty|exclusion",
-        (
-            CLAIMS,
-            "if push is not None and self.trust and push.fence == waiting.ticket:",
-            "if push is not None and self.trust:",
-        ),
-        near=142281,
-    ),
-    bug(
         "leave makes everybody a holder",
         "exclusion",
         (

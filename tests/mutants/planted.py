@@ -186,6 +186,15 @@ PLANTED = [
         f"{STORE}/test_death.py::test_a_poke_for_somebody_else_grants_nothing",
         (WAKE, "                if found == claim_id:\n", "                if found:\n"),
     ),
+    bug(
+        "a late poke for an earlier ticket is believed",
+        "tests/core/test_claims.py::test_a_poke_for_an_earlier_ticket_of_the_same_id_is_not_believed",
+        (
+            CLAIMS,
+            "if push is not None and self.trust and push.fence == waiting.ticket:",
+            "if push is not None and self.trust:",
+        ),
+    ),
     # -- worlds ----------------------------------------------------------------------------
     bug(
         "a client does not compare its world with the gate's",
