@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 
 from holdfast import Client
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
 from holdfast.testing.faults import Subject
 from tests.torture.scale import times
 
@@ -15,6 +17,7 @@ PROCESSES = 4
 CROWD = times(5000, 1200)
 #: One hand-off may take so long at the median, in a line that long, on a machine with two cores.
 HANDOFF_S = 0.010
+lag.watch()
 
 
 def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
@@ -35,7 +38,7 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
         tickets = [waiter.fence for waiter in waiters]
         print(f"{CROWD} in line after {time.monotonic() - begun:.1f} s")
         # When it lets go
-        begun = time.monotonic()
+        begun, let_go = time.monotonic(), boottime()
         hold.release()
         # Then all are served
         served = []
@@ -56,4 +59,4 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
     # Nobody has lost its place on the way, and nobody waited for a poke that was lost
     assert fences == tickets
     assert statistics.median(gaps) < HANDOFF_S
-    assert max(gaps) < 1.0
+    assert max(gaps) < 1.0 + lag.since(let_go)
