@@ -6,8 +6,11 @@ import os
 import shutil
 import signal
 import sqlite3
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from holdfast.core.model import Gone, Held, Loss, Refused, Waiting
 from holdfast.errors import ConfigError
 from holdfast.stores.sqlite import blocking
 from holdfast.stores.sqlite.blocking import entry, header, world
+from holdfast.stores.sqlite.blocking.files import Files
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 
@@ -150,6 +154,47 @@ def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
         clock.now += 1.0
     assert clock.now >= 5_030.0
     assert answer.fence > fence
+
+
+def test_who_still_opens_through_a_deleted_gate_disturbs_nobody(
+    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given somebody who has come in, and is about to open the files
+    here = desk()
+    assert here.free()
+    steps = [threading.Event() for _ in range(4)]
+    comes, opens, opened, goes_on = steps
+
+    def open_slowly(*args: Any) -> Files:
+        first = not comes.is_set()
+        comes.set()
+        assert not first or opens.wait(10)
+        files = Files(*args)
+        opened.set()
+        assert not first or goes_on.wait(10)
+        return files
+
+    monkeypatch.setattr(entry, "Files", open_slowly)
+    third, answers = desk(), []
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(desk().join, claim(), wait=False)
+        assert comes.wait(10)
+        # When his gate is deleted, and others come before and after he opens them
+        gate(path)
+        quick = pool.submit(desk().join, claim(), wait=False)
+        overtaken = bool(wait([quick], 0.5).done)
+        if overtaken:
+            answers.append(third.join(claim(), wait=False))
+        opened.clear()
+        opens.set()
+        assert opened.wait(10)
+        if overtaken:
+            answers.append(third.join(claim(), wait=False))
+        goes_on.set()
+        answers += [slow.result(10), quick.result(10)]
+    # Then he takes away nothing of theirs: no two of them hold
+    answers.append(third.join(claim(), wait=False))
+    assert sum(isinstance(answer, Held) for answer in answers) <= 1
 
 
 @pytest.mark.parametrize("what", ["gate", ""])

@@ -28,6 +28,7 @@ from .files import Files, Mail, enter
 from .gate import Gate, Replaced
 from .header import NEXT, PID, WHEN, WORLD
 from .line import Poke
+from .opening import Opening
 from .place import database_path, label, prepare
 from .session import Session
 
@@ -68,6 +69,7 @@ class Entry:
         self.pid = os.getpid()
         #: The gate that we may stand in, while it is being opened and from then on.
         self._gate: Gate | None = None
+        self._opening: Opening | None = None
         self._files: Files | None = None
         self._session: Session | None = None
         #: Sessions whose files somebody deleted, until their claims are ours under a new one.
@@ -169,13 +171,18 @@ class Entry:
         """Open the store and stay inside its gate."""
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
+        end = time.monotonic() + within
         place = prepare(database_path(self.url), self.url.options.get("any_fs") == "yes")
         self.label = f"sqlite://{place.database}"
+        self._opening = opening = Opening(place, end)
         try:
-            header = enter(place, within, self._stand)
+            header = enter(place, end - time.monotonic(), self._stand)
             assert self._gate is not None
-            mail = self.mail if self.push else None
-            files = Files(place, self._gate, header, mail, clock_gettime(CLOCK))
+            with opening:
+                if self._gate.moved():
+                    raise Replaced
+                mail = self.mail if self.push else None
+                files = Files(place, self._gate, header, mail, clock_gettime(CLOCK))
         except BaseException:
             self._drop()
             raise
@@ -192,10 +199,17 @@ class Entry:
     def _stand(self, gate: Gate) -> None:
         self._gate = gate
 
+    def _opened_or_not(self) -> None:
+        """Whatever has become of it, nobody is opening here any more."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.close()
+
     def _drop(self) -> None:
         """Let go of the files; the session stays if its file does."""
         files, gate = self._files, self._gate
         self._files = self._gate = None
+        self._opened_or_not()
         if files is not None:
             files.close()
         elif gate is not None:
@@ -303,6 +317,7 @@ class Entry:
         """In the child of a fork: believe nothing, and touch nothing that the parent uses."""
         if self.pid == os.getpid():
             return
+        self._opened_or_not()
         if self._files is not None:
             _leak(self._files.connection)
             self._files.forked()

@@ -10,8 +10,9 @@ If only the gate is gone, and nobody else is here, nothing is lost: a new one ta
 know from the others. While somebody is here he may be inside the old gate at this moment, so
 then the new gate gets new files too: what he does to the old ones concerns nobody any more.
 
-Everything here runs inside the gate, and may be cut short by a kill anywhere: the next who opens
-then finds a disagreement, and begins the new world again.
+Everything here runs inside the gate, one process at a time whichever gate it is (``opening.py``),
+and may be cut short by a kill anywhere: the next who opens then finds a disagreement, and begins
+the new world again.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
             header.check()
             usable = usable and database.complete((words[SHARED_MEMORY], words[LOG]))
             if not usable:
-                world = _new_world(header)
+                # The database first, because it remembers until when nobody may be served.
+                database.make(_new_world(header), words[RESERVED], header.floats[QUIET])
                 lone.close()
                 lone = Lone(place, anew=True)
-                database.make(world, words[RESERVED], header.floats[QUIET])
             _settle(database, lone, header)
             words[DATABASE], words[LONE] = database.inode, lone.inode
             words[SHARED_MEMORY], words[LOG] = database.companions()
@@ -116,8 +117,8 @@ def _settle(database: Database, lone: Lone, header: Header) -> None:
     if not agreed:
         _new_world(header)
     if not agreed or database.meta("boot") != str(boot_id()):
-        lone.begin(words[WORLD])
         database.clear(words[WORLD], header.floats[QUIET] if header.same_boot() else 0.0)
+        lone.begin(words[WORLD])
     if not header.same_boot():
         header.restart()
 
