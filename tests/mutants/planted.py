@@ -215,6 +215,16 @@ PLANTED = [
         f"{STORE}/test_world.py::test_a_second_deletion_does_not_let_the_old_holders_be_forgotten",
         (WORLD, ', float(database.meta("quiet") or 0)]', "]"),
     ),
+    bug(
+        "two open the files at once, through different gates",
+        f"{STORE}/test_world.py::test_files_are_opened_by_one_at_a_time_whichever_gate_he_came_through",
+        (ENTRY, "            with opening:\n", "            if True:\n"),
+    ),
+    bug(
+        "files are opened through a gate that was deleted meanwhile",
+        f"{STORE}/test_world.py::test_files_are_opened_by_one_at_a_time_whichever_gate_he_came_through",
+        (ENTRY, "                if self._gate.moved():\n", "                if False:\n"),
+    ),
     # -- asyncio ---------------------------------------------------------------------------
     bug(
         "the worker does the last request first",

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import queue
 import shutil
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast.core.model import Gone, Held, Loss, Refused, Waiting
 from holdfast.errors import ConfigError
 from holdfast.stores.sqlite import blocking
-from holdfast.stores.sqlite.blocking import entry, header, world
-from holdfast.stores.sqlite.blocking.files import Files
+from holdfast.stores.sqlite.blocking import entry, files, header, world
+from holdfast.stores.sqlite.blocking.database import Database
+from holdfast.stores.sqlite.blocking.lone import Lone
+from holdfast.stores.sqlite.blocking.place import Place
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 
@@ -156,44 +159,42 @@ def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
     assert answer.fence > fence
 
 
-def test_who_still_opens_through_a_deleted_gate_disturbs_nobody(
+def test_files_are_opened_by_one_at_a_time_whichever_gate_he_came_through(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who has come in, and is about to open the files
-    here = desk()
-    assert here.free()
-    steps = [threading.Event() for _ in range(4)]
-    comes, opens, opened, goes_on = steps
+    """Or one empties what another has just adopted, as no gate keeps both out."""
+    # Given somebody who is opening the files
+    begun: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    go_on = threading.Event()
+    inside: list[int] = []
 
-    def open_slowly(*args: Any) -> Files:
-        first = not comes.is_set()
-        comes.set()
-        assert not first or opens.wait(10)
-        files = Files(*args)
-        opened.set()
-        assert not first or goes_on.wait(10)
-        return files
+    def agree_slowly(place: Place, page: header.Header, now: float) -> tuple[Database, Lone]:
+        inside.append(page.fd)
+        begun.put(os.fstat(page.fd).st_ino == os.stat(place.gate).st_ino)
+        assert go_on.wait(10)
+        assert inside == [page.fd]
+        answer = world.agree(place, page, now)
+        inside.remove(page.fd)
+        return answer
 
-    monkeypatch.setattr(entry, "Files", open_slowly)
-    third, answers = desk(), []
-    with ThreadPoolExecutor(2) as pool:
-        slow = pool.submit(desk().join, claim(), wait=False)
-        assert comes.wait(10)
-        # When his gate is deleted, and others come before and after he opens them
-        gate(path)
-        quick = pool.submit(desk().join, claim(), wait=False)
-        overtaken = bool(wait([quick], 0.5).done)
-        if overtaken:
-            answers.append(third.join(claim(), wait=False))
-        opened.clear()
-        opens.set()
-        assert opened.wait(10)
-        if overtaken:
-            answers.append(third.join(claim(), wait=False))
-        goes_on.set()
-        answers += [slow.result(10), quick.result(10)]
-    # Then he takes away nothing of theirs: no two of them hold
-    answers.append(third.join(claim(), wait=False))
+    monkeypatch.setattr(files, "agree", agree_slowly)
+    with ThreadPoolExecutor(3) as pool:
+        opening = [pool.submit(desk().join, claim(), wait=False)]
+        assert begun.get(timeout=10)
+        # When his gate is deleted, and that of the next one too, who waits for him
+        for _ in range(2):
+            gate(path)
+            opening.append(pool.submit(desk().join, claim(), wait=False))
+            while not (path.with_name("locks.db.d") / "gate").exists():
+                time.sleep(0.001)
+            # Then nobody else begins while he is at it
+            with pytest.raises(queue.Empty):
+                begun.get(timeout=0.2)
+        go_on.set()
+        answers = [one.result(10) for one in opening]
+    # And nobody begins whose gate is gone by the time that it is his turn
+    while not begun.empty():
+        assert begun.get()
     assert sum(isinstance(answer, Held) for answer in answers) <= 1
 
 
