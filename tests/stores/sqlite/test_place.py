@@ -17,16 +17,6 @@ from holdfast.stores.sqlite.blocking import place
 from holdfast.url import find
 from tests.stores.sqlite.desk import Desk, claim
 
-NOBODY = 65_534
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-
-
-def reachable(folder: Path) -> Path:
-    """The folder, once everybody may go through what is above it."""
-    for above in (folder.parent, folder.parent.parent):
-        above.chmod(0o755)
-    return folder
-
 
 def test_files_are_private_whatever_the_umask(path: Path, desk: Callable[..., Desk]) -> None:
     # Given a process that lets everybody read what it writes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,17 +27,21 @@ def _used_once(tmp_path_factory: pytest.TempPathFactory) -> None:
         client.lock("x").acquire().release()
 
 
-def reachable(folder: Path) -> Path:
-    """The folder, once everybody may go through what is above it."""
-    for above in (folder.parent, folder.parent.parent):
-        above.chmod(0o755)
-    return folder
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """A database that doesn't exist yet, in a folder that everybody can reach: pytest closes the
+    one above its own to others each time that it is started."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-rights-") as top:
+        Path(top).chmod(0o755)
+        folder = Path(top) / "folder"
+        folder.mkdir()
+        yield folder / "locks.db"
 
 
 @root_only
 def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path: Path) -> None:
     # Given somebody who is not root, and folders of several kinds
-    folder = reachable(path.parent)
+    folder = path.parent
     cases = [
         (0, 0o755, "belongs to another user"),
         (0, 0o775, "belongs to another user"),
@@ -66,7 +71,7 @@ def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path
 @root_only
 def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
     # Given a folder that root owns and a group may write to, and a lock that root holds in it
-    folder = reachable(path.parent)
+    folder = path.parent
     os.chown(folder, 0, 7777)
     folder.chmod(0o2770)
     here = desk()
@@ -100,7 +105,7 @@ def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
 @pytest.mark.parametrize("what", ["folder", "database", "gate"])
 def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> None:
     # Given a store of a user who then loses the right to write a part of it
-    folder = reachable(path.parent)
+    folder = path.parent
     os.chown(folder, NOBODY, NOBODY)
     folder.chmod(0o700)
 

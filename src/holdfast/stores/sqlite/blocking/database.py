@@ -309,7 +309,8 @@ def explain(wrong: sqlite3.Error | OSError, path: str, opening: bool) -> Excepti
         return StoreUnavailable(
             f"another program (not holdfast) is writing to {path}: end it and try again"
         )
-    return StoreUnavailable(f"the embedded store {path} failed: {wrong}")
+    name = getattr(wrong, "sqlite_errorname", type(wrong).__name__)
+    return StoreUnavailable(f"the embedded store {path} failed: {wrong} ({name})")
 
 
 def full(wrong: sqlite3.Error) -> bool:
