@@ -27,7 +27,7 @@ class ClientBase:
         store: Store,
         runtime: Runtime,
         hold_class: type[HoldBase],
-        source: str,
+        source: object,
         ttl: Any,
         owner: Owner,
     ) -> None:

@@ -8,12 +8,34 @@ threads (``blocking/``) or for one event loop (``aio/``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
-from ...core.model import Granted
+from ...core.model import (
+    Capabilities,
+    Claim,
+    Granted,
+    Held,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Standing,
+    Waiting,
+)
+from ...errors import HoldfastError, StoreUnavailable
+from . import replies
+from .keys import name_of, pattern_of
+from .scripts import KEEP_MAX, Call, Requests
 
-if TYPE_CHECKING:
-    from .scripts import Call, Reply
+#: What a port hands on: an int, bytes, a list of such, None, or a ``ServerSaid``.
+Reply = Any
+#: What this store can do.
+CAPABILITIES = Capabilities(store="redis")
+#: A claim that joined before it could be poked says where it is within so many seconds, or later.
+ADDRESS_S = 0.2
+#: So many lines are looked at in one round trip.
+_LOOK_MAX = 50
 
 
 class Port(Protocol):
@@ -89,3 +111,144 @@ class Port(Protocol):
     def forked(self) -> None:
         """We are the child of a fork: forget the parent's connections, and start lazily."""
         ...
+
+
+class RedisStore:
+    """See :class:`holdfast.core.ports.Store`."""
+
+    capabilities = CAPABILITIES
+    keep_batch = KEEP_MAX
+
+    def __init__(self, port: Port, prefix: str) -> None:
+        self._port = port
+        self._requests = Requests(prefix, port.patience)
+        self._prefix = prefix
+        self.patience = port.patience
+        self.label = port.label
+        #: Claims that wait: what keeps them is sent where they wait.
+        self._waiting: set[str] = set()
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Enter the line, atomically; see the contract."""
+        requests = self._requests
+        if not wait:
+            reply = await self._port.ask(requests.join(claim, False), within)
+            return replies.joined(reply, claim, self.label)
+        reply, heard = await self._port.enter(
+            claim.id, lambda address: requests.join(claim, True, address), within
+        )
+        if reply.__class__ is int:
+            return Held(reply, claim.spec.ttl)
+        answer = replies.joined(reply, claim, self.label)
+        if isinstance(answer, Waiting):
+            self._waiting.add(claim.id)
+            if not heard:
+                return await self._introduce(claim, answer, within)
+        return answer
+
+    async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
+        """Let the line know where the claim can be poked; if that fails it asks again soon."""
+        keep = Keep(claim, waiting.ticket, claim.spec.ttl)
+        try:
+            return await self._stand(keep, min(within, ADDRESS_S))
+        except StoreUnavailable:
+            return waiting
+
+    async def _stand(self, keep: Keep, within: float) -> Standing:
+        reply = await self._port.stand(
+            keep.claim.id, lambda address: self._requests.stand(keep, address), within
+        )
+        return replies.stood(reply, keep, self.label)
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew a batch; see the contract.
+
+        Plain renewals of what is held go together. What waits, or is to be changed, goes by itself.
+        """
+        if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
+            return [await self._stand(keeps[0], within)]
+        plain = [at for at, keep in enumerate(keeps) if not _special(keep)]
+        batches, unfit = self._requests.batches(keeps, plain, self._port.clustered)
+        found: dict[int, Standing | Exception] = dict(unfit)
+        said = await self._port.ask_many([batch.call for batch in batches], within)
+        for batch, reply in zip(batches, said, strict=True):
+            found.update(self._kept(keeps, batch.places, reply))
+        rest = [at for at in range(len(keeps)) if at not in found]
+        if rest:
+            calls = [self._requests.stand(keeps[at]) for at in rest]
+            for at, reply in zip(rest, await self._port.ask_many(calls, within), strict=True):
+                found[at] = self._stood(keeps[at], reply)
+        return [found[at] for at in range(len(keeps))]
+
+    def _kept(
+        self, keeps: Sequence[Keep], places: list[int], reply: Reply | Exception
+    ) -> dict[int, Standing | Exception]:
+        """What became of those that went in one call; nothing of those to be asked for alone."""
+        try:
+            kept = replies.kept(_whole(reply), [keeps[at] for at in places], self.label)
+        except HoldfastError as wrong:
+            return dict.fromkeys(places, wrong)
+        return {at: one for at, one in zip(places, kept, strict=True) if one is not None}
+
+    def _stood(self, keep: Keep, reply: Reply | Exception) -> Standing | Exception:
+        try:
+            return replies.stood(_whole(reply), keep, self.label)
+        except HoldfastError as wrong:
+            return wrong
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Withdraw or release, and wake who now fits; see the contract."""
+        reply = await self._port.ask(self._requests.leave(leave), within)
+        return replies.left(reply, self.label)
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep until poked or until the time is over; see the contract."""
+        return await self._port.wait(claim.id, waiting.ticket, seconds)
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """The lines whose name begins with the prefix; see the contract."""
+        names = [prefix]
+        if not exact:
+            keys = await self._port.scan(pattern_of(self._prefix, prefix.encode()), within)
+            found = {name_of(self._prefix, key) for key in keys}
+            names = sorted(name for name in found if name is not None and name.startswith(prefix))
+        lines: list[LineRecord] = []
+        for start in range(0, len(names), _LOOK_MAX):
+            part = names[start : start + _LOOK_MAX]
+            said = await self._port.ask_many([self._requests.inspect(one) for one in part], within)
+            for name, reply in zip(part, said, strict=True):
+                line = replies.looked(_whole(reply), name, self.label)
+                if line is not None:
+                    lines.append(line)
+        return lines
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """Change the capacity of a line that isn't empty; see the contract."""
+        reply = await self._port.ask(self._requests.resize(name, capacity), within)
+        return replies.resized(reply, self.label)
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more; see the contract."""
+        self._waiting.discard(claim.id)
+        self._port.unlisten(claim.id)
+
+    async def close(self) -> None:
+        """End our connections; a client that was handed in keeps its own."""
+        await self._port.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the contract."""
+        self._waiting = set()
+        self._port.forked()
+
+
+def _special(keep: Keep) -> bool:
+    """Is it more than a renewal of what is held?"""
+    return bool(keep.weight or keep.new_id or keep.detach)
+
+
+def _whole(reply: Reply | Exception) -> Reply:
+    """A reply, unless the server that it should come from could not be asked."""
+    if isinstance(reply, HoldfastError):
+        raise reply
+    return reply

@@ -1,0 +1,165 @@
+"""Making connections: redis-py does it, TLS, passwords, databases and sockets included.
+
+What comes back is a socket past its handshake; requests and replies are then our own affair
+(`link.py`), because redis-py hides what the server says unasked, and sets time-outs by two calls
+of the kernel for each reply.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import redis
+from redis import exceptions as said
+
+from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ..config import Settings
+
+#: Of this class redis-py makes a connection of each kind.
+_CLASSES: dict[str, Callable[[], type[Any]]] = {
+    "tcp": lambda: redis.Connection,
+    "tls": lambda: redis.SSLConnection,
+    "unix": lambda: redis.UnixDomainSocketConnection,
+}
+#: No step of connecting is given less, or it could not succeed at all.
+_LEAST_S = 0.005
+
+
+class Timed:
+    """A connection of redis-py all of whose time-outs are what is left until a moment."""
+
+    until = 0.0
+
+    @property
+    def socket_timeout(self) -> float:
+        """Seconds for the next read or write."""
+        return max(_LEAST_S, self.until - time.monotonic())
+
+    @socket_timeout.setter
+    def socket_timeout(self, _: object) -> None:
+        """Asked for by redis-py's own constructor."""
+
+    @property
+    def socket_connect_timeout(self) -> float:
+        """Seconds for the next address to be tried."""
+        return max(_LEAST_S, self.until - time.monotonic())
+
+    @socket_connect_timeout.setter
+    def socket_connect_timeout(self, _: object) -> None:
+        """Asked for by redis-py's own constructor."""
+
+
+class Dialler:
+    """Makes connections to one server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        #: 3 until a server turns out not to know it.
+        self.protocol = settings.protocol
+        arguments = dict(settings.arguments)
+        base = settings.connection_class or _CLASSES[settings.kind]()
+        if not issubclass(base, redis.connection.AbstractConnection):
+            base = _CLASSES[settings.kind]()  # of the asyncio face
+        #: What the owner of a given client does on a new connection, such as its handshake.
+        self._greet = arguments.pop("redis_connect_func", None)
+        self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
+        self._named = bool(arguments.get("client_name"))
+        #: Nothing but round trips; older ones know it by other words.
+        made_by = signature(redis.connection.AbstractConnection.__init__).parameters
+        silent = ("driver_info",) if "driver_info" in made_by else ("lib_name", "lib_version")
+        self._arguments = {**arguments, **dict.fromkeys(silent)}
+
+    def dial(self, until: float) -> Any:
+        """A connection that is ready, before this moment (``time.monotonic``), or the error."""
+        settings = self._settings
+        until = min(until, time.monotonic() + settings.connect_s)
+        try:
+            return self._dial(until)
+        except said.AuthenticationError as wrong:
+            raise _unwelcome(settings.label, wrong) from wrong
+        except said.ResponseError as wrong:
+            if self.protocol == 3 and _knows_no_hello(wrong):
+                self.protocol = 2
+                return self.dial(until)
+            raise refused(settings.label, wrong) from wrong
+        except (said.RedisError, OSError) as wrong:
+            raise unreachable(settings, wrong) from wrong
+
+    def _dial(self, until: float) -> Any:
+        connection = self._class(
+            **self._arguments, protocol=self.protocol, redis_connect_func=self._handshake
+        )
+        connection.until = until
+        try:
+            connection.connect()
+        except BaseException:
+            connection.disconnect()
+            raise
+        return connection
+
+    def _handshake(self, connection: Any) -> None:
+        connection._sock.settimeout(connection.socket_timeout)
+        if self._greet is not None:
+            self._greet(connection)
+        else:
+            connection.on_connect()
+        if not self._named:
+            name = f"holdfast:{os.uname().nodename}:{os.getpid()}"
+            connection.send_command("CLIENT", "SETNAME", name.replace(" ", "-"))
+            try:
+                connection.read_response()
+            except said.ResponseError:
+                return  # not allowed, and only for people
+
+
+def _knows_no_hello(wrong: Exception) -> bool:
+    text = str(wrong).lower()
+    return "hello" in text or "noproto" in text or "unknown command" in text
+
+
+def _unwelcome(label: str, wrong: Exception) -> HoldfastError:
+    text = str(wrong)
+    if "without any password configured" in text:
+        hint = "it has no password: take the one in the URL out"
+    elif "NOAUTH" in text or "required" in text.lower():
+        hint = "it wants a password: put it into the URL, as in redis://user:password@host/0"
+    else:
+        hint = "user name or password is wrong"
+    return ConfigError(f"{label} lets us not in; {hint}. It said: {text}")
+
+
+def refused(label: str, wrong: Exception) -> HoldfastError:
+    """The error for a server that answers, but not as it must on a new connection."""
+    text = str(wrong)
+    if isinstance(wrong, said.BusyLoadingError | said.MaxConnectionsError):
+        return StoreUnavailable(f"{label} can't serve us now: {text}")
+    return ConfigError(f"{label} refused a new connection: {text}")
+
+
+def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
+    """The error for a server that could not be reached, or isn't one."""
+    label, text = settings.label, " ".join(str(wrong).split())
+    cause: BaseException | None = wrong
+    seen = text
+    while cause is not None:
+        seen += f" {type(cause).__name__} {cause}"
+        cause = cause.__cause__ or cause.__context__
+    if settings.kind == "tls" and "CERTIFICATE_VERIFY_FAILED" in seen:
+        return ConfigError(
+            f"the certificate of {label} is not to be trusted; name the authority that signed it "
+            f"with ssl_ca_certs=/path/to/ca.pem. It said: {text}"
+        )
+    if settings.kind == "tls" and ("SSLError" in seen or "SSLEOFError" in seen):
+        return ConfigError(f"{label} doesn't speak TLS, or not as we do: {text}")
+    if isinstance(wrong, said.InvalidResponse):
+        return ConfigError(f"what answers at {label} is no Redis: {text}")
+    if isinstance(wrong, said.TimeoutError):
+        return StoreUnavailable(f"{label} did not answer while a connection was made: {text}")
+    hint = ""
+    if settings.kind == "tcp" and "closed by server" in text.lower():
+        hint = " (a server that expects TLS is rediss://)"
+    return StoreUnavailable(f"{label} can't be reached: {text}{hint}")

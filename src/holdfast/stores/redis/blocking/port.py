@@ -1,0 +1,304 @@
+"""The port for threads: a pool of connections, and one of its own for each thread that waits.
+
+A verb takes the connection that was used last, or makes one, and gives it back after the reply.
+A claim that waits keeps the connection on which it joined until ``unlisten``: pokes arrive there,
+and its thread sleeps in the kernel. No lock is held anywhere, no thread is started.
+
+Whatever goes wrong between taking and giving back, Ctrl-C included, the connection is closed: a
+reply that is still under way is never read by another request.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+from weakref import WeakSet
+
+from ....core.model import Granted
+from ....core.policy import PATIENCE_S
+from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ..complaints import DEMOTED, MOVED, NOSCRIPT, ServerSaid, complaint
+from ..config import Settings
+from ..scripts import SCRIPTS, UNTAGGED, Call, load_command, packed
+from .dial import Dialler
+from .link import Link
+
+#: A connection that was idle for so long is looked at before it is used.
+FRESH_S = 1.0
+#: The pool keeps no more idle connections than this.
+IDLE_MAX = 64
+#: How many keys a server looks at for one call of SCAN.
+_SCAN_COUNT = b"1000"
+_WAITS = 2
+_FAREWELL = DEMOTED | {MOVED, "LOADING"}
+
+
+class Seat:
+    """Where a claim waits: its connection, and the address that the line knows it by."""
+
+    __slots__ = ("address", "link")
+
+    def __init__(self, link: Link | None, address: bytes) -> None:
+        self.link = link
+        self.address = address
+
+
+class ThreadPort:
+    """See :class:`holdfast.stores.redis.store.Port`."""
+
+    clustered = False
+    patience = PATIENCE_S
+
+    def __init__(self, settings: Settings) -> None:
+        self.label = settings.label
+        self._settings = settings
+        self._dialler = Dialler(settings)
+        #: Does the server read scripts only without their first line?
+        self._old = False
+        #: Does the server not let us subscribe? Then waiters ask again, and hear nothing.
+        self._deaf = False
+        self._start()
+
+    def _start(self) -> None:
+        self._pool: deque[Link] = deque()
+        self._seats: dict[str, Seat] = {}
+        #: Every open connection; weakly, so that one that an exception made us lose is closed.
+        self._links: WeakSet[Link] = WeakSet()
+        self._closed = False
+
+    # -- requests ----------------------------------------------------------------------------
+
+    async def ask(self, call: Call, within: float) -> Any:
+        """Send one call over any connection; see the protocol."""
+        until = time.monotonic() + within
+        link = self._take(until)
+        try:
+            reply = self._say(link, call, until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        self._give(link, reply)
+        return reply
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Any]:
+        """Send many in one round trip; see the protocol."""
+        if not calls:
+            return []
+        until = time.monotonic() + within
+        link = self._take(until)
+        try:
+            replies = link.ask_many([self._wire(call) for call in calls], until)
+            for at, reply in enumerate(replies):
+                if reply.__class__ is ServerSaid and reply.code == NOSCRIPT:
+                    replies[at] = self._say(link, calls[at], until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        for reply in replies:
+            if reply.__class__ is ServerSaid:
+                self._give(link, reply)
+                break
+        else:
+            self._give(link, None)
+        return replies
+
+    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
+        """The keys that match; see the protocol."""
+        until = time.monotonic() + within
+        link = self._take(until)
+        found: set[bytes] = set()
+        cursor = b"0"
+        try:
+            while True:
+                command = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT)
+                reply = link.ask(command, until)
+                if reply.__class__ is ServerSaid:
+                    self._give(link, reply)
+                    raise complaint(reply, self.label)
+                cursor, keys = reply
+                found.update(keys)
+                if cursor == b"0":
+                    break
+        except HoldfastError:
+            raise
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        self._give(link, None)
+        return list(found)
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    async def enter(
+        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> tuple[Any, bool]:
+        """The join of somebody who may wait; see the protocol."""
+        until = time.monotonic() + within
+        link = self._take(until)
+        try:
+            address = _address(link)
+            reply = self._say(link, call_of(address), until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        if reply.__class__ is list and reply[0] == _WAITS:
+            self._seats[claim_id] = Seat(link, link.address)
+        else:
+            self._give(link, reply)
+        return reply, bool(address) or self._deaf
+
+    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
+        """A waiting claim's call, on its connection; see the protocol."""
+        until = time.monotonic() + within
+        seat = self._seats.get(claim_id)
+        if seat is None:
+            seat = self._seats[claim_id] = Seat(None, b"")
+        link = seat.link
+        if link is None or link.dead:
+            link = self._take(until)
+            seat.link = link
+        try:
+            self._listen(seat, link, until)
+            reply = self._say(link, call_of(b"" if self._deaf else seat.address), until)
+        except BaseException as wrong:
+            seat.link = None
+            self._broken(link, wrong, within)
+        if reply.__class__ is ServerSaid and reply.code in _FAREWELL:
+            seat.link = None
+            self._give(link, reply)
+        return reply
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until poked; see the protocol."""
+        seat = self._seats.get(claim_id)
+        if self._deaf:
+            time.sleep(max(0.0, seconds))
+            return None
+        if seat is None or seat.link is None:
+            return None
+        link = seat.link
+        until = time.monotonic() + seconds
+        poke = b"%b %d" % (claim_id.encode(), ticket)
+        try:
+            served = (link.ear or link).listen(poke, until)
+        except BaseException as wrong:
+            seat.link = None
+            self._drop(link)
+            if isinstance(wrong, OSError | ValueError):
+                return None  # the next `stand` connects again
+            raise
+        return Granted(ticket) if served else None
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more; see the protocol."""
+        seat = self._seats.pop(claim_id, None)
+        if seat is not None and seat.link is not None:
+            link, seat.link = seat.link, None
+            self._give(link, None)
+
+    # -- its life ----------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connections; whoever still waits on one is woken."""
+        self._closed = True
+        while self._pool:
+            self._drop(self._pool.pop())
+        for link in list(self._links):
+            link.hang_up()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the protocol."""
+        links = self._links
+        self._start()
+        for link in links:
+            link.forget()
+
+    # -- connections -------------------------------------------------------------------------
+
+    def _take(self, until: float) -> Link:
+        """A connection for ourselves alone."""
+        while True:
+            try:
+                link = self._pool.pop()
+            except IndexError:
+                break
+            if time.monotonic() - link.used < FRESH_S:
+                return link
+            if not (link.stale() or (link.ear is not None and link.ear.stale())):
+                return link
+            self._drop(link)
+        return self._dial(until)
+
+    def _dial(self, until: float) -> Link:
+        link = Link(self._dialler.dial(until))
+        self._links.add(link)
+        return link
+
+    def _give(self, link: Link, reply: Any) -> None:
+        """Back into the pool; unless it leads to a server that is no master (any more)."""
+        if reply.__class__ is ServerSaid and reply.code in _FAREWELL:
+            self._drop(link)
+            while self._pool:  # they lead there as well
+                self._drop(self._pool.pop())
+        elif self._closed or len(self._pool) >= IDLE_MAX:
+            self._drop(link)
+        else:
+            link.mail.clear()
+            self._pool.append(link)
+
+    def _drop(self, link: Link) -> None:
+        self._links.discard(link)
+        link.close()
+
+    def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
+        """The exchange was not brought to its end: nobody may use this connection again."""
+        self._drop(link)
+        if isinstance(wrong, TimeoutError | BlockingIOError):
+            raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from wrong
+        if isinstance(wrong, OSError):
+            raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from wrong
+        if isinstance(wrong, ValueError) and not isinstance(wrong, ConfigError | UnicodeError):
+            raise StoreUnavailable(f"{self.label} sent what is no reply: {wrong}") from wrong
+        raise wrong
+
+    def _wire(self, call: Call) -> bytes:
+        return (call.for_old() if self._old else call).head + UNTAGGED
+
+    def _say(self, link: Link, call: Call, until: float) -> Any:
+        """One request and its reply; the scripts are loaded when the server doesn't know them."""
+        reply = link.ask(self._wire(call), until)
+        if reply.__class__ is ServerSaid and reply.code == NOSCRIPT:
+            said = link.ask_many([load_command(one) for one in SCRIPTS], until)
+            if any(one.__class__ is ServerSaid for one in said) and not self._old:
+                self._old = True
+                said = link.ask_many([load_command(one, old=True) for one in SCRIPTS], until)
+            wrong = next((one for one in said if one.__class__ is ServerSaid), None)
+            reply = wrong if wrong is not None else link.ask(self._wire(call), until)
+        return reply
+
+    def _listen(self, seat: Seat, link: Link, until: float) -> None:
+        """See to it that the address that the line knows is subscribed on this connection."""
+        if self._deaf:
+            return
+        ear = link
+        if self._dialler.protocol == 2:
+            if link.ear is None or link.ear.dead:
+                link.ear = self._dial(until)
+            ear = link.ear
+        if ear.subscribed and (not seat.address or seat.address == link.address):
+            seat.address = link.address
+            return
+        if not seat.address:
+            seat.address = link.address or self._new_address()
+        link.address = seat.address
+        refusal = ear.subscribe(seat.address, until)
+        if refusal is not None:
+            self._deaf = True
+
+    def _new_address(self) -> bytes:
+        return f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
+
+
+def _address(link: Link) -> bytes:
+    """Where a claim is reached that waits on this connection; empty if that isn't so yet."""
+    ear = link.ear or link
+    return link.address if ear.subscribed and not ear.dead else b""
