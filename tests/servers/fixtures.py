@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ import pytest
 
 # Imported where they are used, because a run without them should start at once.
 if TYPE_CHECKING:
+    from .cluster import Cluster
     from .redis_server import RedisServer
+    from .sentinels import Watched
     from .tls import Certificate
 
 #: Makes a server with these settings (see `RedisServer`); it ends with the test.
@@ -60,3 +63,25 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     from .tls import Certificate
 
     return Certificate.make(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture
+def new_watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Watched]]:
+    """Makes a primary with replicas and sentinels (see `Watched`); they end with the test."""
+    from .sentinels import Watched
+
+    with contextlib.ExitStack() as ends:
+        yield lambda *settings, **options: ends.enter_context(
+            Watched(tmp_path_factory.mktemp("watched"), *settings, **options)
+        )
+
+
+@pytest.fixture
+def new_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cluster]]:
+    """Makes a cluster (see `Cluster`); it ends with the test."""
+    from .cluster import Cluster
+
+    with contextlib.ExitStack() as ends:
+        yield lambda *settings, **options: ends.enter_context(
+            Cluster(tmp_path_factory.mktemp("cluster"), *settings, **options)
+        )

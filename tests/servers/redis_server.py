@@ -33,6 +33,17 @@ def program() -> str:
     return need(os.environ.get(ENV) or "redis-server")
 
 
+def answers(host: str, port: int) -> bool:
+    """Is a server there that is ready to answer?"""
+    try:
+        with socket.create_connection((host, port), 1.0) as one:
+            one.sendall(b"PING\r\n")
+            answer = one.recv(64)
+    except OSError:
+        return False
+    return bool(answer) and not answer.startswith((b"-LOADING", b"-MASTERDOWN"))
+
+
 class RedisServer(Program):
     """One server, started when it is made.
 
@@ -126,27 +137,19 @@ class RedisServer(Program):
     def start(self) -> None:
         """Start it with what lies on its disk, and wait until it answers."""
         self.data.mkdir(exist_ok=True)
-        self.launch([self._program, str(self._config)], self._answers)
+        command = [self._program, str(self._config)]
+        self.launch(command, lambda: answers(self.host, self.port))
 
     def restart(self, *, data: bool) -> None:
         """End it and start it again at the same port: with all its data, or with none of it."""
         if data:
-            if self.ask("CONFIG", "GET", "appendonly")[b"appendonly"] == b"no":
+            if self.ask("CONFIG", "GET", "appendonly")[1] == b"no":
                 self.ask("SAVE")
             self.terminate()
         else:
             self.kill()
             shutil.rmtree(self.data)
         self.start()
-
-    def _answers(self) -> bool:
-        try:
-            with socket.create_connection((self.host, self.port), 1.0) as one:
-                one.sendall(b"PING\r\n")
-                answer = one.recv(64)
-        except OSError:
-            return False
-        return bool(answer) and not answer.startswith((b"-LOADING", b"-MASTERDOWN"))
 
     # -- talking to it ---------------------------------------------------------------------
 
@@ -158,9 +161,9 @@ class RedisServer(Program):
         return redis.Redis(**options)
 
     def ask(self, *words: str | bytes | int) -> Any:
-        """Ask as somebody who may do everything; values are bytes."""
+        """Ask as somebody who may do everything. Each word of a command by itself; bytes come."""
         if self._admin is None:
-            self._admin = self.client(protocol=3)
+            self._admin = self.client(protocol=2)
         return self._admin.execute_command(*words)
 
     def info(self, section: str = "default") -> dict[str, Any]:
