@@ -68,10 +68,7 @@ class Dialler:
         self._greet = arguments.pop("redis_connect_func", None)
         self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
         self._named = bool(arguments.get("client_name"))
-        #: Nothing but round trips; older ones know it by other words.
-        made_by = signature(redis.connection.AbstractConnection.__init__).parameters
-        silent = ("driver_info",) if "driver_info" in made_by else ("lib_name", "lib_version")
-        self._arguments = {**arguments, **dict.fromkeys(silent)}
+        self._arguments = {**arguments, **silent()}
 
     def dial(self, until: float) -> Any:
         """A connection that is ready, before this moment (``time.monotonic``), or the error."""
@@ -79,15 +76,11 @@ class Dialler:
         until = min(until, time.monotonic() + settings.connect_s)
         try:
             return self._dial(until)
-        except said.AuthenticationError as wrong:
-            raise _unwelcome(settings.label, wrong) from wrong
-        except said.ResponseError as wrong:
-            if self.protocol == 3 and _knows_no_hello(wrong):
+        except (said.RedisError, OSError) as wrong:
+            if self.protocol == 3 and knows_no_hello(wrong):
                 self.protocol = 2
                 return self.dial(until)
-            raise refused(settings.label, wrong) from wrong
-        except (said.RedisError, OSError) as wrong:
-            raise unreachable(settings, wrong) from wrong
+            raise error_of(settings, wrong) from wrong
 
     def _dial(self, until: float) -> Any:
         connection = self._class(
@@ -108,17 +101,39 @@ class Dialler:
         else:
             connection.on_connect()
         if not self._named:
-            name = f"holdfast:{os.uname().nodename}:{os.getpid()}"
-            connection.send_command("CLIENT", "SETNAME", name.replace(" ", "-"))
+            connection.send_command("CLIENT", "SETNAME", own_name())
             try:
                 connection.read_response()
             except said.ResponseError:
                 return  # not allowed, and only for people
 
 
-def _knows_no_hello(wrong: Exception) -> bool:
+def silent() -> dict[str, None]:
+    """Arguments that keep redis-py from introducing itself: nothing but round trips."""
+    known = signature(redis.connection.AbstractConnection.__init__).parameters
+    # Older ones know it by other words.
+    return dict.fromkeys(["driver_info"] if "driver_info" in known else ["lib_name", "lib_version"])
+
+
+def own_name() -> str:
+    """How a connection of ours is called in CLIENT LIST."""
+    return f"holdfast:{os.uname().nodename}:{os.getpid()}".replace(" ", "-")
+
+
+def knows_no_hello(wrong: Exception) -> bool:
+    """Is it the answer of a server, or a proxy, that doesn't know the third protocol?"""
     text = str(wrong).lower()
-    return "hello" in text or "noproto" in text or "unknown command" in text
+    told = isinstance(wrong, said.ResponseError) and not isinstance(wrong, said.AuthenticationError)
+    return told and ("hello" in text or "noproto" in text or "unknown command" in text)
+
+
+def error_of(settings: Settings, wrong: Exception) -> HoldfastError:
+    """The error for whatever came in place of a new connection."""
+    if isinstance(wrong, said.AuthenticationError):
+        return _unwelcome(settings.label, wrong)
+    if isinstance(wrong, said.ResponseError):
+        return refused(settings.label, wrong)
+    return unreachable(settings, wrong)
 
 
 def _unwelcome(label: str, wrong: Exception) -> HoldfastError:

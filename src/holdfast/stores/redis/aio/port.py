@@ -1,0 +1,297 @@
+"""The port for one event loop: one connection for all that is asked, and for hearing of grants.
+
+Under RESP3 the messages come on the connection that the requests go by; under RESP2, which can't
+do that, a second one listens. It subscribes when somebody first has to wait, and keeps its
+address, a channel of this client's own, over every new connection: the lines know it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+from collections.abc import Callable, Sequence
+
+from ....core.model import Granted
+from ....core.policy import PATIENCE_S, back_off
+from ....errors import ConfigError, StoreUnavailable
+from ..complaints import ServerSaid, complaint
+from ..config import Settings
+from ..replies import Reply, poked
+from ..scripts import Call
+from .connect import connect, unheeded
+from .shared import Shared
+from .wire import Answer, Wire
+
+log = logging.getLogger("holdfast")
+
+#: A connection that doesn't live so long counts as a failure: the next one isn't made at once.
+SHORT_S = 1.0
+#: At its end, what is under way may take so many seconds.
+CLOSE_S = 2.0
+#: A second connection, that only listens, is asked for a sign of life when it was silent so long.
+SILENT_S = 5.0
+#: When listening has failed, it isn't tried again before so many seconds.
+MUTE_S = 1.0
+_SCAN_COUNT = b"1000"
+#: What a forked child has of its parent: kept, because its end would be heard by the server.
+_of_the_parent: list[object] = []
+
+
+class Box:
+    """Where the poke of a claim that waits is put."""
+
+    __slots__ = ("fence", "ticket", "waiter")
+
+    def __init__(self) -> None:
+        self.fence = self.ticket = 0
+        self.waiter: asyncio.Future[None] | None = None
+
+
+class LoopPort:
+    """See :class:`holdfast.stores.redis.store.Port`."""
+
+    clustered = False
+    patience = PATIENCE_S
+
+    def __init__(self, settings: Settings) -> None:
+        self.label = settings.label
+        self._settings = settings
+        self._start()
+
+    def _start(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wire: Wire | None = None
+        #: The connection on which we are subscribed.
+        self._ear: Wire | None = None
+        self._born = self._not_before = self._mute_until = 0.0
+        self._failures = 0
+        self._closed = self._deaf = False
+        self._address = f"{self._settings.prefix}@{secrets.token_hex(8)}".encode()
+        self._boxes: dict[str, Box] = {}
+        self._connecting = Shared(self._connect)
+        self._listening = Shared(self._listen)
+
+    # -- asking ----------------------------------------------------------------------------
+
+    async def ask(self, call: Call, within: float) -> Reply:
+        """Send one call."""
+        wire = self._wire
+        if wire is None or asyncio.get_running_loop() is not self._loop:
+            wire, within = await self._reach(within)
+        return await wire.send(call, within)
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
+        """Send many in one write; one answer per call, in order."""
+        wire, within = await self._reach(within)
+        answers = [wire.send(call, within) for call in calls]
+        found: list[Reply | Exception] = []
+        try:
+            for answer in answers:
+                try:
+                    found.append(await answer)
+                except StoreUnavailable as failure:
+                    found.append(failure)
+        finally:
+            for answer in answers[len(found) :]:
+                _abandon(answer)
+        return found
+
+    async def enter(
+        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> tuple[Reply, bool]:
+        """The join of somebody who may wait; also says whether it had an address."""
+        wire = self._wire
+        if wire is None or asyncio.get_running_loop() is not self._loop:
+            wire, within = await self._reach(within)
+        self._boxes[claim_id] = Box()
+        if self._ear is not None:
+            return await wire.send(call_of(self._address), within), True
+        return await wire.send(call_of(b""), within), False
+
+    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
+        """Send a waiting claim's call; subscribes first where that isn't done yet."""
+        wire, within = await self._reach(within)
+        self._boxes.setdefault(claim_id, Box())
+        loop = asyncio.get_running_loop()
+        ear = self._ear
+        if ear is None and not self._deaf and loop.time() >= self._mute_until:
+            begun = loop.time()
+            try:
+                # Half of the time at most, as the claim must be kept in any case.
+                await self._listening.wait(within / 2, f"could not subscribe at {self.label}")
+            except StoreUnavailable:
+                self._mute_until = loop.time() + MUTE_S
+            return await self.ask(call_of(self._here()), within - (loop.time() - begun))
+        if ear is not None and ear is not wire and loop.time() > ear.heard_at + SILENT_S:
+            ear.confirmed(b"PING", within=SHORT_S).add_done_callback(unheeded)
+        return await wire.send(call_of(self._here()), within)
+
+    def _here(self) -> bytes:
+        return self._address if self._ear is not None else b""
+
+    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
+        """The keys that match, each once, in no order."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + within
+        wire, _ = await self._reach(within)
+        found: set[bytes] = set()
+        cursor = b"0"
+        while True:
+            words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT)
+            reply = await wire.command(*words, within=due - loop.time())
+            if isinstance(reply, ServerSaid):
+                raise complaint(reply, self.label)
+            cursor, keys = reply
+            found.update(keys)
+            if cursor == b"0":
+                return list(found)
+
+    # -- waiting ---------------------------------------------------------------------------
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until the poke for this claim and ticket is here, or for so long."""
+        loop = self._own()
+        box = self._boxes.setdefault(claim_id, Box())
+        if box.fence == ticket:
+            return Granted(ticket)
+        if self._ear is None and not self._deaf and loop.time() >= self._mute_until:
+            return None
+        waiter: asyncio.Future[None] = loop.create_future()
+        box.ticket, box.waiter = ticket, waiter
+        timer = loop.call_later(max(0.0, seconds), _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            box.waiter = None
+        return Granted(ticket) if box.fence == ticket else None
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more."""
+        self._boxes.pop(claim_id, None)
+
+    def _heard(self, message: bytes) -> None:
+        """Somebody who left has made one of our claims a holder."""
+        poke = poked(message)
+        box = self._boxes.get(poke[0]) if poke is not None else None
+        if box is None or poke is None:
+            return
+        box.fence = poke[1]
+        if box.waiter is not None and box.ticket == poke[1]:
+            _wake(box.waiter)
+
+    # -- connecting ------------------------------------------------------------------------
+
+    def _own(self) -> asyncio.AbstractEventLoop:
+        """The running loop, if it is ours."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigError(
+                "an AsyncClient belongs to the event loop in which it was first used, and this "
+                "is another one: make a client in each loop"
+            )
+        return loop
+
+    async def _reach(self, within: float) -> tuple[Wire, float]:
+        """The connection, made if there is none, and how much of the time is left."""
+        loop = self._own()
+        if self._closed:
+            raise StoreUnavailable(f"this client of {self.label} is closed")
+        if self._wire is not None:
+            return self._wire, within
+        begun = loop.time()
+        wire = await self._connecting.wait(within, f"{self.label} took no connection")
+        return wire, within - (loop.time() - begun)
+
+    async def _connect(self) -> Wire:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._not_before - loop.time()))
+        wire = Wire(self.label, self._heard, self._ended)
+        try:
+            self._settings = await connect(self._settings, wire)
+        except StoreUnavailable:
+            self._failed(loop)
+            raise
+        self._born = loop.time()
+        if not wire.over:
+            self._wire = wire
+        return wire
+
+    def _failed(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._failures += 1
+        self._not_before = loop.time() + back_off(self._failures, random.random(), 1.0)
+
+    def _ended(self, wire: Wire) -> None:
+        """A connection can be used no more: wake those who wait, so that they ask."""
+        if wire is self._wire:
+            self._wire = None
+            loop = asyncio.get_running_loop()
+            if loop.time() < self._born + SHORT_S:
+                self._failed(loop)
+            else:
+                self._failures = 0
+        if wire is self._ear:
+            self._ear = None
+            for box in self._boxes.values():
+                if box.waiter is not None:
+                    _wake(box.waiter)
+
+    async def _listen(self) -> None:
+        """Subscribe: on the connection that there is, or on one of its own where it must be."""
+        limit = self._settings.connect_s
+        ear, _ = await self._reach(limit)
+        if self._settings.protocol == 2:
+            ear = Wire(self.label, self._heard, self._ended, ear=True)
+            await connect(self._settings, ear)
+        reply = await ear.confirmed(b"SUBSCRIBE", self._address, within=limit)
+        if isinstance(reply, ServerSaid):
+            self._deaf = True
+            log.warning(
+                "%s doesn't let us subscribe (%s): whoever waits asks once a second instead",
+                self.label,
+                reply,
+            )
+        elif not ear.over:
+            self._ear = ear
+
+    # -- the end ---------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connections; what is under way is finished first."""
+        self._own()
+        if self._closed:
+            return
+        self._closed = True
+        wires = {one for one in (self._wire, self._ear) if one is not None}
+        if self._wire is not None and self._wire.busy:
+            with contextlib.suppress(StoreUnavailable):
+                await self._wire.command(b"PING", within=CLOSE_S)  # answered after all the others
+        await self._connecting.cancel()
+        await self._listening.cancel()
+        for wire in wires:
+            wire.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(wire.gone, CLOSE_S)
+
+    def forked(self) -> None:
+        """In the child nothing of this is ours."""
+        for wire in {one for one in (self._wire, self._ear) if one is not None}:
+            wire.leak()
+        _of_the_parent.append((self._wire, self._ear, self._connecting, self._listening))
+        self._start()
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _abandon(answer: Answer) -> None:
+    """Nobody waits for it any more; its place on the connection stays."""
+    if not answer.cancel():
+        unheeded(answer)
