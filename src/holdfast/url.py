@@ -27,6 +27,7 @@ BUILTIN: dict[str, str] = {
     "rediss": "holdfast.stores.redis",
     "redis+unix": "holdfast.stores.redis",
     "redis+socket": "holdfast.stores.redis",
+    "unix": "holdfast.stores.redis",
     "valkey": "holdfast.stores.redis",
     "valkeys": "holdfast.stores.redis",
     "valkey+unix": "holdfast.stores.redis",

@@ -37,7 +37,9 @@ def open_aio(url: StoreURL) -> Store:
     return RedisStore(LoopPort(found), found.prefix)
 
 
-def _no_driver(url: StoreURL, missing: ImportError) -> ConfigError:
+def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
+    if (missing.name or "").partition(".")[0] != "redis":
+        return missing
     return ConfigError(
         f"{url.scheme}:// needs redis-py 5.2 or later: pip install 'holdfast[redis]' ({missing})"
     )

@@ -170,7 +170,7 @@ def _of_url(url: StoreURL) -> Settings:
         if text:
             arguments[key] = _plain(text)
     db = options.get("db", options.get("virtual_host"))
-    if url.scheme.endswith(("+unix", "+socket")):
+    if _is_socket(url.scheme):
         if url.host or len(url.path) < 2:
             raise ConfigError(f"{url.scheme}:// names a socket: {url.scheme}:///path/to/redis.sock")
         kind, arguments["path"] = "unix", url.path
@@ -192,6 +192,10 @@ def _of_url(url: StoreURL) -> Settings:
         options.get("protocol", 3),
         options.get("socket_connect_timeout") or 5.0,
     )
+
+
+def _is_socket(scheme: str) -> bool:
+    return scheme.endswith(("unix", "+socket"))
 
 
 def _place(url: StoreURL) -> tuple[str, int]:
@@ -222,7 +226,7 @@ def _database(url: StoreURL) -> int:
 
 def _label(scheme: str, place: str, db: int, prefix: str) -> str:
     text = f"{scheme}://{place}"
-    if scheme.endswith(("+unix", "+socket")):
+    if _is_socket(scheme):
         text += f"?db={db}" if db else ""
     else:
         text += f"/{db}"
