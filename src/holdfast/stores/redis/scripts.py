@@ -13,12 +13,12 @@ What claims of one `Spec` share is packed once; a join is then two bytes strings
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from hashlib import sha1
+from typing import NamedTuple
 
 from ...core.model import Claim, Keep, Leave, Spec
 from ...core.policy import PATIENCE_S, TOMB_S
@@ -29,9 +29,13 @@ from .keys import PREFIX, bucket_of, keys_of
 UNTAGGED = b"$0\r\n\r\n"
 #: The most claims in one call of keep.
 KEEP_MAX = 100
+#: The longest address, in bytes.
+ADDRESS_MAX = 255
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
-_SPECS_MAX = 1024
+_KNOWN_MAX = 2048
 _ID_BYTES = 32
+_COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
+_INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
@@ -68,6 +72,34 @@ class Batch(NamedTuple):
     call: Call
 
 
+def _read(file: str) -> bytes:
+    # Without pathlib, because that would add 2 ms to the start of every program.
+    with open(os.path.join(_FOLDER, file), "rb") as lua:
+        return _COMMENT.sub(b"", lua.read())
+
+
+def assembled(name: str) -> bytes:
+    """The text of a script without its comments, with what it takes in from another file."""
+    return _INCLUDE.sub(lambda found: _read(found[1].decode()), _read(name + ".lua")).strip()
+
+
+def script_of(name: str, text: bytes) -> Script:
+    """A script from its text."""
+    first, line, rest = text.partition(b"\n")
+    plain = rest if line and first.startswith(b"#!") else text
+    return Script(name, text, _sha(text), plain, _sha(plain))
+
+
+def _sha(text: bytes) -> bytes:
+    return sha1(text, usedforsecurity=False).hexdigest().encode()
+
+
+JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT = SCRIPTS = tuple(
+    script_of(name, assembled(name))
+    for name in ("join", "keep", "stand", "leave", "resize", "inspect")
+)
+
+
 def tail(tag: bytes) -> bytes:
     r"""The last argument of a call on a shared connection.
 
@@ -91,6 +123,36 @@ def load_command(script: Script, old: bool = False) -> bytes:
     return packed(b"SCRIPT", b"LOAD", script.plain if old else script.text)
 
 
+def _ms(seconds: float) -> bytes:
+    """Milliseconds, rounded up.
+
+    >>> _ms(0.0101)
+    b'11'
+    """
+    return b"%d" % math.ceil(round(seconds * 1000, 6))
+
+
+def _id(text: str) -> bytes:
+    packed_id = text.encode()
+    if len(packed_id) != _ID_BYTES:
+        raise ConfigError(f"a claim's id has {_ID_BYTES} bytes, not {len(packed_id)}")
+    return packed_id
+
+
+def _words(spec: Spec) -> bytes:
+    """What a script keeps of a spec, but for its ttl: only its numbers are ever looked at."""
+    owner = spec.owner.encode()
+    kind = spec.kind.encode()[:1]
+    numbers = b"%d %b %d %d " % (spec.weight, kind, spec.capacity, len(owner))
+    return numbers + owner + spec.meta.encode()
+
+
+def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
+    """The beginning of an EVALSHA, up to the arguments, of which there will be so many."""
+    head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + len(keys) + args)
+    return head + b"".join(map(tail, (script.sha, b"%d" % len(keys), *keys)))
+
+
 class Requests:
     """Builds calls for one store: its prefix of keys, and how long a waiter lives unasked.
 
@@ -101,17 +163,83 @@ class Requests:
     def __init__(self, prefix: str = PREFIX, patience: float = PATIENCE_S) -> None:
         self.prefix = prefix
         self.patience = patience
+        self._patience = _ms(patience)
+        #: Of a spec: itself, for what else the call was made, the bucket, all but the id.
+        self._joins: dict[int, tuple[Spec, tuple[bool, bytes, bytes], int, bytes]] = {}
+        #: Of a name: its bucket, all but the id of a plain leave.
+        self._leaves: dict[str, tuple[int, bytes]] = {}
 
     def join(self, claim: Claim, wait: bool, address: bytes = b"", run_id: bytes = b"") -> Call:
         """Enter the line. ``address``: the channel to poke, empty while nobody listens there.
         ``run_id``: of the server that this connection leads to; empty turns the guard off.
         Answer: `replies.joined`."""
-        ...
+        spec = claim.spec
+        how = (wait, address, run_id)
+        known = self._joins.get(id(spec))
+        if known is None or known[0] is not spec or known[1] != how:
+            known = self._learn_join(spec, how)
+        claim_id = claim.id.encode()
+        if len(claim_id) != _ID_BYTES:
+            claim_id = _id(claim.id)
+        return Call(JOIN, known[2], b"%b%b\r\n" % (known[3], claim_id))
+
+    def _learn_join(
+        self, spec: Spec, how: tuple[bool, bytes, bytes]
+    ) -> tuple[Spec, tuple[bool, bytes, bytes], int, bytes]:
+        wait, address, run_id = how
+        if len(address) > ADDRESS_MAX:
+            raise ConfigError(f"an address has at most {ADDRESS_MAX} bytes, not {len(address)}")
+        name = spec.name.encode()
+        keys = keys_of(self.prefix, name)
+        start = _start(JOIN, keys if run_id else keys[:3], 7)
+        patience = self._patience if wait else b"0"
+        args = (_ms(spec.ttl), _words(spec), patience, address, run_id)
+        shared = start + b"".join(map(tail, args)) + b"$%d\r\n" % _ID_BYTES
+        if len(self._joins) >= _KNOWN_MAX:
+            self._joins.clear()
+        known = self._joins[id(spec)] = (spec, how, bucket_of(name), shared)
+        return known
+
+    def leave(self, leave: Leave) -> Call:
+        """Withdraw, release or break. Answer: `replies.left`."""
+        if leave.after > 0 or leave.suspect or not leave.id:
+            return self._leave_otherwise(leave)
+        known = self._leaves.get(leave.name)
+        if known is None:
+            known = self._learn_leave(leave.name)
+        claim_id = leave.id.encode()
+        if len(claim_id) != _ID_BYTES:
+            claim_id = _id(leave.id)
+        return Call(LEAVE, known[0], b"%b%b\r\n" % (known[1], claim_id))
+
+    def _learn_leave(self, text: str) -> tuple[int, bytes]:
+        name = text.encode()
+        shared = _start(LEAVE, keys_of(self.prefix, name)[:3], 2) + b"$%d\r\n" % _ID_BYTES
+        if len(self._leaves) >= _KNOWN_MAX:
+            self._leaves.clear()
+        known = self._leaves[text] = (bucket_of(name), shared)
+        return known
+
+    def _leave_otherwise(self, leave: Leave) -> Call:
+        buried = b"0"
+        if leave.suspect:
+            buried = _ms(leave.ttl + TOMB_S)
+        elif not leave.id:
+            buried = _ms(TOMB_S)
+        claim_id = _id(leave.id) if leave.id else b""
+        args = claim_id, b"%d" % leave.ticket, _ms(max(0.0, leave.after)), buried
+        return self._call(LEAVE, leave.name, *args)
 
     def keep(self, keeps: Sequence[Keep]) -> Call:
         """Renew claims that are held, at most `KEEP_MAX`; in a cluster all of one bucket.
         Answer: `replies.kept`. Use `batches` for any that come."""
-        ...
+        keys = []
+        args = []
+        for keep in keeps:
+            keys.append(keys_of(self.prefix, keep.claim.spec.name.encode())[0])
+            args += (_id(keep.claim.id), _ms(keep.ttl))
+        bucket = bucket_of(keeps[0].claim.spec.name.encode())
+        return Call(KEEP, bucket, _start(KEEP, keys, len(args) + 1) + b"".join(map(tail, args)))
 
     def batches(
         self, keeps: Sequence[Keep], among: Iterable[int], by_bucket: bool
@@ -121,21 +249,48 @@ class Requests:
         ``among``: the indexes of the keeps to be packed. ``by_bucket``: for a cluster, where a
         call is of one bucket.
         """
-        ...
+        groups: dict[int, list[int]] = {}
+        wrong: dict[int, Exception] = {}
+        for place in among:
+            try:
+                claim = keeps[place].claim
+                bucket = bucket_of(claim.spec.name.encode())
+                _id(claim.id)
+            except (UnicodeEncodeError, ConfigError) as problem:
+                wrong[place] = problem
+            else:
+                groups.setdefault(bucket if by_bucket else 0, []).append(place)
+        return [
+            Batch(part, self.keep([keeps[place] for place in part]))
+            for places in groups.values()
+            for part in (places[i : i + KEEP_MAX] for i in range(0, len(places), KEEP_MAX))
+        ], wrong
 
     def stand(self, keep: Keep, address: bytes = b"") -> Call:
         """Everything that a single keep may be: of a waiter, a downgrade, an adoption, a detach.
         An empty address leaves the one that the claim has. Answer: `replies.stood`."""
-        ...
-
-    def leave(self, leave: Leave) -> Call:
-        """Withdraw, release or break. Answer: `replies.left`."""
-        ...
+        claim = keep.claim
+        return self._call(
+            STAND,
+            claim.spec.name,
+            _id(claim.id),
+            _ms(keep.ttl),
+            self._patience,
+            address,
+            b"%d" % keep.weight,
+            _id(keep.new_id) if keep.new_id else b"",
+            claim.spec.owner.encode() if keep.new_id else b"",
+        )
 
     def resize(self, name: str, capacity: int) -> Call:
         """Change a line's capacity. Answer: `replies.resized`."""
-        ...
+        return self._call(RESIZE, name, b"%d" % capacity)
 
     def inspect(self, name: str) -> Call:
         """Look at one line. Answer: `replies.looked`."""
-        ...
+        return self._call(INSPECT, name)
+
+    def _call(self, script: Script, text: str, *args: bytes) -> Call:
+        name = text.encode()
+        start = _start(script, keys_of(self.prefix, name)[:3], len(args) + 1)
+        return Call(script, bucket_of(name), start + b"".join(map(tail, args)))

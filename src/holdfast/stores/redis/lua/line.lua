@@ -1,0 +1,282 @@
+-- The line, for everything but the uncontended path; each script takes this in behind its own.
+--
+-- State, the field `s` of the first key: absent if nobody is here; a claim that stands alone as
+--   <id> <expires> <ttl> <weight> <kind> <capacity> <bytes of owner> <owner><meta>
+-- (its ticket is `t`, the last one given); else STATE, and for each holder a field, its id: HELD,
+-- then <bytes of owner> <owner><meta>. The second key: q<seat> = WAITS, then the same; i<id> =
+-- seat. Times are microseconds, but for a ttl, which is milliseconds.
+local H, W, X = KEYS[1], KEYS[2], KEYS[3]
+local STATE, HELD, WAITS = '>c1c1I4I4I4I4I4I4ddddd', '>ddddI4B', '>c32dddI4Bc0'
+-- Where the words begin behind HELD.
+local WORDS = 38
+local NEVER, LIFE, SHORT = 1e300, 5400000, 600000
+local call = redis.call
+local kind, capacity, former, used, holders, waiters = 'l', 1, 0, 0, 0, 0
+-- No holder expires before `first`. The head of those who wait: its seat, weight, and expiry (at
+-- the soonest; 0: not looked at yet). The last seat. The end of the last tombstone.
+local first, head, headweight, headexp, last, tomb = NEVER, 1, 0, 0, 0, 0
+-- A claim that stood alone, until it is written as one of many.
+local alone, alonerow
+-- What is still to be written, what is to be published then, and how long the keys must live.
+local put, pokes, dirty, lives = {}, {}, false, 0
+-- So many claims are passed, and served, in one call; the next verb goes on.
+local steps, grants = 500, 100
+
+-- Keys are given a longer life when a time moves on to the next ten minutes.
+local function window(time) return time - time % 600000000 end
+
+local function load(raw, ticket)
+  if not raw then return end
+  if string.sub(raw, 1, 1) == '*' then
+    local mark
+    mark, kind, capacity, former, used, holders, waiters, headweight,
+      first, head, headexp, last, tomb = struct.unpack(STATE, raw)
+    return
+  end
+  local expires, ttl, weight, rest
+  alone, expires, ttl, weight, kind, capacity, rest =
+    string.match(raw, '^(%S+) (%d+) (%d+) (%d+) (%a) (%d+) (.*)$')
+  holders, used, first, capacity = 1, weight + 0, expires + 0, capacity + 0
+  ticket = ticket or call('HGET', H, 't')
+  alonerow = struct.pack(HELD, ticket, expires, ticket, ttl, weight, 0) .. rest
+end
+
+local function flush()
+  if put[1] then
+    call('HSET', H, unpack(put))
+    put = {}
+  end
+end
+
+-- The row of a holder, by its id.
+local function holder(id)
+  if alone then return id == alone and alonerow end
+  flush()
+  return holders > 0 and call('HGET', H, id)
+end
+
+-- Seat and row of one who waits, by its id: {id, ticket, expires, ttl, weight, address, words}
+local function seated(seat)
+  local raw = call('HGET', W, 'q' .. seat)
+  if not raw then return end
+  local row = {struct.unpack(WAITS, raw)}
+  row[7] = string.sub(raw, row[7])
+  return row
+end
+
+local function waiter(id)
+  local seat = waiters > 0 and call('HGET', W, 'i' .. id)
+  if not seat then return end
+  return seat + 0, seated(seat)
+end
+
+local function seat_down(seat, row, renew)
+  call('HSET', W, 'i' .. row[1], seat, 'q' .. seat, struct.pack(WAITS, row[1], row[2], row[3],
+    row[4], row[5], #row[6], row[6]) .. row[7])
+  if renew then call('PEXPIRE', W, LIFE) end
+end
+
+-- It waits for another while.
+local function stay(seat, row, patience, address)
+  local before = row[3]
+  row[3] = now + patience * 1000
+  if address ~= '' then row[6] = address end
+  seat_down(seat, row, window(before) ~= window(row[3]))
+end
+
+local function rise(seat, id)
+  call('HDEL', W, 'i' .. id, 'q' .. seat)
+  waiters, dirty = waiters - 1, true
+  if seat == head then head, headexp = head + 1, 0 end
+end
+
+local function hold(id, row, expires, weight)
+  put[#put + 1] = id
+  put[#put + 1] = row
+  holders, used, dirty = holders + 1, used + weight, true
+  if expires < first then first = expires end
+end
+
+-- Several at once, by their ids.
+local function let_go(ids, weight)
+  if alone then alone = nil
+  else
+    flush()
+    for i = 1, #ids, 500 do call('HDEL', H, unpack(ids, i, math.min(#ids, i + 499))) end
+  end
+  holders, used, dirty = holders - #ids, used - weight, true
+  if holders == 0 then first = NEVER end
+end
+
+-- Drop dead holders and find the next expiry: the only scan, once per expiry that passes.
+local function sweep()
+  local dead, weight = {}, 0
+  if alone then
+    dead, weight = {alone}, used
+  else
+    flush()
+    local all = call('HGETALL', H)
+    first = NEVER
+    for i = 1, #all, 2 do
+      if #all[i] == 32 then
+        local _, expires, _, _, heavy = struct.unpack(HELD, all[i + 1])
+        if expires <= now then
+          dead[#dead + 1], weight = all[i], weight + heavy
+        elseif expires < first then
+          first = expires
+        end
+      end
+    end
+  end
+  dirty = true
+  if dead[1] then let_go(dead, weight) end
+end
+
+-- Step over seats that are empty, because those who sat there left.
+local function next_seat()
+  local names = {}
+  for seat = head + 1, math.min(head + 64, last) do names[#names + 1] = 'q' .. seat end
+  local step = #names + 1
+  if names[1] then
+    local rows = call('HMGET', W, unpack(names))
+    for i = 1, #names do
+      if rows[i] then step = i break end
+    end
+  end
+  head, headexp, dirty = head + step, 0, true
+  if head > last then waiters = 0 end
+end
+
+-- Those at the head become holders as long as they fit; a grant never touches an expiry.
+local function serve()
+  while waiters > 0 and steps > 0 and grants > 0 do
+    if now < headexp and headweight <= capacity and used + headweight > capacity then return end
+    steps = steps - 1
+    local row = seated(head)
+    if not row then
+      next_seat()
+    elseif row[3] <= now or row[5] > capacity then
+      rise(head, row[1])
+    elseif used + row[5] > capacity then
+      headexp, headweight, dirty = row[3], row[5], true
+      return
+    else
+      rise(head, row[1])
+      hold(row[1], struct.pack(HELD, row[2], row[3], now, row[4], row[5], 0) .. row[7],
+        row[3], row[5])
+      pokes[#pokes + 1] = row
+      grants = grants - 1
+    end
+  end
+end
+
+local function settle()
+  if now >= first then sweep() end
+  if waiters > 0 then serve() end
+end
+
+-- Milliseconds until asking again can be of use.
+local function retry()
+  return math.max(0, math.min(1000, math.ceil((first - now) / 1000)))
+end
+
+local function owner(words)
+  local bytes, rest = string.match(words, '^(%d+) (.*)$')
+  return string.sub(rest, 1, bytes + 0), string.sub(rest, bytes + 1)
+end
+
+-- The owner of the first claim, for a message; of any, where there are many.
+local function ahead()
+  if alone then return (owner(string.sub(alonerow, WORDS))) end
+  flush()
+  local first_ticket, words = NEVER, '0 '
+  for _, id in ipairs(holders > 32 and call('HRANDFIELD', H, 3) or call('HKEYS', H)) do
+    local row = #id == 32 and call('HGET', H, id)
+    local ticket = row and struct.unpack('>d', row)
+    if ticket and ticket < first_ticket then
+      first_ticket, words = ticket, string.sub(row, WORDS)
+    end
+  end
+  return (owner(words))
+end
+
+-- Why a claim of this id must not enter, if so.
+local function tombstone(id)
+  if tomb <= now then return end
+  local score = call('ZSCORE', X, id)
+  if not score or (score - score % 2) / 2 <= now then return end
+  return score % 2 == 1 and 'broken' or 'expired'
+end
+
+-- A late copy of this claim's join finds it. ttl: how long this may be, in milliseconds.
+local function bury(id, ms, broken)
+  local ends = now + ms * 1000
+  call('ZADD', X, string.format('%.0f', ends * 2 + broken), id)
+  call('ZREMRANGEBYSCORE', X, '-inf', string.format('%.0f', now * 2))
+  if call('PTTL', X) < ms then call('PEXPIRE', X, ms) end
+  tomb, dirty, lives = math.max(tomb, ends), true, math.max(lives, ms + SHORT)
+end
+
+local function save()
+  if dirty then
+    if holders + waiters == 0 and tomb <= now then
+      flush()
+      call('HDEL', H, 's')
+    else
+      if alone then
+        put[#put + 1] = alone
+        put[#put + 1] = alonerow
+      end
+      put[#put + 1] = 's'
+      put[#put + 1] = struct.pack(STATE, '*', kind, capacity, former, used, holders, waiters,
+        headweight, first, head, headexp, last, tomb)
+      flush()
+    end
+    alone, dirty = nil, false
+  end
+  if lives > 0 and call('PTTL', H) < lives then call('PEXPIRE', H, lives) end
+end
+
+-- Tell those who were served; nothing is written after that, but for one whom nobody hears: it
+-- is passed over, because its client has most likely ended. One only: it may be a mistake.
+local function poke(pass)
+  local passed
+  for _, row in ipairs(pokes) do
+    if row[6] ~= '' then
+      local publish = string.sub(row[6], 1, 1) == '{' and 'SPUBLISH' or 'PUBLISH'
+      local heard = redis.pcall(publish, row[6], row[1] .. string.format(' %.0f', row[2]))
+      if heard == 0 then passed = passed or row end
+    end
+  end
+  pokes = {}
+  if passed and pass then
+    let_go({passed[1]}, passed[5])
+    settle()
+    save()
+    poke(false)
+  end
+end
+
+-- Which of our keys is something else, said by name; other errors as they are.
+local function complain(wrong)
+  if type(wrong) ~= 'table' then wrong = {err = wrong} end
+  if not string.find(wrong.err, 'WRONGTYPE', 1, true) then return wrong end
+  for i, kinds in ipairs({'hash', 'hash', 'zset', 'string'}) do
+    local there = KEYS[i] and call('TYPE', KEYS[i]).ok
+    if there and there ~= 'none' and there ~= kinds then
+      return {err = 'WRONGTYPE the key ' .. KEYS[i] .. ' is a ' .. there .. ', not a ' .. kinds}
+    end
+  end
+  return wrong
+end
+
+-- What a verb did before an error is written down, or the counts would be wrong for ever.
+local function answer(verb, tag)
+  local done, reply = pcall(verb)
+  local saved, wrong = pcall(save)
+  if not done then return complain(reply) end
+  if not saved then return complain(wrong) end
+  poke(true)
+  if tag == '' then return reply end
+  return {tag, reply}
+end
