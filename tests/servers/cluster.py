@@ -95,12 +95,21 @@ class Cluster:
         return found
 
     def owner(self, slot: int) -> RedisServer:
-        """The primary that serves this slot, by what a running node knows."""
-        one = next(one for one in self.servers if one.runs)
-        for begin, end, primary, *_ in one.ask("CLUSTER", "SLOTS"):
+        """The primary that serves this slot, by what the first running node knows."""
+        return self._owner(slot, next(one for one in self.servers if one.runs))
+
+    def _owner(self, slot: int, seen_by: RedisServer) -> RedisServer:
+        for begin, end, primary, *_ in seen_by.ask("CLUSTER", "SLOTS"):
             if begin <= slot <= end:
                 return self._at(int(primary[1]))
         raise AssertionError(f"nobody serves slot {slot}")
+
+    @property
+    def primaries(self) -> list[RedisServer]:
+        """The nodes that serve slots, by what the first running node knows."""
+        (one, *_) = (one for one in self.servers if one.runs)
+        ports = {int(primary[1]) for _, _, primary, *_ in one.ask("CLUSTER", "SLOTS")}
+        return [one for one in self.servers if one.port in ports]
 
     def _at(self, port: int) -> RedisServer:
         return next(one for one in self.servers if one.port == port)
@@ -139,13 +148,16 @@ class Cluster:
         return self._promoted(replica)
 
     def _promoted(self, replica: RedisServer) -> RedisServer:
-        until(
-            lambda: replica.info("replication")["role"] == "master",
-            "the replica has taken over",
-            2 * SOON_S,
-        )
+        for one in self.servers:
+            if one.runs:
+                what = "every node knows that the replica has taken over"
+                until(lambda one=one: self._serves(one, replica), what, 2 * SOON_S)
         self.settled()
         return replica
+
+    def _serves(self, seen_by: RedisServer, server: RedisServer) -> bool:
+        slots = seen_by.ask("CLUSTER", "SLOTS")
+        return any(int(primary[1]) == server.port for _, _, primary, *_ in slots)
 
     def begin_move(self, slot: int, to: RedisServer) -> None:
         """From now on this slot is on its way: its keys are still where they were."""
@@ -167,6 +179,9 @@ class Cluster:
         for one in (to, source, *self.servers):
             if one.runs and one.info("replication")["role"] == "master":
                 one.ask("CLUSTER", "SETSLOT", slot, "NODE", known)
+        for one in self.servers:
+            if one.runs:
+                until(lambda one=one: self._owner(slot, one) is to, "every node knows it")
 
     def move(self, slot: int, to: RedisServer) -> None:
         """Move a slot with all its keys to another primary, while it is used."""

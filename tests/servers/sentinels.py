@@ -107,16 +107,17 @@ class Watched:
     @property
     def primary(self) -> RedisServer:
         """The one that says so itself, among those that run."""
-        (found,) = [one for one in self.servers if one.runs and self._role(one) == "master"]
+        (found,) = self._with_role("master")
         return found
 
     @property
     def replicas(self) -> list[RedisServer]:
         """The others that run."""
-        return [one for one in self.servers if one.runs and self._role(one) == "slave"]
+        return self._with_role("slave")
 
-    def _role(self, server: RedisServer) -> str:
-        return str(server.info("replication")["role"])
+    def _with_role(self, role: str) -> list[RedisServer]:
+        running = [one for one in self.servers if one.runs]
+        return [one for one in running if one.info("replication")["role"] == role]
 
     def settled(self) -> None:
         """Wait until every replica is linked to the primary and has all that it has written."""
@@ -160,7 +161,8 @@ class Watched:
             until(lambda one=one: one.primary() != former, what, 2 * SOON_S)
         found = self.sentinels[0].primary()
         (server,) = [one for one in self.servers if one.port == found]
-        until(lambda: self._role(server) == "master", "it is the primary")
+        what = "it alone is the primary"
+        until(lambda: self._with_role("master") == [server], what, 2 * SOON_S)
         return server
 
     def close(self) -> None:
