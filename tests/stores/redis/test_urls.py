@@ -28,7 +28,12 @@ def given(client: Any) -> Settings:
 @pytest.mark.parametrize(
     "text, kind, expected, label",
     [
-        ("redis://", "tcp", {"host": "localhost", "port": 6379, "db": 0}, "redis://localhost:6379/0"),
+        (
+            "redis://",
+            "tcp",
+            {"host": "localhost", "port": 6379, "db": 0},
+            "redis://localhost:6379/0",
+        ),
         ("redis://h:1/7", "tcp", {"host": "h", "port": 1, "db": 7}, "redis://h:1/7"),
         ("redis://h//", "tcp", {"host": "h", "port": 6379, "db": 0}, "redis://h:6379/0"),
         ("redis://h/3?db=4", "tcp", {"host": "h", "db": 4}, "redis://h:6379/4"),

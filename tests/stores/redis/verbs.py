@@ -1,0 +1,168 @@
+"""The scripts as plain calls on one connection, with nothing of the ports above them.
+
+With ``clock`` the server's TIME is one that the test sets: it stands in a key that debug copies of
+the scripts read, so hours pass at once, forwards or backwards.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Self
+
+import redis
+
+from holdfast.core.model import (
+    Claim,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Spec,
+    Standing,
+)
+from holdfast.core.policy import PATIENCE_S
+from holdfast.stores.redis import keys, replies
+from holdfast.stores.redis.complaints import ServerSaid, said
+from holdfast.stores.redis.scripts import (
+    SCRIPTS,
+    UNTAGGED,
+    Call,
+    Requests,
+    Script,
+    load_command,
+    script_of,
+    tail,
+)
+from tests.servers.redis_server import RedisServer
+
+LABEL = "redis://here"
+CLOCK = "clock-of-the-test"
+TAG = b"7f"
+
+
+def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
+    """A new claim with a secret of its own."""
+    spec = Spec(
+        name=name,
+        kind=other.get("kind", Kind.LOCK),
+        capacity=other.get("capacity", 1),
+        weight=other.get("weight", 1),
+        ttl=ttl,
+        owner=other.get("owner", "somebody"),
+        meta=other.get("meta", ""),
+    )
+    return Claim(secrets.token_hex(16), spec)
+
+
+def permit(capacity: int, weight: int = 1, name: str = "gpu", **other: Any) -> Claim:
+    """A new claim to some permits."""
+    return claim(name, kind=Kind.SEMAPHORE, capacity=capacity, weight=weight, **other)
+
+
+class Verbs:
+    """One connection to a server, on which the scripts are called."""
+
+    def __init__(
+        self, server: RedisServer, clock: bool = False, patience: float = PATIENCE_S
+    ) -> None:
+        self.client = server.client(protocol=3)
+        self._wire: Any = self.client.connection_pool.get_connection()
+        self.requests = Requests(patience=patience)
+        self._debug: dict[bytes, Script] = {}
+        for released in SCRIPTS:
+            script = released
+            if clock:
+                text = script.text.replace(b"'TIME'", b"'HMGET', '%b', 's', 'u'" % CLOCK.encode())
+                assert text != script.text
+                script = self._debug[released.sha] = script_of(script.name, text)
+            loaded = self.raw(load_command(script))
+            assert loaded == script.sha, loaded
+
+    def at(self, now: float) -> None:
+        """It is this time now, for the scripts."""
+        micro = round(now * 1_000_000)
+        self.client.hset(CLOCK, mapping={"s": micro // 1_000_000, "u": micro % 1_000_000})
+
+    def raw(self, wire: bytes) -> Any:
+        """Send some bytes, and read one reply."""
+        self._wire.send_packed_command([wire])
+        try:
+            return self._wire.read_response(disable_decoding=True)
+        except redis.ResponseError as wrong:
+            line = str(wrong)
+            return said(line if line.partition(" ")[0].isupper() else f"ERR {line}")
+
+    def ask(self, call: Call, tag: bytes = b"") -> Any:
+        """The reply to a call, without its tag."""
+        debug = self._debug.get(call.script.sha)
+        head = call.head.replace(call.script.sha, debug.sha, 1) if debug else call.head
+        reply = self.raw(head + (tail(tag) if tag else UNTAGGED))
+        if tag and not isinstance(reply, ServerSaid):
+            assert isinstance(reply, list), reply
+            assert reply[0] == tag, reply
+            return reply[1]
+        return reply
+
+    def join(
+        self, wanted: Claim, wait: bool = True, address: bytes = b"", tag: bytes = b""
+    ) -> Joined:
+        """Enter the line."""
+        reply = self.ask(self.requests.join(wanted, wait, address), tag)
+        return replies.joined(reply, wanted, LABEL)
+
+    def stand(self, keep: Keep, address: bytes = b"", tag: bytes = b"") -> Standing:
+        """Keep one claim alive, whatever it is."""
+        return replies.stood(self.ask(self.requests.stand(keep, address), tag), keep, LABEL)
+
+    def keep(self, keeps: Sequence[Keep], tag: bytes = b"") -> list[Standing | Exception]:
+        """Renew a batch as the store does: first the plain renewals, then what is more."""
+        plain = [i for i, k in enumerate(keeps) if not (k.weight or k.new_id or k.detach)]
+        batches, wrong = self.requests.batches(keeps, plain, by_bucket=False)
+        answers: dict[int, Standing | Exception] = dict(wrong)
+        for places, call in batches:
+            part = [keeps[i] for i in places]
+            found = replies.kept(self.ask(call, tag), part, LABEL)
+            answers |= {i: one for i, one in zip(places, found, strict=True) if one is not None}
+        return [
+            answers[i] if i in answers else self.stand(k, b"", tag) for i, k in enumerate(keeps)
+        ]
+
+    def leave(self, leave: Leave, tag: bytes = b"") -> bool:
+        """Withdraw, release or break."""
+        return replies.left(self.ask(self.requests.leave(leave), tag), LABEL)
+
+    def gone(self, left: Claim, ticket: int = 0, **other: Any) -> bool:
+        """Withdraw or release this claim."""
+        return self.leave(Leave(left.spec.name, left.id, ticket, **other))
+
+    def resize(self, name: str, capacity: int, tag: bytes = b"") -> int | Mismatch | None:
+        """Change a capacity."""
+        return replies.resized(self.ask(self.requests.resize(name, capacity), tag), LABEL)
+
+    def look(self, name: str = "refund", tag: bytes = b"") -> LineRecord | None:
+        """Look at one line."""
+        return replies.looked(self.ask(self.requests.inspect(name), tag), name, LABEL)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The names that have a line, or had one lately."""
+        pattern = keys.pattern_of(keys.PREFIX, prefix.encode())
+        found = (keys.name_of(keys.PREFIX, key) for key in self.client.scan_iter(pattern))
+        return sorted({name for name in found if name is not None})
+
+    def keys(self, name: str = "refund") -> tuple[bytes, bytes, bytes, bytes]:
+        """The keys of a name."""
+        return keys.keys_of(keys.PREFIX, name.encode())
+
+    def close(self) -> None:
+        """End the connection."""
+        self.client.connection_pool.release(self._wire)
+        self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
