@@ -50,10 +50,10 @@ def keys_of(prefix: str, name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def pattern_of(prefix: str, names: bytes) -> bytes:
-    """The SCAN pattern for the lines whose names begin so. It may find too much: see `name_of`.
+    r"""The SCAN pattern for the lines whose names begin so. It may find too much: see `name_of`.
 
     >>> pattern_of("holdfast", b"a*b")
-    b'holdfast:{*}:a\\\\*b*'
+    b'holdfast:{*}:a\\*b*'
     """
     plain = b"".join(b"\\" + bytes((c,)) if c in b"*?[]\\" else bytes((c,)) for c in names)
     return f"{prefix}:{{*}}:".encode() + plain + b"*"

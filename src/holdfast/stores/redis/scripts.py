@@ -192,7 +192,7 @@ class Requests:
         name = spec.name.encode()
         keys = keys_of(self.prefix, name)
         start = _start(JOIN, keys if run_id else keys[:3], 7)
-        patience = self._patience if wait else b"0"
+        patience = self._patience if wait else b"-" + self._patience
         args = (_ms(spec.ttl), _words(spec), patience, address, run_id)
         shared = start + b"".join(map(tail, args)) + b"$%d\r\n" % _ID_BYTES
         if len(self._joins) >= _KNOWN_MAX:

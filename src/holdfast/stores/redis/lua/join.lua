@@ -1,6 +1,7 @@
 -- Enter the line.
 -- KEYS  state, waiters, tombstones, and the guard if it is to be asked
--- ARGV  ttl ms, words, patience ms (0: don't wait), address, run id, claim id, tag
+-- ARGV  ttl ms, words, patience ms (below 0: the same, but don't wait), address, run id, claim id,
+--       tag
 -- ->    ticket                          held, with the whole ttl
 --       {1, ticket, ms}                 held, this is left of it
 --       {2, ticket, position, ms}       waiting; ask again then
@@ -30,7 +31,7 @@ end
 
 --@ line.lua
 
-local ttl, patience, address, id = ARGV[1] + 0, ARGV[3] + 0, ARGV[4], ARGV[6]
+local ttl, patience, address, id = ARGV[1] + 0, math.abs(ARGV[3]), ARGV[4], ARGV[6]
 local weight, mine, mycapacity, words = string.match(ARGV[2], '^(%d+) (%a) (%d+) (.*)$')
 weight, mycapacity = weight + 0, mycapacity + 0
 
@@ -95,7 +96,7 @@ local function join()
     return {4, kind, capacity}
   end
   if waiters == 0 and used + weight <= capacity then return enter(false) end
-  if patience == 0 then return {3, retry(), ahead()} end
+  if ARGV[3] + 0 < 0 then return {3, retry(), ahead()} end
   if waiters >= 10000 then return {5, waiters} end
   return enter(true)
 end
