@@ -25,7 +25,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..errors import StoreUnavailable
+from ..errors import HoldfastError, StoreUnavailable
 from .lease import Lease
 from .model import Gone, Held, Keep, Leave, Loss, State
 from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off
@@ -332,7 +332,7 @@ class Keeper:
                 await ctx.store.leave(leave, max(UNDO_S, 0.05))
             except Exception as failure:
                 now = ctx.now()
-                if not isinstance(failure, StoreUnavailable):
+                if not isinstance(failure, HoldfastError):
                     log.exception("withdrawing from %r failed; trying again", leave.name)
                 if now < until:
                     again = now + back_off(5, ctx.runtime.jitter(), 1.0)

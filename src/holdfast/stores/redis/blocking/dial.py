@@ -25,6 +25,8 @@ _CLASSES: dict[str, Callable[[], type[Any]]] = {
     "tls": lambda: redis.SSLConnection,
     "unix": lambda: redis.UnixDomainSocketConnection,
 }
+#: A server that was silent for the whole time of one attempt isn't asked again before so long.
+SILENT_S = 0.1
 #: No step of connecting is given less, or it could not succeed at all.
 _LEAST_S = 0.005
 
@@ -69,14 +71,20 @@ class Dialler:
         self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
         self._named = bool(arguments.get("client_name"))
         self._arguments = {**arguments, **silent()}
+        self._silent: tuple[float, Exception] = (-SILENT_S, OSError())
 
     def dial(self, until: float) -> Any:
         """A connection that is ready, before this moment (``time.monotonic``), or the error."""
         settings = self._settings
-        until = min(until, time.monotonic() + settings.connect_s)
+        now = time.monotonic()
+        when, last = self._silent
+        if now - when < SILENT_S:
+            raise error_of(settings, last)
         try:
-            return self._dial(until)
+            return self._dial(min(until, now + settings.connect_s))
         except (said.RedisError, OSError) as wrong:
+            if isinstance(wrong, said.TimeoutError):
+                self._silent = time.monotonic(), wrong
             if self.protocol == 3 and knows_no_hello(wrong):
                 self.protocol = 2
                 return self.dial(until)
@@ -130,21 +138,21 @@ def knows_no_hello(wrong: Exception) -> bool:
 def error_of(settings: Settings, wrong: Exception) -> HoldfastError:
     """The error for whatever came in place of a new connection."""
     if isinstance(wrong, said.AuthenticationError):
-        return _unwelcome(settings.label, wrong)
+        return _unwelcome(settings, wrong)
     if isinstance(wrong, said.ResponseError):
         return refused(settings.label, wrong)
     return unreachable(settings, wrong)
 
 
-def _unwelcome(label: str, wrong: Exception) -> HoldfastError:
+def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
     text = str(wrong)
     if "without any password configured" in text:
         hint = "it has no password: take the one in the URL out"
-    elif "NOAUTH" in text or "required" in text.lower():
+    elif not {"username", "password", "credential_provider"} & set(settings.arguments):
         hint = "it wants a password: put it into the URL, as in redis://user:password@host/0"
     else:
         hint = "user name or password is wrong"
-    return ConfigError(f"{label} lets us not in; {hint}. It said: {text}")
+    return ConfigError(f"{settings.label} lets us not in; {hint}. It said: {text}")
 
 
 def refused(label: str, wrong: Exception) -> HoldfastError:
@@ -173,7 +181,8 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
     if isinstance(wrong, said.InvalidResponse):
         return ConfigError(f"what answers at {label} is no Redis: {text}")
     if isinstance(wrong, said.TimeoutError):
-        return StoreUnavailable(f"{label} did not answer while a connection was made: {text}")
+        hint = "; a server that speaks no TLS is redis://" if settings.kind == "tls" else ""
+        return StoreUnavailable(f"{label} did not answer while a connection was made: {text}{hint}")
     hint = ""
     if settings.kind == "tcp" and "closed by server" in text.lower():
         hint = " (a server that expects TLS is rediss://)"

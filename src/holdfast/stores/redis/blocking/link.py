@@ -46,6 +46,7 @@ class Link:
     none on this one."""
 
     __slots__ = (
+        "__weakref__",
         "_driver",
         "_reader",
         "_recv",
@@ -54,7 +55,6 @@ class Link:
         "_tick",
         "_tls",
         "_whole",
-        "__weakref__",
         "address",
         "dead",
         "ear",

@@ -156,7 +156,5 @@ def new_reader() -> Reader:
     """A reader for a new connection."""
     if _quick is None:
         return Parser()
-    reader: Reader = _quick(
-        protocolError=ValueError, replyError=said, notEnoughData=NOTHING
-    )
+    reader: Reader = _quick(protocolError=ValueError, replyError=said, notEnoughData=NOTHING)
     return reader
