@@ -34,6 +34,10 @@ ADDRESS_MAX = 255
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _KNOWN_MAX = 2048
 _ID_BYTES = 32
+#: How a claim joins: does it wait, its address, the server's run id.
+_How = tuple[bool, bytes, bytes]
+#: What the joins of a spec share: itself, how, its bucket, the bytes before and behind the id.
+_Known = tuple[Spec, _How, int, bytes, bytes]
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
@@ -164,8 +168,8 @@ class Requests:
         self.prefix = prefix
         self.patience = patience
         self._patience = _ms(patience)
-        #: Of a spec: itself, for what else the call was made, the bucket, all but the id.
-        self._joins: dict[int, tuple[Spec, tuple[bool, bytes, bytes], int, bytes]] = {}
+        #: Of a spec, by its identity.
+        self._joins: dict[int, _Known] = {}
         #: Of a name: its bucket, all but the id of a plain leave.
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
@@ -181,23 +185,22 @@ class Requests:
         claim_id = claim.id.encode()
         if len(claim_id) != _ID_BYTES:
             claim_id = _id(claim.id)
-        return Call(JOIN, known[2], b"%b%b\r\n" % (known[3], claim_id))
+        return Call(JOIN, known[2], known[3] + claim_id + known[4])
 
-    def _learn_join(
-        self, spec: Spec, how: tuple[bool, bytes, bytes]
-    ) -> tuple[Spec, tuple[bool, bytes, bytes], int, bytes]:
+    def _learn_join(self, spec: Spec, how: _How) -> _Known:
         wait, address, run_id = how
         if len(address) > ADDRESS_MAX:
             raise ConfigError(f"an address has at most {ADDRESS_MAX} bytes, not {len(address)}")
         name = spec.name.encode()
         keys = keys_of(self.prefix, name)
-        start = _start(JOIN, keys if run_id else keys[:3], 7)
-        patience = self._patience if wait else b"-" + self._patience
-        args = (_ms(spec.ttl), _words(spec), patience, address, run_id)
-        shared = start + b"".join(map(tail, args)) + b"$%d\r\n" % _ID_BYTES
+        start = _start(JOIN, keys, 6) if run_id else _start(JOIN, keys[:3], 5)
+        waiting = b"%b%b %b" % (b"" if wait else b"-", self._patience, address)
+        args = (_ms(spec.ttl), _words(spec), waiting)
+        before = start + b"".join(map(tail, args)) + b"$%d\r\n" % _ID_BYTES
+        after = b"\r\n" + tail(run_id) if run_id else b"\r\n"
         if len(self._joins) >= _KNOWN_MAX:
             self._joins.clear()
-        known = self._joins[id(spec)] = (spec, how, bucket_of(name), shared)
+        known = self._joins[id(spec)] = (spec, how, bucket_of(name), before, after)
         return known
 
     def leave(self, leave: Leave) -> Call:
@@ -210,11 +213,11 @@ class Requests:
         claim_id = leave.id.encode()
         if len(claim_id) != _ID_BYTES:
             claim_id = _id(leave.id)
-        return Call(LEAVE, known[0], b"%b%b\r\n" % (known[1], claim_id))
+        return Call(LEAVE, known[0], known[1] + claim_id + b"\r\n")
 
     def _learn_leave(self, text: str) -> tuple[int, bytes]:
         name = text.encode()
-        shared = _start(LEAVE, keys_of(self.prefix, name)[:3], 2) + b"$%d\r\n" % _ID_BYTES
+        shared = _start(LEAVE, keys_of(self.prefix, name)[:2], 2) + b"$%d\r\n" % _ID_BYTES
         if len(self._leaves) >= _KNOWN_MAX:
             self._leaves.clear()
         known = self._leaves[text] = (bucket_of(name), shared)

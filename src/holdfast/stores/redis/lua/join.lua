@@ -1,7 +1,7 @@
 -- Enter the line.
 -- KEYS  state, waiters, tombstones, and the guard if it is to be asked
--- ARGV  ttl ms, words, patience ms (below 0: the same, but don't wait), address, run id, claim id,
---       tag
+-- ARGV  ttl ms; weight, kind, capacity and words; patience ms (below 0: don't wait) and address;
+--       claim id; run id if there is a guard; tag
 -- ->    ticket                          held, with the whole ttl
 --       {1, ticket, ms}                 held, this is left of it
 --       {2, ticket, position, ms}       waiting; ask again then
@@ -12,28 +12,31 @@
 --       {6}                             the guard lets nobody in
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local found = redis.pcall('HMGET', KEYS[1], 't', 's')
-if not found[2] and not found.err and not KEYS[4] then
-  local ticket, last = now, found[1]
-  if last then
-    last = last + 0
-    if last >= now then ticket = last + 1 end
+local found = redis.pcall('HGET', KEYS[1], 's')
+local guarded = KEYS[4] and redis.call('GET', KEYS[4]) ~= ARGV[5]
+if (not found or #found == 8) and not guarded then
+  local ticket, before = now, 0
+  if found then
+    before = struct.unpack('>d', found)
+    if before >= now then ticket = before + 1 end
   end
-  redis.call('HSET', KEYS[1], 't', string.format('%.0f', ticket),
-    's', string.format('%s %016.0f %s ', ARGV[6], now + ARGV[1] * 1000, ARGV[1]) .. ARGV[2])
-  -- `t` is the time of the last join, so this is done once in ten minutes, and for a long ttl.
-  if not last or ticket - ticket % 6e8 ~= last - last % 6e8 or ARGV[1] + 0 > 600000 then
+  redis.call('HSET', KEYS[1], 's',
+    ARGV[4] .. struct.pack('>dd', ticket, now + ARGV[1] * 1000) .. ARGV[1] .. ' ' .. ARGV[2])
+  -- The last ticket is the time of the last join: so once in ten minutes, and for a long ttl.
+  if ticket - ticket % 6e8 ~= before - before % 6e8 or ARGV[1] + 0 > 600000 then
     redis.call('PEXPIRE', KEYS[1], ARGV[1] + 5400000)
   end
-  if ARGV[7] == '' then return ticket end
-  return {ARGV[7], ticket}
+  local tag = ARGV[6] or ARGV[5]
+  if tag == '' then return ticket end
+  return {tag, ticket}
 end
 
 --@ line.lua
 
-local ttl, patience, address, id = ARGV[1] + 0, math.abs(ARGV[3]), ARGV[4], ARGV[6]
+local ttl, id, tag = ARGV[1] + 0, ARGV[4], ARGV[6] or ARGV[5]
+local patience, address = string.match(ARGV[3], '^-?(%d+) (.*)$')
 local weight, mine, mycapacity, words = string.match(ARGV[2], '^(%d+) (%a) (%d+) (.*)$')
-weight, mycapacity = weight + 0, mycapacity + 0
+patience, weight, mycapacity = patience + 0, weight + 0, mycapacity + 0
 
 -- It is in the line already: its standing, kept alive if it waits.
 local function again()
@@ -51,38 +54,33 @@ local function again()
 end
 
 local function enter(wait)
-  local ticket, before = now, (found[1] or 0) + 0
-  if before >= now then ticket = before + 1 end
-  local renew = window(ticket) ~= window(before)
+  local ticket = math.max(now, given + 1)
+  local renew = window(ticket) ~= window(given)
   if renew or ttl > SHORT then lives = ttl + LIFE end
-  put[#put + 1] = 't'
-  put[#put + 1] = string.format('%.0f', ticket)
+  given, dirty = ticket, true
+  local expires = now + ttl * 1000
   if not wait and holders + waiters == 0 and tomb <= now then
-    put[#put + 1] = 's'
-    put[#put + 1] = string.format('%s %016.0f %s ', id, now + ttl * 1000, ttl) .. ARGV[2]
-    flush()
+    call('HSET', H, 's', struct.pack(LONE, id, ticket, expires) .. ttl .. ' ' .. ARGV[2])
     dirty = false
     return ticket
   end
   if not wait then
-    local expires = now + ttl * 1000
     hold(id, struct.pack(HELD, ticket, expires, now, ttl, weight, 0) .. words, expires, weight)
     return ticket
   end
   -- A line that has just begun has no second key; what is there is left from a lost first one.
   if last == 0 and call('HLEN', W) > 0 then call('DEL', W) end
-  local expires = now + patience * 1000
-  last = last + 1
+  expires, last = now + patience * 1000, last + 1
   seat_down(last, {id, ticket, expires, ttl, weight, address, words}, renew or waiters == 0)
   if waiters == 0 then head, headexp, headweight = last, expires, weight end
-  waiters, dirty = waiters + 1, true
+  waiters = waiters + 1
   return {2, ticket, last - head + 1, retry()}
 end
 
 local function join()
-  if found.err then return error(found) end
-  if KEYS[4] and call('GET', KEYS[4]) ~= ARGV[5] then return {6} end
-  load(found[2], found[1])
+  if found and found.err then return error(found) end
+  if guarded then return {6} end
+  load(found)
   local reason = tombstone(id)
   if reason then return {0, reason} end
   settle()
@@ -96,9 +94,9 @@ local function join()
     return {4, kind, capacity}
   end
   if waiters == 0 and used + weight <= capacity then return enter(false) end
-  if ARGV[3] + 0 < 0 then return {3, retry(), ahead()} end
+  if string.sub(ARGV[3], 1, 1) == '-' then return {3, retry(), ahead()} end
   if waiters >= 10000 then return {5, waiters} end
   return enter(true)
 end
 
-return answer(join, ARGV[7])
+return answer(join, tag)

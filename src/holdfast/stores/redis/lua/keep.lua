@@ -12,14 +12,13 @@ local function renew(key, id, ttl)
   if not state then return -1 end
   local until_ = now + ttl * 1000
   local before, ticket
-  if sub(state, 1, 32) == id then
-    before = sub(state, 34, 49) + 0
+  if #state > 50 and sub(state, 1, 32) == id then
+    ticket, before = struct.unpack('>dd', state, 33)
     if before <= now then return -1 end
     if before > until_ then until_ = before end
-    ticket = call('HGET', key, 't') + 0
-    call('HSET', key, 's', string.format('%s %016.0f %s', id, until_, ttl)
-      .. sub(state, (string.find(state, ' ', 51, true))))
-  elseif sub(state, 1, 1) == '*' then
+    call('HSET', key, 's', id .. struct.pack('>dd', ticket, until_) .. ttl
+      .. sub(state, (string.find(state, ' ', 49, true))))
+  elseif #state > 50 and sub(state, 1, 1) == '*' then
     local row = call('HGET', key, id)
     if not row then return -1 end
     local since, leaving, _

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- Withdraw, release or break; serves those who fit then.
--- KEYS  state, waiters, tombstones
+-- KEYS  state, waiters; in the long form tombstones
 -- ARGV  claim id, tag
---   or  claim id ('': by its ticket), ticket, ms to stay on, ms of its tombstone (0: none; when
+--   or, long, claim id ('': by its ticket), ticket, ms to stay on, ms of its tombstone (0: none; when
 --       broken: beyond its ttl), tag
 -- ->    1: it was there; 0: it was not
 local found = redis.pcall('HGET', KEYS[1], 's')
-if found and #found > 50 and not ARGV[3] and string.sub(found, 1, 32) == ARGV[1] then
+if found and #found > 50 and not KEYS[3] and string.find(found, ARGV[1], 1, true) == 1 then
   local clock = redis.call('TIME')
-  redis.call('HDEL', KEYS[1], 's')
-  local there = string.sub(found, 34, 49) - clock[2] > clock[1] * 1000000 and 1 or 0
+  redis.call('HSET', KEYS[1], 's', string.sub(found, 33, 40))
+  local there = struct.unpack('>d', found, 41) - clock[2] > clock[1] * 1000000 and 1 or 0
   if ARGV[2] == '' then return there end
   return {ARGV[2], there}
 end
@@ -20,7 +20,7 @@ local now = clock[1] * 1000000 + clock[2]
 
 local id = ARGV[1]
 local wanted, after, buried = 0, 0, 0
-if ARGV[5] then wanted, after, buried = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0 end
+if KEYS[3] then wanted, after, buried = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0 end
 
 -- Holder's id, or seat, of the claim with that ticket; only a break is in need of it.
 local function by_ticket()

@@ -1,12 +1,16 @@
 -- The line, for everything but the uncontended path; each script takes this in behind its own.
 --
--- State, the field `s` of the first key: absent if nobody is here; a claim that stands alone as
---   <id> <expires> <ttl> <weight> <kind> <capacity> <bytes of owner> <owner><meta>
--- (its ticket is `t`, the last one given); else STATE, and for each holder a field, its id: HELD,
--- then <bytes of owner> <owner><meta>. The second key: q<seat> = WAITS, then the same; i<id> =
--- seat. Times are microseconds, but for a ttl, which is milliseconds.
+-- State, the field `s` of the first key, has one of three forms (big-endian, as struct has it):
+--   nobody is here          LAST: the last ticket
+--   a claim stands alone    LONE: id, ticket, expiry; then "<ttl> <weight> <kind> <capacity> "
+--                           and its words: "<bytes of owner> <owner><meta>"
+--   else                    MANY, with a field per holder, its id: HELD, and its words
+-- The second key: q<seat> = WAITS, and its words; i<id> = seat. The third: the ids of claims that
+-- must not enter, by twice the time until when, and one more if they were broken.
+-- Times are microseconds, but for a ttl, which is milliseconds.
 local H, W, X = KEYS[1], KEYS[2], KEYS[3]
-local STATE, HELD, WAITS = '>c1c1I4I4I4I4I4I4ddddd', '>ddddI4B', '>c32dddI4Bc0'
+local LAST, LONE, MANY = '>d', '>c32dd', '>c1c1I4I4I4I4I4I4dddddd'
+local HELD, WAITS = '>ddddI4B', '>c32dddI4Bc0'
 -- Where the words begin behind HELD.
 local WORDS = 38
 local NEVER, LIFE, SHORT = 1e300, 5400000, 600000
@@ -15,6 +19,8 @@ local kind, capacity, former, used, holders, waiters = 'l', 1, 0, 0, 0, 0
 -- No holder expires before `first`. The head of those who wait: its seat, weight, and expiry (at
 -- the soonest; 0: not looked at yet). The last seat. The end of the last tombstone.
 local first, head, headweight, headexp, last, tomb = NEVER, 1, 0, 0, 0, 0
+-- The last ticket given to this name.
+local given = 0
 -- A claim that stood alone, until it is written as one of many.
 local alone, alonerow
 -- What is still to be written, what is to be published then, and how long the keys must live.
@@ -25,20 +31,22 @@ local steps, grants = 500, 100
 -- Keys are given a longer life when a time moves on to the next ten minutes.
 local function window(time) return time - time % 600000000 end
 
-local function load(raw, ticket)
+local function load(raw)
   if not raw then return end
-  if string.sub(raw, 1, 1) == '*' then
+  if #raw == 8 then
+    given = struct.unpack(LAST, raw)
+  elseif string.sub(raw, 1, 1) == '*' then
     local mark
     mark, kind, capacity, former, used, holders, waiters, headweight,
-      first, head, headexp, last, tomb = struct.unpack(STATE, raw)
-    return
+      first, head, headexp, last, tomb, given = struct.unpack(MANY, raw)
+  else
+    local at, ttl, weight, words
+    alone, given, first, at = struct.unpack(LONE, raw)
+    ttl, weight, kind, capacity, words =
+      string.match(raw, '^(%d+) (%d+) (%a) (%d+) (.*)$', at)
+    holders, used, capacity = 1, weight + 0, capacity + 0
+    alonerow = struct.pack(HELD, given, first, given, ttl, weight, 0) .. words
   end
-  local expires, ttl, weight, rest
-  alone, expires, ttl, weight, kind, capacity, rest =
-    string.match(raw, '^(%S+) (%d+) (%d+) (%d+) (%a) (%d+) (.*)$')
-  holders, used, first, capacity = 1, weight + 0, expires + 0, capacity + 0
-  ticket = ticket or call('HGET', H, 't')
-  alonerow = struct.pack(HELD, ticket, expires, ticket, ttl, weight, 0) .. rest
 end
 
 local function flush()
@@ -190,7 +198,7 @@ local function ahead()
   if alone then return (owner(string.sub(alonerow, WORDS))) end
   flush()
   local first_ticket, words = NEVER, '0 '
-  for _, id in ipairs(holders > 32 and call('HRANDFIELD', H, 3) or call('HKEYS', H)) do
+  for _, id in ipairs(holders > 32 and call('HRANDFIELD', H, 2) or call('HKEYS', H)) do
     local row = #id == 32 and call('HGET', H, id)
     local ticket = row and struct.unpack('>d', row)
     if ticket and ticket < first_ticket then
@@ -221,15 +229,15 @@ local function save()
   if dirty then
     if holders + waiters == 0 and tomb <= now then
       flush()
-      call('HDEL', H, 's')
+      call('HSET', H, 's', struct.pack(LAST, given))
     else
       if alone then
         put[#put + 1] = alone
         put[#put + 1] = alonerow
       end
       put[#put + 1] = 's'
-      put[#put + 1] = struct.pack(STATE, '*', kind, capacity, former, used, holders, waiters,
-        headweight, first, head, headexp, last, tomb)
+      put[#put + 1] = struct.pack(MANY, '*', kind, capacity, former, used, holders, waiters,
+        headweight, first, head, headexp, last, tomb, given)
       flush()
     end
     alone, dirty = nil, false
