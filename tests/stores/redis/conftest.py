@@ -75,3 +75,11 @@ def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.002)
     return found
+
+
+def connections(server: RedisServer, listening: bool = False) -> set[str]:
+    """The ids of a server's connections, but for the one that asks; only of those that listen."""
+    own = str(server.ask("CLIENT", "ID"))
+    text = server.ask("CLIENT", "LIST").decode()
+    rows = [dict(word.partition("=")[::2] for word in row.split(" ")) for row in text.splitlines()]
+    return {row["id"] for row in rows if row["id"] != own and not (listening and row["sub"] == "0")}

@@ -14,7 +14,7 @@ from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from holdfast.testing.faults import Subject
 from tests.servers.redis_server import RedisServer
-from tests.stores.redis.conftest import eventually
+from tests.stores.redis.conftest import connections, eventually
 
 Look = Callable[[str], LineRecord | None]
 TTL_S = 3.0
@@ -119,28 +119,14 @@ def test_live_waiters_whose_connections_are_killed_keep_their_places(
         thread.start()
         eventually(lambda: waiters(line(own_name)) == number)  # noqa: B023
     before = [one.fence for one in line(own_name).waiters]  # type: ignore[union-attr]
-    listening = connections(shared_redis)
+    listening = connections(shared_redis, listening=True)
     # When all that listens is cut off, and has had a moment to connect again
     killed = shared_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
     assert killed == crowd
-    eventually(lambda: len(connections(shared_redis) - listening) == crowd)
+    eventually(lambda: len(connections(shared_redis, listening=True) - listening) == crowd)
     hold.release()
     for thread in threads:
         thread.join(60)
     # Then
     assert fences == before
     assert line(own_name) is None
-
-
-def connections(server: RedisServer) -> set[str]:
-    """The ids of the connections that listen to something."""
-    rows = [dict(word.partition("=")[::2] for word in row.split()) for row in clients(server)]
-    return {row["id"] for row in rows if row["sub"] != "0"}
-
-
-def clients(server: RedisServer) -> list[str]:
-    with server.client(protocol=2) as client:
-        return [
-            " ".join(f"{key}={value}" for key, value in row.items() if value)
-            for row in client.client_list()
-        ]

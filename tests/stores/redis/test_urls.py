@@ -143,7 +143,7 @@ def test_a_subclass_of_a_client_is_taken_too() -> None:
 
 @pytest.mark.parametrize("other", [redis.ConnectionPool(), redis.Connection()])
 def test_what_is_no_client_is_refused(other: Any) -> None:
-    with pytest.raises(ConfigError, match="redis.Redis"):
+    with pytest.raises(ConfigError, match=r"redis\.Redis"):
         Client(other)
 
 

@@ -1,4 +1,4 @@
-"""What processes do that the tests start, stop and kill (see ``holdfast.testing.faults.Subject``)."""
+"""What processes do that the tests start, stop and kill (``holdfast.testing.faults.Subject``)."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ of the kernel for each reply.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from inspect import signature
@@ -184,6 +185,6 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
         hint = "; a server that speaks no TLS is redis://" if settings.kind == "tls" else ""
         return StoreUnavailable(f"{label} did not answer while a connection was made: {text}{hint}")
     hint = ""
-    if settings.kind == "tcp" and "closed by server" in text.lower():
+    if settings.kind == "tcp" and re.search("closed by server|while reading", text):
         hint = " (a server that expects TLS is rediss://)"
     return StoreUnavailable(f"{label} can't be reached: {text}{hint}")
