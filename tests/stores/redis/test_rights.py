@@ -64,6 +64,7 @@ def everything(locks: Client, server: RedisServer, address: str) -> None:
         assert [one.name for one in locks.inspect("pl")] == ["plain"]
     renewed(locks)
     handed_over(locks, address)
+    given_up(locks)
     with locks.rwlock("both").write as writer:
         writer.downgrade()
         writer.extend(20)
@@ -103,13 +104,32 @@ def handed_over(locks: Client, address: str, times: int = 2) -> None:
             thread.join(10)
 
 
+def given_up(locks: Client) -> None:
+    """One of three who wait leaves the line, and the others are served over the gap."""
+    hold = locks.lock("given up").acquire()
+    threads = []
+    for timeout in (10, 0.2, 10):
+        threads.append(threading.Thread(target=try_for, args=(locks, "given up", timeout)))
+        threads[-1].start()
+        until(lambda: waiters(locks, "given up") == len(threads), "one more waits")
+    threads[1].join(10)
+    assert hold.release()
+    for thread in threads:
+        thread.join(10)
+
+
+def try_for(client: Client, name: str, timeout: float) -> None:
+    if hold := client.lock(name).acquire(timeout=timeout):
+        hold.release()
+
+
 def pass_through(client: Client, name: str) -> None:
     with client.lock(name, timeout=10):
         pass
 
 
-def waiters(locks: Client, name: str) -> bool:
-    return any(line.waiters for line in locks.inspect(name, exact=True))
+def waiters(locks: Client, name: str) -> int:
+    return sum(len(line.waiters) for line in locks.inspect(name, exact=True))
 
 
 def crowd(locks: Client) -> None:
