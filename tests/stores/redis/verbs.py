@@ -7,10 +7,9 @@ the scripts read, so hours pass at once, forwards or backwards.
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Sequence
 from typing import Any, Self
-
-import redis
 
 from holdfast.core.model import (
     Claim,
@@ -25,7 +24,8 @@ from holdfast.core.model import (
 )
 from holdfast.core.policy import PATIENCE_S
 from holdfast.stores.redis import keys, replies
-from holdfast.stores.redis.complaints import ServerSaid, said
+from holdfast.stores.redis.blocking.resp import NOTHING, Parser
+from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.scripts import (
     SCRIPTS,
     UNTAGGED,
@@ -66,14 +66,21 @@ class Verbs:
     """One connection to a server, on which the scripts are called."""
 
     def __init__(
-        self, server: RedisServer, clock: bool = False, patience: float = PATIENCE_S
+        self,
+        server: RedisServer,
+        clock: bool = False,
+        old: bool = False,
+        patience: float = PATIENCE_S,
     ) -> None:
         self.client = server.client(protocol=3)
-        self._wire: Any = self.client.connection_pool.get_connection()
+        self._socket = socket.create_connection((server.host, server.port), 10)
+        self._parser = Parser()
         self.requests = Requests(patience=patience)
         self._debug: dict[bytes, Script] = {}
         for released in SCRIPTS:
             script = released
+            if old:
+                script = self._debug[released.sha] = script_of(script.name, script.plain)
             if clock:
                 text = script.text.replace(b"'TIME'", b"'HMGET', '%b', 's', 'u'" % CLOCK.encode())
                 assert text != script.text
@@ -88,12 +95,12 @@ class Verbs:
 
     def raw(self, wire: bytes) -> Any:
         """Send some bytes, and read one reply."""
-        self._wire.send_packed_command([wire])
-        try:
-            return self._wire.read_response(disable_decoding=True)
-        except redis.ResponseError as wrong:
-            line = str(wrong)
-            return said(line if line.partition(" ")[0].isupper() else f"ERR {line}")
+        self._socket.sendall(wire)
+        while (reply := self._parser.gets()) is NOTHING:
+            data = self._socket.recv(1 << 16)
+            assert data, "the server has closed the connection"
+            self._parser.feed(data, 0, len(data))
+        return reply
 
     def ask(self, call: Call, tag: bytes = b"") -> Any:
         """The reply to a call, without its tag."""
@@ -147,10 +154,10 @@ class Verbs:
         return replies.looked(self.ask(self.requests.inspect(name), tag), name, LABEL)
 
     def names(self, prefix: str = "") -> list[str]:
-        """The names that have a line, or had one lately."""
+        """The names that begin so and have a line, or had one lately."""
         pattern = keys.pattern_of(keys.PREFIX, prefix.encode())
         found = (keys.name_of(keys.PREFIX, key) for key in self.client.scan_iter(pattern))
-        return sorted({name for name in found if name is not None})
+        return sorted({name for name in found if name and name.startswith(prefix)})
 
     def keys(self, name: str = "refund") -> tuple[bytes, bytes, bytes, bytes]:
         """The keys of a name."""
@@ -158,7 +165,7 @@ class Verbs:
 
     def close(self) -> None:
         """End the connection."""
-        self.client.connection_pool.release(self._wire)
+        self._socket.close()
         self.client.close()
 
     def __enter__(self) -> Self:

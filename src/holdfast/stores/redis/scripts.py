@@ -236,8 +236,8 @@ class Requests:
     def keep(self, keeps: Sequence[Keep]) -> Call:
         """Renew claims that are held, at most `KEEP_MAX`; in a cluster all of one bucket.
         Answer: `replies.kept`. Use `batches` for any that come."""
-        keys = []
-        args = []
+        keys: list[bytes] = []
+        args: list[bytes] = []
         for keep in keeps:
             keys.append(keys_of(self.prefix, keep.claim.spec.name.encode())[0])
             args += (_id(keep.claim.id), _ms(keep.ttl))
