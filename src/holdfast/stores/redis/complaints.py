@@ -110,6 +110,8 @@ def _other(error: ServerSaid) -> str:
             "the user lacks a right to a command that the scripts call; the page of this store "
             "(docs/stores/redis.md) lists them all"
         )
+    if "unauthenticated" in error.text:
+        return _WRONG["NOAUTH"]
     if "DB index" in error.text:
         return "it has no database of that number"
     if "SELECT is not allowed in cluster" in error.text:
