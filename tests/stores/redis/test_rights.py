@@ -15,7 +15,7 @@ from holdfast.stores.redis.keys import keys_of
 from holdfast.testing.faults import RESET_REPLY, RESP, Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
-from tests.servers.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer, old_program, program
 from tests.tidy.tree import ROOT
 
 PAGE = ROOT / "docs" / "stores" / "redis.md"
@@ -39,10 +39,10 @@ def commands() -> set[str]:
     return {word[1:] for word in rights() if word.startswith("+")}
 
 
-@pytest.fixture
-def server(new_redis: NewRedis) -> RedisServer:
-    """A server that lets nobody in but a user with these rights."""
-    return new_redis(users=(" ".join(rights()),))
+@pytest.fixture(params=[program, old_program], ids=["usual", "6.2"])
+def server(request: pytest.FixtureRequest, new_redis: NewRedis) -> RedisServer:
+    """A server with a user who has these rights; also the oldest one that is promised."""
+    return new_redis(users=(" ".join(rights()),), server=request.param())
 
 
 def url(server: RedisServer, *, port: int = 0, options: str = "") -> str:
@@ -227,7 +227,9 @@ def test_the_rights_of_the_page_suffice_and_none_is_unused(
     # Then nothing was denied
     assert denied(server) == []
     # And every right was used
-    called = {name.removesuffix("|load") for name in server.calls()} | set(server.calls())
+    called = set(server.calls())
+    if server.version < (7, 0):  # it doesn't count them apart
+        called |= {word for word in commands() if word.partition("|")[0] in called}
     assert commands() - called == set()
 
 
