@@ -97,17 +97,31 @@ class Verbs:
     def raw(self, wire: bytes) -> Any:
         """Send some bytes, and read one reply."""
         self._socket.sendall(wire)
+        return self._reply()
+
+    def _reply(self) -> Any:
         while (reply := self._parser.gets()) is NOTHING:
             data = self._socket.recv(1 << 16)
             assert data, "the server has closed the connection"
             self._parser.feed(data, 0, len(data))
         return reply
 
+    def all(self, calls: Sequence[Call]) -> list[Any]:
+        """Send many, some hundreds at a time, and read their replies."""
+        replied = []
+        for start in range(0, len(calls), 500):
+            part = calls[start : start + 500]
+            self._socket.sendall(b"".join(self._head(call) + UNTAGGED for call in part))
+            replied += [self._reply() for _ in part]
+        return replied
+
+    def _head(self, call: Call) -> bytes:
+        debug = self._debug.get(call.script.sha)
+        return call.head.replace(call.script.sha, debug.sha, 1) if debug else call.head
+
     def ask(self, call: Call, tag: bytes = b"") -> Any:
         """The reply to a call, without its tag."""
-        debug = self._debug.get(call.script.sha)
-        head = call.head.replace(call.script.sha, debug.sha, 1) if debug else call.head
-        reply = self.raw(head + (tail(tag) if tag else UNTAGGED))
+        reply = self.raw(self._head(call) + (tail(tag) if tag else UNTAGGED))
         if tag and not isinstance(reply, ServerSaid):
             assert isinstance(reply, list), reply
             assert reply[0] == tag, reply
