@@ -21,8 +21,8 @@ _CLASSES: dict[str, type[AbstractConnection]] = {
 _NAMED_S = 5.0
 
 
-async def connect(settings: Settings, wire: Wire) -> Settings:
-    """Connect, shake hands, and hand the bytes over to the wire.
+async def connect(settings: Settings, wire: Wire, limit: float) -> Settings:
+    """Connect, shake hands, and hand the bytes over to the wire, within so many seconds.
 
     What comes back is ``settings``, with the protocol that the server turned out to know.
     """
@@ -32,20 +32,18 @@ async def connect(settings: Settings, wire: Wire) -> Settings:
     connection = made_of(
         **{**settings.arguments, **silent()},
         protocol=settings.protocol,
-        socket_timeout=settings.connect_s,
-        socket_connect_timeout=settings.connect_s,
+        socket_timeout=limit,
+        socket_connect_timeout=limit,
     )
     try:
-        async with asyncio.timeout(settings.connect_s):
+        async with asyncio.timeout(limit):
             await connection.connect()
         wire.take_over(connection)
     except TimeoutError as late:
-        raise StoreUnavailable(
-            f"{settings.label} took no connection within {settings.connect_s:g} s"
-        ) from late
+        raise StoreUnavailable(f"{settings.label} took no connection within {limit:g} s") from late
     except Exception as wrong:
         if settings.protocol == 3 and knows_no_hello(wrong):
-            return await connect(settings._replace(protocol=2), wire)
+            return await connect(settings._replace(protocol=2), wire, limit)
         raise error_of(settings, wrong) from wrong
     finally:
         if connection.is_connected:  # not taken over

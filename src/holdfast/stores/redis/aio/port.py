@@ -27,12 +27,13 @@ from .wire import Answer, Wire
 
 log = logging.getLogger("holdfast")
 
-#: A connection that doesn't live so long counts as a failure: the next one isn't made at once.
-SHORT_S = 1.0
+#: The first attempt to connect may take so many seconds, each further one twice as many.
+FIRST_S = 1.0
 #: At its end, what is under way may take so many seconds.
 CLOSE_S = 2.0
 #: A second connection, that only listens, is asked for a sign of life when it was silent so long.
 SILENT_S = 5.0
+SIGN_S = 1.0
 #: When listening has failed, it isn't tried again before so many seconds.
 MUTE_S = 1.0
 _SCAN_COUNT = b"1000"
@@ -66,10 +67,10 @@ class LoopPort:
         self._wire: Wire | None = None
         #: The connection on which we are subscribed.
         self._ear: Wire | None = None
-        self._born = self._not_before = self._mute_until = 0.0
+        self._not_before = self._mute_until = 0.0
         self._failures = 0
         self._closed = self._deaf = False
-        self._address = f"{self._settings.prefix}@{secrets.token_hex(8)}".encode()
+        self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
         self._boxes: dict[str, Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
@@ -126,7 +127,7 @@ class LoopPort:
                 self._mute_until = loop.time() + MUTE_S
             return await self.ask(call_of(self._here()), within - (loop.time() - begun))
         if ear is not None and ear is not wire and loop.time() > ear.heard_at + SILENT_S:
-            ear.confirmed(b"PING", within=SHORT_S).add_done_callback(unheeded)
+            ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
         return await wire.send(call_of(self._here()), within)
 
     def _here(self) -> bytes:
@@ -213,14 +214,17 @@ class LoopPort:
         await asyncio.sleep(max(0.0, self._not_before - loop.time()))
         wire = Wire(self.label, self._heard, self._ended)
         try:
-            self._settings = await connect(self._settings, wire)
+            self._settings = await connect(self._settings, wire, self._attempt_s())
         except StoreUnavailable:
             self._failed(loop)
             raise
-        self._born = loop.time()
         if not wire.over:
             self._wire = wire
         return wire
+
+    def _attempt_s(self) -> float:
+        """An attempt is given up soon at first, as its packets may be lost; the next has longer."""
+        return min(self._settings.connect_s, FIRST_S * 2.0 ** min(self._failures, 12))
 
     def _failed(self, loop: asyncio.AbstractEventLoop) -> None:
         self._failures += 1
@@ -230,9 +234,8 @@ class LoopPort:
         """A connection can be used no more: wake those who wait, so that they ask."""
         if wire is self._wire:
             self._wire = None
-            loop = asyncio.get_running_loop()
-            if loop.time() < self._born + SHORT_S:
-                self._failed(loop)
+            if wire.unfit:
+                self._failed(asyncio.get_running_loop())
             else:
                 self._failures = 0
         if wire is self._ear:
@@ -243,11 +246,11 @@ class LoopPort:
 
     async def _listen(self) -> None:
         """Subscribe: on the connection that there is, or on one of its own where it must be."""
-        limit = self._settings.connect_s
+        limit = self._attempt_s()
         ear, _ = await self._reach(limit)
         if self._settings.protocol == 2:
             ear = Wire(self.label, self._heard, self._ended, ear=True)
-            await connect(self._settings, ear)
+            await connect(self._settings, ear, limit)
         reply = await ear.confirmed(b"SUBSCRIBE", self._address, within=limit)
         if isinstance(reply, ServerSaid):
             self._deaf = True
@@ -268,7 +271,7 @@ class LoopPort:
             return
         self._closed = True
         wires = {one for one in (self._wire, self._ear) if one is not None}
-        if self._wire is not None and self._wire.busy:
+        if self._wire is not None and self._wire.under_way:
             with contextlib.suppress(StoreUnavailable):
                 await self._wire.command(b"PING", within=CLOSE_S)  # answered after all the others
         await self._connecting.cancel()

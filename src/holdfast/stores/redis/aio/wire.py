@@ -36,6 +36,8 @@ STALL_S = 1.0
 SWEEP_S = 0.002
 #: A call is sent so often at most: as it is, after loading, after loading the text for old servers.
 TRIES_MAX = 3
+#: What such a request is called that loads a script.
+LOADING = "SCRIPT LOAD"
 #: What arrives at once is read in pieces of at most so many bytes.
 ROOM = 1 << 16
 #: After an answer with one of these the connection isn't used any more: it leads to no master.
@@ -81,8 +83,9 @@ class Wire(asyncio.BufferedProtocol):
         self.heard_at = self._clock()
         self._sweep_at = math.inf
         self._sweeper: asyncio.TimerHandle | None = None
-        #: Why it can be used no more.
+        #: Why it can be used no more, and whether the server said so, as another one might not.
         self.over = ""
+        self.unfit = False
         self.gone = loop.create_future()
 
     def take_over(self, connection: Any) -> None:
@@ -197,15 +200,19 @@ class Wire(asyncio.BufferedProtocol):
     def _odd(self, slot: Slot, reply: Any) -> None:
         """A reply without a tag: to a plain command, or an error."""
         answer, tag, _, _, what, _ = slot
+        if what is LOADING:
+            self._loaded(reply)
         if isinstance(reply, ServerSaid):
             if reply.code == NOSCRIPT and not isinstance(what, str):
                 self._load(slot, reply)
                 return
         elif tag is not PLAIN:
+            self._pending.appendleft(slot)  # so that it ends with the others
             raise ValueError("the tag is another one")
         if not answer.done():
             answer.set_result(reply)
         if isinstance(reply, ServerSaid) and reply.code in _OVER:
+            self.unfit = True
             self.drop(f"{self.label} can't answer now: {reply}")
 
     def _pushed(self, reply: Any) -> None:
@@ -214,9 +221,10 @@ class Wire(asyncio.BufferedProtocol):
         elif reply[0] in (b"message", b"smessage"):
             self._heard(reply[2])
         elif reply[0] in (b"subscribe", b"ssubscribe", b"pong"):
-            answer, tag, *_ = self._pending.popleft()
+            answer, tag, *_ = self._pending[0]
             if tag is not BY_PUSH:
                 raise ValueError("a push came in place of a reply")
+            self._pending.popleft()
             if not answer.done():
                 answer.set_result(None)
 
@@ -236,21 +244,23 @@ class Wire(asyncio.BufferedProtocol):
             self._load_failed = None
             for script in SCRIPTS:
                 self._loading += 1
-                loaded = self._create()
-                loaded.add_done_callback(self._loaded)
                 command = load_command(script, self._old)
-                self._post(command, PLAIN, within, "SCRIPT LOAD", loaded, 1)
+                self._post(command, PLAIN, within, LOADING, self._unheeded(), 1)
         self._script(call, within, answer, tries + 1)
 
-    def _loaded(self, loaded: Answer) -> None:
+    def _loaded(self, reply: Any) -> None:
+        """At once, because the call that is sent again may be answered in the same read."""
         self._loading -= 1
-        if loaded.cancelled() or loaded.exception() is not None:
-            return
-        reply = loaded.result()
         if isinstance(reply, ServerSaid):
             self._load_failed = reply
             # Before 7.0 a script can't begin with #!lua; the next try loads what they can read.
             self._old = self._old or reply.code == "ERR"
+
+    def _unheeded(self) -> Answer:
+        """For a request whose answer nobody waits for, not even if it fails."""
+        answer = self._create()
+        answer.add_done_callback(lambda one: one.cancelled() or one.exception())
+        return answer
 
     # -- time ------------------------------------------------------------------------------
 
@@ -289,9 +299,9 @@ class Wire(asyncio.BufferedProtocol):
     # -- the end ---------------------------------------------------------------------------
 
     @property
-    def busy(self) -> bool:
-        """Is anything under way?"""
-        return bool(self._pending)
+    def under_way(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._pending)
 
     def leak(self) -> None:
         """We are the child of a fork: let go of the socket, and leave all else as it is.
