@@ -40,7 +40,9 @@ async def connect(settings: Settings, wire: Wire, limit: float) -> Settings:
             await connection.connect()
         wire.take_over(connection)
     except TimeoutError as late:
-        raise StoreUnavailable(f"{settings.label} took no connection within {limit:g} s") from late
+        hint = " (if it doesn't speak TLS, it is redis://)" if settings.kind == "tls" else ""
+        text = f"{settings.label} took no connection within {limit:g} s{hint}"
+        raise StoreUnavailable(text) from late
     except Exception as wrong:
         if settings.protocol == 3 and knows_no_hello(wrong):
             return await connect(settings._replace(protocol=2), wire, limit)

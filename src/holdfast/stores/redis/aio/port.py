@@ -248,19 +248,23 @@ class LoopPort:
         """Subscribe: on the connection that there is, or on one of its own where it must be."""
         limit = self._attempt_s()
         ear, _ = await self._reach(limit)
-        if self._settings.protocol == 2:
+        own = self._settings.protocol == 2
+        if own:
             ear = Wire(self.label, self._heard, self._ended, ear=True)
             await connect(self._settings, ear, limit)
-        reply = await ear.confirmed(b"SUBSCRIBE", self._address, within=limit)
-        if isinstance(reply, ServerSaid):
-            self._deaf = True
-            log.warning(
-                "%s doesn't let us subscribe (%s): whoever waits asks once a second instead",
-                self.label,
-                reply,
-            )
-        elif not ear.over:
-            self._ear = ear
+        try:
+            reply = await ear.confirmed(b"SUBSCRIBE", self._address, within=limit)
+            if not isinstance(reply, ServerSaid):
+                self._ear = None if ear.over else ear
+            elif isinstance(wrong := complaint(reply, self.label), StoreUnavailable):
+                raise wrong
+            else:
+                self._deaf = True
+                text = "%s doesn't let us subscribe (%s): whoever waits asks once a second instead"
+                log.warning(text, self.label, reply)
+        finally:
+            if own and self._ear is not ear:
+                ear.close()
 
     # -- the end ---------------------------------------------------------------------------
 

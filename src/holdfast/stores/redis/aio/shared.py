@@ -22,6 +22,8 @@ class Shared(Generic[T]):
         self._work = work
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[T]] = []
+        #: How the last one failed.
+        self._last = ""
 
     async def wait(self, within: float, late: str) -> T:
         """What comes of it; ``StoreUnavailable`` that begins with ``late`` if it takes longer."""
@@ -30,7 +32,7 @@ class Shared(Generic[T]):
             self._task = loop.create_task(self._run())
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting.append(answer)
-        text = f"{late} within {within:.3g} s"
+        text = f"{late} within {within:.3g} s{self._last}"
         timer = loop.call_later(within, _fail, answer, StoreUnavailable(text))
         try:
             return await answer
@@ -41,6 +43,7 @@ class Shared(Generic[T]):
         try:
             result = await self._work()
         except HoldfastError as failure:
+            self._last = f"; the last attempt: {failure}"
             for answer in self._over():
                 _fail(answer, type(failure)(*failure.args))
         except asyncio.CancelledError:
@@ -48,6 +51,7 @@ class Shared(Generic[T]):
                 _fail(answer, StoreUnavailable("the event loop or the client is ending"))
             raise
         else:
+            self._last = ""
             for answer in self._over():
                 if not answer.done():
                     answer.set_result(result)
