@@ -31,12 +31,18 @@ class ServerSaid(Exception):
         return f"{self.code} {self.text}".rstrip()
 
 
+#: Before 7.0 what a command in a script says stands at the end of a sentence about the script.
+_IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
+
+
 def said(line: str) -> ServerSaid:
     """The error reply of a line without its ``-``, as the wire has it.
 
     >>> said("MOVED 3999 127.0.0.1:6381").code
     'MOVED'
     """
+    if found := _IN_SCRIPT.match(line):
+        line = found[1]
     code, _, text = line.partition(" ")
     return ServerSaid(code, text)
 
