@@ -30,6 +30,48 @@ if (not found or #found == 8) and not guarded then
   if tag == '' then return ticket end
   return {tag, ticket}
 end
+-- Behind a line, or behind who has all of it: the same as below, with fewer steps.
+if found and #found == 74 and string.byte(found) == 42 and not guarded
+  and string.byte(ARGV[3]) ~= 45 then
+  local mark, kind, capacity, former, used, holders, waiters, headweight,
+    first, head, headexp, last, tomb, given =
+    struct.unpack('>c1c1I4I4I4I4I4I4dddddd', found)
+  local weight, mine, wanted, words = string.match(ARGV[2], '^(%d+) (%a) (%d+) (.*)$')
+  weight = weight + 0
+  local ahead = weight
+  if waiters > 0 then
+    local row = headexp == 0 and redis.pcall('HGET', KEYS[2], 'q' .. head)
+    if row and #row > 0 then
+      local id, ticket, expires, ttl, heavy = struct.unpack('>c32dddI4', row)
+      headexp, headweight = expires, heavy
+    end
+    ahead = headexp > now and headweight or 0
+  end
+  if now < first and tomb <= now and last > 0 and waiters < 10000 and mine == kind
+    and wanted + 0 == capacity and weight <= capacity and ahead <= capacity
+    and used + ahead > capacity and not redis.call('HGET', KEYS[1], ARGV[4])
+    and (waiters == 0 or not redis.call('HGET', KEYS[2], 'i' .. ARGV[4])) then
+    local ticket = math.max(now, given + 1)
+    local patience, address = string.match(ARGV[3], '^(%d+) (.*)$')
+    local expires = now + patience * 1000
+    last = last + 1
+    redis.call('HSET', KEYS[2], 'i' .. ARGV[4], last, 'q' .. last, struct.pack('>c32dddI4Bc0',
+      ARGV[4], ticket, expires, ARGV[1], weight, #address, address) .. words)
+    local renew = ticket - ticket % 6e8 ~= given - given % 6e8
+    if renew or waiters == 0 then redis.call('PEXPIRE', KEYS[2], 5400000) end
+    if waiters == 0 then head, headexp, headweight = last, expires, weight end
+    redis.call('HSET', KEYS[1], 's', struct.pack('>c1c1I4I4I4I4I4I4dddddd', '*', kind, capacity,
+      former, used, holders, waiters + 1, headweight, first, head, headexp, last, tomb, ticket))
+    if renew and redis.call('PTTL', KEYS[1]) < 5400000 then
+      redis.call('PEXPIRE', KEYS[1], 5400000)
+    end
+    local ms = math.max(0, math.min(1000, math.ceil((first - now) / 1000)))
+    local tag = ARGV[6] or ARGV[5]
+    local reply = {2, ticket, last - head + 1, ms}
+    if tag == '' then return reply end
+    return {tag, reply}
+  end
+end
 
 --@ line.lua
 

@@ -25,7 +25,8 @@ local function renew(key, id, ttl)
     ticket, before, since, _, _, leaving = struct.unpack('>ddddI4B', row)
     local waiters, _, first, _, headexp = struct.unpack('>I4I4ddd', state, 19)
     -- Somebody may have to be dropped, or served, besides.
-    if leaving == 1 or before <= now or (waiters > 0 and (now >= first or now >= headexp)) then
+    if leaving == 1 or before <= now or (waiters > 0 and
+      (now >= first or (headexp > 0 and now >= headexp))) then
       return -1
     end
     if before > until_ then until_ = before end

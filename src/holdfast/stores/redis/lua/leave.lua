@@ -15,6 +15,36 @@ if found and #found > 50 and not KEYS[3] and string.find(found, ARGV[1], 1, true
 end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+-- All of it passes on to the next in line: the same as below, with fewer steps.
+local unheard
+if found and #found == 74 and string.byte(found) == 42 and not KEYS[3] then
+  local mark, kind, capacity, former, used, holders, waiters, headweight,
+    first, head, headexp, last, tomb, given =
+    struct.unpack('>c1c1I4I4I4I4I4I4dddddd', found)
+  local row = holders == 1 and waiters > 0 and redis.call('HGET', KEYS[1], ARGV[1])
+  local seat = row and redis.pcall('HGET', KEYS[2], 'q' .. head)
+  if seat and #seat > 0 then
+    local id, ticket, expires, ttl, weight, address, at = struct.unpack('>c32dddI4Bc0', seat)
+    if expires > now and weight == capacity then
+      redis.call('HDEL', KEYS[2], 'i' .. id, 'q' .. head)
+      redis.call('HDEL', KEYS[1], ARGV[1])
+      redis.call('HSET', KEYS[1], id, struct.pack('>ddddI4B', ticket, expires, now, ttl, weight, 0)
+        .. string.sub(seat, at), 's', struct.pack('>c1c1I4I4I4I4I4I4dddddd', '*', kind, capacity,
+        former, weight, 1, waiters - 1, headweight, expires, head + 1, 0, last, tomb, given))
+      if address ~= '' then
+        unheard = redis.pcall(string.byte(address) == 123 and 'SPUBLISH' or 'PUBLISH', address,
+          id .. string.format(' %.0f', ticket)) == 0 and {id, ticket, expires, ttl, weight}
+      end
+      local _, ends = struct.unpack('>dd', row)
+      if not unheard then
+        local there = ends > now and 1 or 0
+        if ARGV[2] == '' then return there end
+        return {ARGV[2], there}
+      end
+      unheard.there = ends > now and 1 or 0
+    end
+  end
+end
 
 --@ line.lua
 
@@ -51,6 +81,11 @@ end
 
 local function leave()
   if found and found.err then return error(found) end
+  if unheard then
+    load(call('HGET', H, 's'))
+    pass_over(unheard)
+    return unheard.there
+  end
   load(found)
   local broken = id == ''
   if broken then
@@ -76,4 +111,4 @@ local function leave()
   return there and 1 or 0
 end
 
-return answer(leave, ARGV[#ARGV])
+return answer(leave, ARGV[#ARGV], not unheard)

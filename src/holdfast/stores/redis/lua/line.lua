@@ -143,7 +143,7 @@ end
 -- Step over seats that are empty, because those who sat there left.
 local function next_seat()
   local names = {}
-  for seat = head + 1, math.min(head + 64, last) do names[#names + 1] = 'q' .. seat end
+  for seat = head + 1, math.min(head + 256, last) do names[#names + 1] = 'q' .. seat end
   local step = #names + 1
   if names[1] then
     local rows = call('HMGET', W, unpack(names))
@@ -245,8 +245,15 @@ local function save()
   if lives > 0 and call('PTTL', H) < lives then call('PEXPIRE', H, lives) end
 end
 
+-- Nobody hears one who was served: its client has most likely ended.
+local function pass_over(row)
+  let_go({row[1]}, row[5])
+  settle()
+  save()
+end
+
 -- Tell those who were served; nothing is written after that, but for one whom nobody hears: it
--- is passed over, because its client has most likely ended. One only: it may be a mistake.
+-- is passed over. One only, because it may be a mistake: a client may just connect anew.
 local function poke(pass)
   local passed
   for _, row in ipairs(pokes) do
@@ -258,9 +265,7 @@ local function poke(pass)
   end
   pokes = {}
   if passed and pass then
-    let_go({passed[1]}, passed[5])
-    settle()
-    save()
+    pass_over(passed)
     poke(false)
   end
 end
@@ -279,12 +284,12 @@ local function complain(wrong)
 end
 
 -- What a verb did before an error is written down, or the counts would be wrong for ever.
-local function answer(verb, tag)
+local function answer(verb, tag, final)
   local done, reply = pcall(verb)
   local saved, wrong = pcall(save)
   if not done then return complain(reply) end
   if not saved then return complain(wrong) end
-  poke(true)
+  poke(final ~= false)
   if tag == '' then return reply end
   return {tag, reply}
 end
