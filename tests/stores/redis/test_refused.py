@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,7 +15,7 @@ from holdfast.testing import lag
 from holdfast.testing.faults import Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port
-from tests.servers.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer, old_program, program
 from tests.servers.tls import Certificate
 from tests.stores.redis.conftest import MakeClient
 
@@ -231,10 +231,11 @@ def test_a_unix_socket(shared_redis: RedisServer, new_client: MakeClient, own_na
         new_client("redis+unix:///nowhere/socket").lock("x").acquire(timeout=0.2)
 
 
+@pytest.mark.parametrize("which", [program, old_program], ids=["debian", "6.2"])
 def test_scripts_that_were_flushed_are_loaded_again(
-    new_redis: NewRedis, new_client: MakeClient
+    which: Callable[[], str], new_redis: NewRedis, new_client: MakeClient
 ) -> None:
-    server = new_redis()
+    server = new_redis(server=which())
     client = new_client(server.url)
     for _ in range(3):
         with client.lock("x") as hold:

@@ -37,7 +37,7 @@ _ID_BYTES = 32
 #: How a claim joins: does it wait, its address, the server's run id.
 _How = tuple[bool, bytes, bytes]
 #: What the joins of a spec share: itself, how, its bucket, the bytes before and behind the id.
-_Known = tuple[Spec, _How, int, bytes, bytes]
+_Known = tuple[_How, int, bytes, bytes]
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
@@ -168,8 +168,8 @@ class Requests:
         self.prefix = prefix
         self.patience = patience
         self._patience = _ms(patience)
-        #: Of a spec, by its identity.
-        self._joins: dict[int, _Known] = {}
+        #: Of a spec: for what else it was packed, the bucket, all but the id.
+        self._joins: dict[Spec, _Known] = {}
         #: Of a name: its bucket, all but the id of a plain leave.
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
@@ -179,13 +179,13 @@ class Requests:
         Answer: `replies.joined`."""
         spec = claim.spec
         how = (wait, address, run_id)
-        known = self._joins.get(id(spec))
-        if known is None or known[0] is not spec or known[1] != how:
+        known = self._joins.get(spec)
+        if known is None or known[0] != how:
             known = self._learn_join(spec, how)
         claim_id = claim.id.encode()
         if len(claim_id) != _ID_BYTES:
             claim_id = _id(claim.id)
-        return Call(JOIN, known[2], known[3] + claim_id + known[4])
+        return Call(JOIN, known[1], known[2] + claim_id + known[3])
 
     def _learn_join(self, spec: Spec, how: _How) -> _Known:
         wait, address, run_id = how
@@ -200,7 +200,7 @@ class Requests:
         after = b"\r\n" + tail(run_id) if run_id else b"\r\n"
         if len(self._joins) >= _KNOWN_MAX:
             self._joins.clear()
-        known = self._joins[id(spec)] = (spec, how, bucket_of(name), before, after)
+        known = self._joins[spec] = (how, bucket_of(name), before, after)
         return known
 
     def leave(self, leave: Leave) -> Call:

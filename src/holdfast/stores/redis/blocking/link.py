@@ -84,11 +84,10 @@ class Link:
 
     # -- requests ----------------------------------------------------------------------------
 
-    def ask(self, wire: bytes, until: float) -> Any:
+    def ask(self, wire: bytes, now: float, until: float) -> Any:
         """Send one request and read its reply; ``OSError`` if it doesn't come in time."""
-        self.used = now = time.monotonic()
-        tick = self._tick
-        if until - now < tick or tick < TICK_S:
+        self.used = now
+        if until - now < TICK_S or self._tick < TICK_S:
             self._beat(min(TICK_S, until - now))
         self._send(wire)
         try:
@@ -97,8 +96,11 @@ class Link:
             data = self._read(until)
         if not data:
             raise Closed
-        if self._whole and data[0] == _COLON and data.find(b"\n") == len(data) - 1:
-            return int(data[1:-2])  # nearly every reply is one integer
+        if data[0] == _COLON and data[-1] == _NEWLINE and self._whole:
+            try:
+                return int(data[1:])  # nearly every reply is one integer
+            except ValueError:
+                pass  # and this is one with something behind it
         self._feed(data)
         return self._reply(until)
 

@@ -14,6 +14,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -63,36 +64,47 @@ class ThreadPort:
         self._start()
 
     def _start(self) -> None:
-        self._pool: deque[Link] = deque()
+        #: The idle ones. Beyond its size the one at its other end is let go, and so closed.
+        self._pool: deque[Link] = deque(maxlen=IDLE_MAX)
         self._seats: dict[str, Seat] = {}
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[Link] = WeakSet()
-        self._closed = False
 
     # -- requests ----------------------------------------------------------------------------
 
     async def ask(self, call: Call, within: float) -> Any:
         """Send one call over any connection; see the protocol."""
-        until = time.monotonic() + within
-        link = self._take(until)
+        now = monotonic()
+        until = now + within
+        link = self._take(now, until)
         try:
-            reply = self._say(link, call, until)
+            reply = link.ask(
+                call.head + UNTAGGED if not self._old else self._wire(call), now, until
+            )
+            if reply.__class__ is ServerSaid:
+                reply = self._mended(link, call, reply, until)
         except BaseException as wrong:
             self._broken(link, wrong, within)
-        self._give(link, reply)
+        if reply.__class__ is int:
+            self._pool.append(link)
+        else:
+            self._give(link, reply)
         return reply
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Any]:
         """Send many in one round trip; see the protocol."""
         if not calls:
             return []
-        until = time.monotonic() + within
-        link = self._take(until)
+        now = monotonic()
+        until = now + within
+        link = self._take(now, until)
         try:
             replies = link.ask_many([self._wire(call) for call in calls], until)
-            for at, reply in enumerate(replies):
-                if reply.__class__ is ServerSaid and reply.code == NOSCRIPT:
-                    replies[at] = self._say(link, calls[at], until)
+            again = [at for at, reply in enumerate(replies) if _is_unknown(reply)]
+            if again and self._load(link, until) is None:
+                said = link.ask_many([self._wire(calls[at]) for at in again], until)
+                for at, reply in zip(again, said, strict=True):
+                    replies[at] = reply
         except BaseException as wrong:
             self._broken(link, wrong, within)
         for reply in replies:
@@ -105,14 +117,15 @@ class ThreadPort:
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys that match; see the protocol."""
-        until = time.monotonic() + within
-        link = self._take(until)
+        now = monotonic()
+        until = now + within
+        link = self._take(now, until)
         found: set[bytes] = set()
         cursor = b"0"
         try:
             while True:
                 command = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT)
-                reply = link.ask(command, until)
+                reply = link.ask(command, now, until)
                 if reply.__class__ is ServerSaid:
                     self._give(link, reply)
                     raise complaint(reply, self.label)
@@ -133,32 +146,46 @@ class ThreadPort:
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> tuple[Any, bool]:
         """The join of somebody who may wait; see the protocol."""
-        until = time.monotonic() + within
-        link = self._take(until)
+        now = monotonic()
+        until = now + within
+        link = self._take(now, until)
         try:
-            address = _address(link)
-            reply = self._say(link, call_of(address), until)
+            address = _address(link) if link.address else b""
+            if link.mail:
+                link.mail.clear()
+            call = call_of(address)
+            reply = link.ask(
+                call.head + UNTAGGED if not self._old else self._wire(call), now, until
+            )
+            if reply.__class__ is ServerSaid:
+                reply = self._mended(link, call, reply, until)
         except BaseException as wrong:
             self._broken(link, wrong, within)
-        if reply.__class__ is list and reply[0] == _WAITS:
+        if reply.__class__ is int:
+            self._pool.append(link)
+        elif reply.__class__ is list and reply[0] == _WAITS:
             self._seats[claim_id] = Seat(link, link.address)
         else:
             self._give(link, reply)
-        return reply, bool(address) or self._deaf
+        return reply, address != b"" or self._deaf
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
         """A waiting claim's call, on its connection; see the protocol."""
-        until = time.monotonic() + within
+        now = monotonic()
+        until = now + within
         seat = self._seats.get(claim_id)
         if seat is None:
             seat = self._seats[claim_id] = Seat(None, b"")
         link = seat.link
         if link is None or link.dead:
-            link = self._take(until)
+            link = self._take(now, until)
             seat.link = link
         try:
             self._listen(seat, link, until)
-            reply = self._say(link, call_of(b"" if self._deaf else seat.address), until)
+            call = call_of(b"" if self._deaf else seat.address)
+            reply = link.ask(self._wire(call), now, until)
+            if reply.__class__ is ServerSaid:
+                reply = self._mended(link, call, reply, until)
         except BaseException as wrong:
             seat.link = None
             self._broken(link, wrong, within)
@@ -176,7 +203,7 @@ class ThreadPort:
         if seat is None or seat.link is None:
             return None
         link = seat.link
-        until = time.monotonic() + seconds
+        until = monotonic() + seconds
         poke = b"%b %d" % (claim_id.encode(), ticket)
         try:
             served = (link.ear or link).listen(poke, until)
@@ -199,9 +226,9 @@ class ThreadPort:
 
     async def close(self) -> None:
         """End the connections; whoever still waits on one is woken."""
-        self._closed = True
-        while self._pool:
-            self._drop(self._pool.pop())
+        pool, self._pool = self._pool, deque(maxlen=0)
+        while pool:
+            self._drop(pool.pop())
         for link in list(self._links):
             link.hang_up()
 
@@ -214,14 +241,14 @@ class ThreadPort:
 
     # -- connections -------------------------------------------------------------------------
 
-    def _take(self, until: float) -> Link:
+    def _take(self, now: float, until: float) -> Link:
         """A connection for ourselves alone."""
         while True:
             try:
                 link = self._pool.pop()
             except IndexError:
                 break
-            if time.monotonic() - link.used < FRESH_S:
+            if now - link.used < FRESH_S:
                 return link
             if not (link.stale() or (link.ear is not None and link.ear.stale())):
                 return link
@@ -239,10 +266,7 @@ class ThreadPort:
             self._drop(link)
             while self._pool:  # they lead there as well
                 self._drop(self._pool.pop())
-        elif self._closed or len(self._pool) >= IDLE_MAX:
-            self._drop(link)
         else:
-            link.mail.clear()
             self._pool.append(link)
 
     def _drop(self, link: Link) -> None:
@@ -263,17 +287,22 @@ class ThreadPort:
     def _wire(self, call: Call) -> bytes:
         return (call.for_old() if self._old else call).head + UNTAGGED
 
-    def _say(self, link: Link, call: Call, until: float) -> Any:
-        """One request and its reply; the scripts are loaded when the server doesn't know them."""
-        reply = link.ask(self._wire(call), until)
-        if reply.__class__ is ServerSaid and reply.code == NOSCRIPT:
-            said = link.ask_many([load_command(one) for one in SCRIPTS], until)
-            if any(one.__class__ is ServerSaid for one in said) and not self._old:
-                self._old = True
-                said = link.ask_many([load_command(one, old=True) for one in SCRIPTS], until)
-            wrong = next((one for one in said if one.__class__ is ServerSaid), None)
-            reply = wrong if wrong is not None else link.ask(self._wire(call), until)
-        return reply
+    def _mended(self, link: Link, call: Call, refusal: ServerSaid, until: float) -> Any:
+        """What is said after all, if the server didn't know our scripts: now it does."""
+        if refusal.code != NOSCRIPT:
+            return refusal
+        return self._load(link, until) or link.ask(self._wire(call), monotonic(), until)
+
+    def _load(self, link: Link, until: float) -> ServerSaid | None:
+        """Load all scripts; what the server said if that can't be done."""
+        wrong: ServerSaid | None = None
+        for old in (False, True)[self._old :]:
+            said = link.ask_many([load_command(one, old) for one in SCRIPTS], until)
+            wrong = next((one for one in said if isinstance(one, ServerSaid)), None)
+            if wrong is None:
+                self._old = old
+                return None
+        return wrong
 
     def _listen(self, seat: Seat, link: Link, until: float) -> None:
         """See to it that the address that the line knows is subscribed on this connection."""
@@ -302,3 +331,8 @@ def _address(link: Link) -> bytes:
     """Where a claim is reached that waits on this connection; empty if that isn't so yet."""
     ear = link.ear or link
     return link.address if ear.subscribed and not ear.dead else b""
+
+
+def _is_unknown(reply: Any) -> bool:
+    """Did the server say that it has no such script?"""
+    return reply.__class__ is ServerSaid and reply.code == NOSCRIPT
