@@ -11,7 +11,9 @@ import pytest
 from holdfast import Client
 from holdfast.core.model import LineRecord
 from holdfast.testing.faults import RESP, Proxy
+from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
+from tests.stores.redis.verbs import START, Verbs
 
 MakeClient = Callable[..., Client]
 
@@ -55,6 +57,14 @@ def by_proxy(request: pytest.FixtureRequest, proxy: Proxy, new_client: MakeClien
     client = new_client(f"redis://127.0.0.1:{proxy.port}?protocol={request.param[-1]}")
     client.lock(f"warm:{proxy.port}").acquire().release()
     return client
+
+
+@pytest.fixture
+def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
+    """The scripts on a server of their own, at a time of the test's."""
+    with Verbs(new_redis(), clock=True) as one:
+        one.at(START)
+        yield one
 
 
 @pytest.fixture

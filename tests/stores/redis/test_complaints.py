@@ -13,7 +13,7 @@ from holdfast.stores.redis.complaints import ServerSaid, complaint, said
 from holdfast.stores.redis.scripts import packed
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port, until
-from tests.servers.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer, old_program
 from tests.stores.redis.verbs import LABEL, Verbs, claim
 
 
@@ -261,18 +261,20 @@ def test_waiters_that_were_overwritten_cost_the_holders_nothing(
 # -- no memory left --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
 def test_without_memory_holds_are_kept_and_released_and_nobody_is_let_in(
-    new_redis: NewRedis,
+    old: bool, new_redis: NewRedis
 ) -> None:
-    server = new_redis()
-    with Verbs(server) as verbs:
+    server = new_redis(server=old_program()) if old else new_redis()
+    with Verbs(server, old=old) as verbs:
         # Given a lone hold, one with others behind it, some permits, and no memory left
         lone, one, two, three = claim("lone"), claim(), claim(), claim()
         fences = [verbs.join(c) for c in (lone, one, two, three)]
         assert isinstance(fences[0], Held)
         assert isinstance(fences[1], Held)
         assert isinstance(fences[3], Waiting)
-        server.ask("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
+        server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        server.ask("CONFIG", "SET", "maxmemory", "1")
         # When, then: a join is refused cleanly
         for name in ("lone", "refund", "new"):
             newcomer = claim(name)

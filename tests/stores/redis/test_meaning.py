@@ -24,7 +24,8 @@ from holdfast.core.model import (
 )
 from holdfast.stores.memory.line import Lines, Poke
 from holdfast.stores.redis import replies
-from tests.servers.redis_server import RedisServer
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer, old_program
 from tests.stores.redis.verbs import TAG, Verbs
 
 SEED = random.SystemRandom().randrange(1 << 32)
@@ -200,19 +201,29 @@ class Twins:
         self.dice.choice(what)()
 
 
+def compare(verbs: Verbs, seed: int) -> None:
+    """Given both stores, one clock, and one seed for all that happens."""
+    print(f"seed {seed}")
+    twins = Twins(verbs, random.Random(seed))
+    # When a few hundred requests are sent to both
+    for _ in range(600):
+        twins.step()
+    # Then every answer was the same, and every poke, and something of each sort was seen
+    seen = " ".join(twins.story)
+    assert all(word in seen for word in ("Held(", "Waiting(", "Gone(", "-> True", "-> False"))
+    twins.pushes.close()
+
+
 @pytest.mark.parametrize("turn", range(20))
 def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     turn: int, shared_redis: RedisServer
 ) -> None:
-    # Given both stores, one clock, and one seed for all that happens
-    seed = SEED + turn
-    print(f"seed {seed}")
     with Verbs(shared_redis, clock=True) as verbs:
-        twins = Twins(verbs, random.Random(seed))
-        # When a few hundred requests are sent to both
-        for _ in range(600):
-            twins.step()
-        # Then every answer was the same, and every poke, and something of each sort was seen
-        seen = " ".join(twins.story)
-        assert all(word in seen for word in ("Held(", "Waiting(", "Gone(", "-> True", "-> False"))
-        twins.pushes.close()
+        compare(verbs, SEED + turn)
+
+
+def test_so_they_are_by_the_oldest_redis(new_redis: NewRedis) -> None:
+    server = new_redis(server=old_program())
+    for turn in range(3):
+        with Verbs(server, clock=True, old=True) as verbs:
+            compare(verbs, SEED + 100 + turn)

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from holdfast.core.model import (
     Claim,
+    Held,
     Joined,
     Keep,
     Kind,
@@ -21,6 +22,7 @@ from holdfast.core.model import (
     Mismatch,
     Spec,
     Standing,
+    Waiting,
 )
 from holdfast.core.policy import PATIENCE_S
 from holdfast.stores.redis import keys, replies
@@ -41,6 +43,8 @@ from tests.servers.redis_server import RedisServer
 LABEL = "redis://here"
 CLOCK = "clock-of-the-test"
 TAG = b"7f"
+#: The time at which tests with a clock of their own begin.
+START = 1_700_000_000.0
 
 
 def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
@@ -60,6 +64,18 @@ def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
 def permit(capacity: int, weight: int = 1, name: str = "gpu", **other: Any) -> Claim:
     """A new claim to some permits."""
     return claim(name, kind=Kind.SEMAPHORE, capacity=capacity, weight=weight, **other)
+
+
+def fence(standing: Joined | Standing | Exception) -> int:
+    """The ticket of what must be held."""
+    assert isinstance(standing, Held), standing
+    return standing.fence
+
+
+def ticket(standing: Joined | Standing | Exception) -> int:
+    """The ticket of what must wait."""
+    assert isinstance(standing, Waiting), standing
+    return standing.ticket
 
 
 class Verbs:

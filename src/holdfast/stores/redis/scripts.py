@@ -39,6 +39,9 @@ _How = tuple[bool, bytes, bytes]
 #: What the joins of a spec share: itself, how, its bucket, the bytes before and behind the id.
 _Known = tuple[_How, int, bytes, bytes]
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
+#: Before 7.0 a script that has written something may go on writing without memory. This writes,
+#: needs no memory and changes nothing.
+_WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
 
@@ -90,7 +93,9 @@ def assembled(name: str) -> bytes:
 def script_of(name: str, text: bytes) -> Script:
     """A script from its text."""
     first, line, rest = text.partition(b"\n")
-    plain = rest if line and first.startswith(b"#!") else text
+    plain = text
+    if line and first.startswith(b"#!"):
+        plain = _WRITTEN + rest if b"allow-oom" in first else rest
     return Script(name, text, _sha(text), plain, _sha(plain))
 
 
