@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import Claim, Granted, Held, Kind, Leave, Spec, Waiting
+from holdfast.core.model import Claim, Granted, Held, Keep, Kind, Leave, Spec, Waiting
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.redis import open_blocking
 from holdfast.stores.redis.blocking.port import ThreadPort
@@ -16,6 +16,7 @@ from holdfast.stores.redis.store import RedisStore
 from holdfast.url import find
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
+from tests.stores.redis.conftest import eventually
 
 WITHIN_S = 5.0
 
@@ -65,6 +66,16 @@ def test_who_leaves_tells_the_next_that_it_holds(desk: Desk, own_name: str) -> N
     begun = time.monotonic()
     assert desk.wait(second, waiting, 5.0) == Granted(waiting.ticket)
     assert time.monotonic() - begun < 1.0
+
+
+def test_a_wait_of_no_time_hears_what_has_come(desk: Desk, own_name: str) -> None:
+    first, second = claim(own_name), claim(own_name)
+    desk.join(first)
+    waiting = desk.join(second)
+    assert isinstance(waiting, Waiting)
+    assert desk.wait(second, waiting, 0.0) is None
+    desk.leave(first)
+    eventually(lambda: desk.wait(second, waiting, 0.0) == Granted(waiting.ticket), 1.0)
 
 
 def test_a_poke_for_another_ticket_or_claim_is_not_ours(
@@ -129,9 +140,7 @@ def test_a_connection_that_died_is_made_again_under_the_same_address(
     assert desk.wait(second, answer, 5.0) == Granted(waiting.ticket)
 
 
-def keep(wanted: Claim, waiting: Waiting):  # type: ignore[no-untyped-def]
-    from holdfast.core.model import Keep
-
+def keep(wanted: Claim, waiting: Waiting) -> Keep:
     return Keep(wanted, waiting.ticket, wanted.spec.ttl)
 
 

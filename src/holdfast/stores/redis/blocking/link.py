@@ -124,7 +124,7 @@ class Link:
             self._file(said)
 
     def listen(self, poke: bytes, until: float) -> bool:
-        """Sleep until this poke is here (True), or until the time is over."""
+        """Sleep until this poke is here (True), or until the time is over. Looks at least once."""
         while True:
             while (said := self._take()) is not NOTHING:  # it may have come with a reply
                 self._file(said)
@@ -132,13 +132,15 @@ class Link:
                 if self.mail.popleft() == poke:
                     return True
             left = until - time.monotonic()
-            if left < _NEAR_S:
+            if left < -_NEAR_S:
                 return False
             if not TICK_S == self._tick < left + _NEAR_S:
                 self._beat(min(TICK_S, left))
             try:
                 data = self._recv(_FEW_BYTES)
             except (BlockingIOError, TimeoutError):
+                if time.monotonic() > until - _NEAR_S:
+                    return False
                 continue
             if not data:
                 raise Closed
