@@ -30,6 +30,22 @@ if (not found or #found == 8) and not guarded then
   if tag == '' then return ticket end
   return {tag, ticket}
 end
+-- A try that finds a claim that stands alone: the same as below, with fewer steps.
+if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) == 45 and not guarded
+  and string.sub(found, 1, 32) ~= ARGV[4] then
+  local expires = struct.unpack('>d', found, 41)
+  local weight, kind, capacity, bytes, at =
+    string.match(found, '^%d+ (%d+) (%a) (%d+) (%d+) ()', 49)
+  local heavy, mine, wanted = string.match(ARGV[2], '^(%d+) (%a) (%d+) ')
+  if bytes and expires > now and kind == mine and capacity == wanted
+    and heavy + 0 <= capacity + 0 and weight + heavy > capacity + 0 then
+    local ms = math.min(1000, math.ceil((expires - now) / 1000))
+    local tag = ARGV[6] or ARGV[5]
+    local reply = {3, ms, string.sub(found, at, at + bytes - 1)}
+    if tag == '' then return reply end
+    return {tag, reply}
+  end
+end
 -- Behind a line, or behind who has all of it: the same as below, with fewer steps.
 if found and #found == 74 and string.byte(found) == 42 and not guarded
   and string.byte(ARGV[3]) ~= 45 then
@@ -79,6 +95,21 @@ local ttl, id, tag = ARGV[1] + 0, ARGV[4], ARGV[6] or ARGV[5]
 local patience, address = string.match(ARGV[3], '^-?(%d+) (.*)$')
 local weight, mine, mycapacity, words = string.match(ARGV[2], '^(%d+) (%a) (%d+) (.*)$')
 patience, weight, mycapacity = patience + 0, weight + 0, mycapacity + 0
+
+-- The owner of the first claim, for a message; of any, where there are many.
+local function ahead()
+  if alone then return (owner(string.sub(alonerow, WORDS))) end
+  flush()
+  local first_ticket, words = NEVER, '0 '
+  for _, id in ipairs(holders > 32 and call('HRANDFIELD', H, 2) or call('HKEYS', H)) do
+    local row = #id == 32 and call('HGET', H, id)
+    local ticket = row and struct.unpack('>d', row)
+    if ticket and ticket < first_ticket then
+      first_ticket, words = ticket, string.sub(row, WORDS)
+    end
+  end
+  return (owner(words))
+end
 
 -- It is in the line already: its standing, kept alive if it waits.
 local function again()

@@ -52,6 +52,15 @@ local id = ARGV[1]
 local wanted, after, buried = 0, 0, 0
 if KEYS[3] then wanted, after, buried = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0 end
 
+-- A late copy of this claim's join finds it. ttl: how long this may be, in milliseconds.
+local function bury(id, ms, broken)
+  local ends = now + ms * 1000
+  call('ZADD', X, string.format('%.0f', ends * 2 + broken), id)
+  call('ZREMRANGEBYSCORE', X, '-inf', string.format('%.0f', now * 2))
+  if call('PTTL', X) < ms then call('PEXPIRE', X, ms) end
+  tomb, dirty, lives = math.max(tomb, ends), true, math.max(lives, ms + SHORT)
+end
+
 -- Holder's id, or seat, of the claim with that ticket; only a break is in need of it.
 local function by_ticket()
   if alone then return struct.unpack('>d', alonerow) == wanted and alone end

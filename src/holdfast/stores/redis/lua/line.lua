@@ -116,53 +116,49 @@ local function let_go(ids, weight)
   if holders == 0 then first = NEVER end
 end
 
--- Drop dead holders and find the next expiry: the only scan, once per expiry that passes.
-local function sweep()
-  local dead, weight = {}, 0
-  if alone then
-    dead, weight = {alone}, used
-  else
-    flush()
-    local all = call('HGETALL', H)
-    first = NEVER
-    for i = 1, #all, 2 do
-      if #all[i] == 32 then
-        local _, expires, _, _, heavy = struct.unpack(HELD, all[i + 1])
-        if expires <= now then
-          dead[#dead + 1], weight = all[i], weight + heavy
-        elseif expires < first then
-          first = expires
+-- Drop who is dead, and serve who fits then.
+local function settle()
+  if now >= first then
+    -- Drop dead holders and find the next expiry: the only scan, once per expiry that passes.
+    local dead, weight = {}, 0
+    if alone then
+      dead, weight = {alone}, used
+    else
+      flush()
+      local all = call('HGETALL', H)
+      first = NEVER
+      for i = 1, #all, 2 do
+        if #all[i] == 32 then
+          local _, expires, _, _, heavy = struct.unpack(HELD, all[i + 1])
+          if expires <= now then
+            dead[#dead + 1], weight = all[i], weight + heavy
+          elseif expires < first then
+            first = expires
+          end
         end
       end
     end
+    dirty = true
+    if dead[1] then let_go(dead, weight) end
   end
-  dirty = true
-  if dead[1] then let_go(dead, weight) end
-end
-
--- Step over seats that are empty, because those who sat there left.
-local function next_seat()
-  local names = {}
-  for seat = head + 1, math.min(head + 256, last) do names[#names + 1] = 'q' .. seat end
-  local step = #names + 1
-  if names[1] then
-    local rows = call('HMGET', W, unpack(names))
-    for i = 1, #names do
-      if rows[i] then step = i break end
-    end
-  end
-  head, headexp, dirty = head + step, 0, true
-  if head > last then waiters = 0 end
-end
-
--- Those at the head become holders as long as they fit; a grant never touches an expiry.
-local function serve()
+  -- Those at the head become holders as long as they fit; a grant never touches an expiry.
   while waiters > 0 and steps > 0 and grants > 0 do
     if now < headexp and headweight <= capacity and used + headweight > capacity then return end
     steps = steps - 1
     local row = seated(head)
     if not row then
-      next_seat()
+      -- Step over seats that are empty, because those who sat there left.
+      local names = {}
+      for seat = head + 1, math.min(head + 256, last) do names[#names + 1] = 'q' .. seat end
+      local step = #names + 1
+      if names[1] then
+        local rows = call('HMGET', W, unpack(names))
+        for i = 1, #names do
+          if rows[i] then step = i break end
+        end
+      end
+      head, headexp, dirty = head + step, 0, true
+      if head > last then waiters = 0 end
     elseif row[3] <= now or row[5] > capacity then
       rise(head, row[1])
     elseif used + row[5] > capacity then
@@ -178,11 +174,6 @@ local function serve()
   end
 end
 
-local function settle()
-  if now >= first then sweep() end
-  if waiters > 0 then serve() end
-end
-
 -- Milliseconds until asking again can be of use.
 local function retry()
   return math.max(0, math.min(1000, math.ceil((first - now) / 1000)))
@@ -193,36 +184,12 @@ local function owner(words)
   return string.sub(rest, 1, bytes + 0), string.sub(rest, bytes + 1)
 end
 
--- The owner of the first claim, for a message; of any, where there are many.
-local function ahead()
-  if alone then return (owner(string.sub(alonerow, WORDS))) end
-  flush()
-  local first_ticket, words = NEVER, '0 '
-  for _, id in ipairs(holders > 32 and call('HRANDFIELD', H, 2) or call('HKEYS', H)) do
-    local row = #id == 32 and call('HGET', H, id)
-    local ticket = row and struct.unpack('>d', row)
-    if ticket and ticket < first_ticket then
-      first_ticket, words = ticket, string.sub(row, WORDS)
-    end
-  end
-  return (owner(words))
-end
-
 -- Why a claim of this id must not enter, if so.
 local function tombstone(id)
   if tomb <= now then return end
   local score = call('ZSCORE', X, id)
   if not score or (score - score % 2) / 2 <= now then return end
   return score % 2 == 1 and 'broken' or 'expired'
-end
-
--- A late copy of this claim's join finds it. ttl: how long this may be, in milliseconds.
-local function bury(id, ms, broken)
-  local ends = now + ms * 1000
-  call('ZADD', X, string.format('%.0f', ends * 2 + broken), id)
-  call('ZREMRANGEBYSCORE', X, '-inf', string.format('%.0f', now * 2))
-  if call('PTTL', X) < ms then call('PEXPIRE', X, ms) end
-  tomb, dirty, lives = math.max(tomb, ends), true, math.max(lives, ms + SHORT)
 end
 
 local function save()
@@ -270,26 +237,25 @@ local function poke(pass)
   end
 end
 
--- Which of our keys is something else, said by name; other errors as they are.
-local function complain(wrong)
-  if type(wrong) ~= 'table' then wrong = {err = wrong} end
-  if not string.find(wrong.err, 'WRONGTYPE', 1, true) then return wrong end
-  for i, kinds in ipairs({'hash', 'hash', 'zset', 'string'}) do
-    local there = KEYS[i] and call('TYPE', KEYS[i]).ok
-    if there and there ~= 'none' and there ~= kinds then
-      return {err = 'WRONGTYPE the key ' .. KEYS[i] .. ' is a ' .. there .. ', not a ' .. kinds}
-    end
-  end
-  return wrong
-end
-
--- What a verb did before an error is written down, or the counts would be wrong for ever.
+-- Of an error with our keys it is said which is something else. What a verb did before an error is written down, or the counts would be wrong for ever.
 local function answer(verb, tag, final)
   local done, reply = pcall(verb)
   local saved, wrong = pcall(save)
-  if not done then return complain(reply) end
-  if not saved then return complain(wrong) end
-  poke(final ~= false)
+  if not (done and saved) then
+    if not done then wrong = reply end
+    if type(wrong) ~= 'table' then wrong = {err = wrong} end
+    if string.find(wrong.err, 'WRONGTYPE', 1, true) then
+      for i, kinds in ipairs({'hash', 'hash', 'zset', 'string'}) do
+        local there = KEYS[i] and call('TYPE', KEYS[i]).ok
+        if there and there ~= 'none' and there ~= kinds then
+          wrong = {err = 'WRONGTYPE the key ' .. KEYS[i] .. ' is a ' .. there .. ', not a ' .. kinds}
+          break
+        end
+      end
+    end
+    return wrong
+  end
+  if pokes[1] then poke(final ~= false) end
   if tag == '' then return reply end
   return {tag, reply}
 end
