@@ -171,6 +171,8 @@ class Keeper:
             self._latch.set()
 
     async def _run(self) -> None:
+        # It lingers even if the hold that it was started for is over by now.
+        self._idle_since = self._ctx.now()
         while not self._stopped and await self._round():
             pass
 

@@ -13,6 +13,7 @@ import logging
 import random
 import secrets
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S, back_off
@@ -42,13 +43,14 @@ _of_the_parent: list[object] = []
 
 
 class Box:
-    """Where the poke of a claim that waits is put."""
+    """Where a claim sleeps until its poke is here: what pokes it so far got, and its sleep."""
 
     __slots__ = ("fence", "ticket", "waiter")
 
-    def __init__(self) -> None:
-        self.fence = self.ticket = 0
-        self.waiter: asyncio.Future[None] | None = None
+    def __init__(self, fence: int, ticket: int, waiter: asyncio.Future[None]) -> None:
+        self.fence = fence
+        self.ticket = ticket
+        self.waiter = waiter
 
 
 class LoopPort:
@@ -71,7 +73,8 @@ class LoopPort:
         self._failures = 0
         self._closed = self._deaf = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
-        self._boxes: dict[str, Box] = {}
+        #: Of each claim that may wait: the fence of its last poke (0: none), or where it sleeps.
+        self._boxes: dict[str, int | Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
 
@@ -107,7 +110,7 @@ class LoopPort:
         wire = self._wire
         if wire is None or asyncio.get_running_loop() is not self._loop:
             wire, within = await self._reach(within)
-        self._boxes[claim_id] = Box()
+        self._boxes[claim_id] = 0
         if self._ear is not None:
             return await wire.send(call_of(self._address), within), True
         return await wire.send(call_of(b""), within), False
@@ -115,18 +118,17 @@ class LoopPort:
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send a waiting claim's call; subscribes first where that isn't done yet."""
         wire, within = await self._reach(within)
-        self._boxes.setdefault(claim_id, Box())
-        loop = asyncio.get_running_loop()
+        self._boxes.setdefault(claim_id, 0)
         ear = self._ear
-        if ear is None and not self._deaf and loop.time() >= self._mute_until:
-            begun = loop.time()
+        if ear is None and not self._deaf and monotonic() >= self._mute_until:
+            begun = monotonic()
             try:
                 # Half of the time at most, as the claim must be kept in any case.
                 await self._listening.wait(within / 2, f"could not subscribe at {self.label}")
             except StoreUnavailable:
-                self._mute_until = loop.time() + MUTE_S
-            return await self.ask(call_of(self._here()), within - (loop.time() - begun))
-        if ear is not None and ear is not wire and loop.time() > ear.heard_at + SILENT_S:
+                self._mute_until = monotonic() + MUTE_S
+            return await self.ask(call_of(self._here()), within - (monotonic() - begun))
+        if ear is not None and ear is not wire and monotonic() > ear.heard_at + SILENT_S:
             ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
         return await wire.send(call_of(self._here()), within)
 
@@ -135,14 +137,13 @@ class LoopPort:
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys that match, each once, in no order."""
-        loop = asyncio.get_running_loop()
-        due = loop.time() + within
+        due = monotonic() + within
         wire, _ = await self._reach(within)
         found: set[bytes] = set()
         cursor = b"0"
         while True:
             words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT)
-            reply = await wire.command(*words, within=due - loop.time())
+            reply = await wire.command(*words, within=due - monotonic())
             if isinstance(reply, ServerSaid):
                 raise complaint(reply, self.label)
             cursor, keys = reply
@@ -155,19 +156,19 @@ class LoopPort:
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
         """Sleep until the poke for this claim and ticket is here, or for so long."""
         loop = self._own()
-        box = self._boxes.setdefault(claim_id, Box())
-        if box.fence == ticket:
+        known = self._boxes.get(claim_id, 0)
+        fence = known.fence if isinstance(known, Box) else known
+        if fence == ticket:
             return Granted(ticket)
-        if self._ear is None and not self._deaf and loop.time() >= self._mute_until:
+        if self._ear is None and not self._deaf and monotonic() >= self._mute_until:
             return None
         waiter: asyncio.Future[None] = loop.create_future()
-        box.ticket, box.waiter = ticket, waiter
+        box = self._boxes[claim_id] = Box(fence, ticket, waiter)
         timer = loop.call_later(max(0.0, seconds), _wake, waiter)
         try:
             await waiter
         finally:
             timer.cancel()
-            box.waiter = None
         return Granted(ticket) if box.fence == ticket else None
 
     def unlisten(self, claim_id: str) -> None:
@@ -177,11 +178,13 @@ class LoopPort:
     def _heard(self, message: bytes) -> None:
         """Somebody who left has made one of our claims a holder."""
         poke = poked(message)
-        box = self._boxes.get(poke[0]) if poke is not None else None
-        if box is None or poke is None:
+        if poke is None or (box := self._boxes.get(poke[0])) is None:
+            return
+        if not isinstance(box, Box):
+            self._boxes[poke[0]] = poke[1]
             return
         box.fence = poke[1]
-        if box.waiter is not None and box.ticket == poke[1]:
+        if box.ticket == poke[1]:
             _wake(box.waiter)
 
     # -- connecting ------------------------------------------------------------------------
@@ -200,23 +203,22 @@ class LoopPort:
 
     async def _reach(self, within: float) -> tuple[Wire, float]:
         """The connection, made if there is none, and how much of the time is left."""
-        loop = self._own()
+        self._own()
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         if self._wire is not None:
             return self._wire, within
-        begun = loop.time()
+        begun = monotonic()
         wire = await self._connecting.wait(within, f"{self.label} took no connection")
-        return wire, within - (loop.time() - begun)
+        return wire, within - (monotonic() - begun)
 
     async def _connect(self) -> Wire:
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._not_before - loop.time()))
+        await asyncio.sleep(max(0.0, self._not_before - monotonic()))
         wire = Wire(self.label, self._heard, self._ended)
         try:
             self._settings = await connect(self._settings, wire, self._attempt_s())
         except StoreUnavailable:
-            self._failed(loop)
+            self._failed()
             raise
         if not wire.over:
             self._wire = wire
@@ -226,22 +228,22 @@ class LoopPort:
         """An attempt is given up soon at first, as its packets may be lost; the next has longer."""
         return min(self._settings.connect_s, FIRST_S * 2.0 ** min(self._failures, 12))
 
-    def _failed(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _failed(self) -> None:
         self._failures += 1
-        self._not_before = loop.time() + back_off(self._failures, random.random(), 1.0)
+        self._not_before = monotonic() + back_off(self._failures, random.random(), 1.0)
 
     def _ended(self, wire: Wire) -> None:
         """A connection can be used no more: wake those who wait, so that they ask."""
         if wire is self._wire:
             self._wire = None
             if wire.unfit:
-                self._failed(asyncio.get_running_loop())
+                self._failed()
             else:
                 self._failures = 0
         if wire is self._ear:
             self._ear = None
             for box in self._boxes.values():
-                if box.waiter is not None:
+                if isinstance(box, Box):
                     _wake(box.waiter)
 
     async def _listen(self) -> None:

@@ -16,6 +16,7 @@ import os
 import random
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, TypeAlias
 
 from ....errors import StoreUnavailable
@@ -68,7 +69,6 @@ class Wire(asyncio.BufferedProtocol):
         self._ended = ended
         self._ear = ear
         self._loop = loop = asyncio.get_running_loop()
-        self._clock = loop.time
         self._create = loop.create_future
         self._room = memoryview(bytearray(ROOM))
         self._reader = new_reader()
@@ -80,7 +80,7 @@ class Wire(asyncio.BufferedProtocol):
         self._old = False
         self._loading = 0
         self._load_failed: ServerSaid | None = None
-        self.heard_at = self._clock()
+        self.heard_at = monotonic()
         self._sweep_at = math.inf
         self._sweeper: asyncio.TimerHandle | None = None
         #: Why it can be used no more, and whether the server said so, as another one might not.
@@ -103,13 +103,11 @@ class Wire(asyncio.BufferedProtocol):
     def send(self, call: Call, within: float) -> Answer:
         """Send a script's call; the answer is what it says, or the value ``ServerSaid``."""
         answer = self._create()
-        self._script(call, within, answer, 1)
-        return answer
-
-    def _script(self, call: Call, within: float, answer: Answer, tries: int) -> None:
+        if self._old:
+            call = call.for_old()
         number = self._number = (self._number + 1) & _MASK
-        head = call.for_old().head if self._old else call.head
-        self._post(head + _TAILS[number], _TAGS[number], within, call, answer, tries)
+        self._post(call.head + _TAILS[number], _TAGS[number], within, call, answer, 1)
+        return answer
 
     def command(self, *words: bytes, within: float) -> Answer:
         """Send a command that is no script."""
@@ -133,7 +131,7 @@ class Wire(asyncio.BufferedProtocol):
         answer: Answer,
         tries: int,
     ) -> None:
-        now = self._clock()
+        now = monotonic()
         due = now + within
         pending = self._pending
         if self.over or len(pending) >= QUEUE_MAX:
@@ -176,7 +174,7 @@ class Wire(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes have arrived: hand out the whole replies among them."""
-        self.heard_at = self._clock()
+        self.heard_at = monotonic()
         reader = self._reader
         gets, next_slot = reader.gets, self._pending.popleft
         try:
@@ -239,14 +237,17 @@ class Wire(asyncio.BufferedProtocol):
         if tries >= TRIES_MAX:
             answer.set_result(self._load_failed or reply)
             return
-        within = due - self._clock()
+        within = due - monotonic()
         if not self._loading:
             self._load_failed = None
             for script in SCRIPTS:
                 self._loading += 1
                 command = load_command(script, self._old)
                 self._post(command, PLAIN, within, LOADING, self._unheeded(), 1)
-        self._script(call, within, answer, tries + 1)
+        if self._old:
+            call = call.for_old()
+        number = self._number = (self._number + 1) & _MASK
+        self._post(call.head + _TAILS[number], _TAGS[number], within, call, answer, tries + 1)
 
     def _loaded(self, reply: Any) -> None:
         """At once, because the call that is sent again may be answered in the same read."""
@@ -268,12 +269,12 @@ class Wire(asyncio.BufferedProtocol):
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._sweep_at = due
-        self._sweeper = self._loop.call_at(due, self._sweep)
+        self._sweeper = self._loop.call_later(due - monotonic(), self._sweep)
 
     def _sweep(self) -> None:
         """End the requests whose time is over, and a connection on which nothing comes."""
         self._sweeper, self._sweep_at = None, math.inf
-        now = self._clock()
+        now = monotonic()
         soonest = math.inf
         late = False
         for answer, _, due, sent, what, _ in self._pending:
