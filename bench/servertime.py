@@ -111,7 +111,7 @@ def a_round(server: Server, names: Sequence[str]) -> Round:
 
 def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="What the scripts cost a Redis.")
     parser.add_argument("url", help="a Redis that nobody else uses meanwhile")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--names", type=int, default=500)

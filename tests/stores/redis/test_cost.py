@@ -48,6 +48,26 @@ def test_the_uncontended_verbs_take_two_or_three_commands(
     assert counted(server, lambda: verbs.gone(one)) == {"time": 1, "hget": 1, "hset": 1}
 
 
+def test_a_hand_off_takes_few_commands(server: RedisServer, verbs: Verbs) -> None:
+    # Given three in line, where somebody listens
+    with verbs.client.pubsub() as ear:
+        ear.subscribe("ear")
+        ear.get_message(timeout=9)
+        crew = [claim() for _ in range(3)]
+        for one in crew:
+            verbs.join(one, address=b"ear")
+        # When each leaves, and the next is served, and the first comes back
+        served = {"time": 1, "hget": 3, "hdel": 2, "hset": 1, "publish": 1}
+        assert counted(server, lambda: verbs.gone(crew[0])) == served
+        join = counted(server, lambda: verbs.join(crew[0], address=b"ear"))
+        assert join == {"time": 1, "hget": 4, "hset": 2}
+        assert counted(server, lambda: verbs.gone(crew[1])) == served
+        assert counted(server, lambda: verbs.gone(crew[2])) == served
+        # Then the last one finds nobody left to look for
+        last = counted(server, lambda: verbs.gone(crew[0]))
+        assert last == {"time": 1, "hget": 2, "hdel": 1, "hset": 1}
+
+
 def test_a_batch_of_a_hundred_asks_for_the_time_once(server: RedisServer, verbs: Verbs) -> None:
     holds = [claim(f"n{number}") for number in range(100)]
     for one in holds:

@@ -48,6 +48,24 @@ def test_the_last_ticket_is_remembered_for_an_hour_and_more(verbs: Verbs) -> Non
         assert verbs.client.pttl(state) - 600_000 > HOUR_MS
 
 
+def test_tickets_rise_though_the_clock_steps_back_and_nobody_ever_waits(verbs: Verbs) -> None:
+    tickets = []
+    for number in range(60):
+        verbs.at(START - 61.0 * number)
+        one = claim(ttl=0.5)
+        tickets.append(fence(verbs.join(one)))
+        assert verbs.gone(one)
+    assert tickets == sorted(set(tickets))
+
+
+def test_a_long_lease_lengthens_the_life_of_a_key_that_is_there(verbs: Verbs) -> None:
+    one, two = claim(ttl=1.0), claim(ttl=86_400.0)
+    verbs.join(one)
+    verbs.gone(one)
+    verbs.join(two)
+    assert verbs.client.pttl(verbs.keys()[0]) > 86_400_000 + HOUR_MS
+
+
 @pytest.mark.parametrize("ttl", [0.5, 599.0, 601.0, 86_400.0])
 def test_the_keys_outlive_what_they_hold(ttl: float, verbs: Verbs) -> None:
     one, two = permit(2, ttl=ttl), permit(2, ttl=1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.core.model import (
     Gone,
     Held,
@@ -12,7 +14,7 @@ from holdfast.core.model import (
 from holdfast.core.policy import PATIENCE_S
 from holdfast.stores.redis import replies
 from tests.servers.fixtures import NewRedis
-from tests.stores.redis.verbs import START, Verbs, claim, fence, ticket
+from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
 
 
 class Ear:
@@ -101,6 +103,43 @@ def test_one_leave_passes_over_one_whom_nobody_hears(verbs: Verbs) -> None:
     # And the order of the others is what it was
     assert isinstance(verbs.stand(Keep(waiting[2], 0, 30.0)), Waiting)
     assert ear.heard() == []
+    ear.close()
+
+
+def test_of_several_whom_nobody_hears_one_is_passed_over(verbs: Verbs) -> None:
+    # Given two permits, both held by one, and three who wait for one each; nobody hears two of them
+    ear = Ear(verbs)
+    first = permit(2, 2)
+    verbs.join(first)
+    waiting = [permit(2) for _ in range(3)]
+    for one in waiting[:2]:
+        verbs.join(one, address=b"deaf")
+    last = ticket(verbs.join(waiting[2], address=ear.address))
+    # When the holder leaves
+    assert verbs.gone(first)
+    # Then one of them is passed over, and the third is served in its place
+    assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)
+    assert fence(verbs.stand(Keep(waiting[1], 0, 30.0)))
+    assert ear.heard() == [(waiting[2].id, last)]
+    ear.close()
+
+
+@pytest.mark.parametrize("dead", [1, 3])
+def test_those_who_died_waiting_are_neither_served_nor_poked(dead: int, verbs: Verbs) -> None:
+    # Given some who wait and have died, and one behind them who lives
+    ear = Ear(verbs)
+    first, alive = claim(), claim()
+    verbs.join(first)
+    for _ in range(dead):
+        verbs.join(claim(), address=ear.address)
+    verbs.at(START + PATIENCE_S - 0.1)
+    waits = ticket(verbs.join(alive, address=ear.address))
+    verbs.at(START + PATIENCE_S)
+    # When the holder leaves, then the living one holds at once
+    assert verbs.gone(first)
+    assert ear.heard() == [(alive.id, waits)]
+    (row,) = verbs.look().claims  # type: ignore[union-attr]
+    assert (row.fence, row.held) == (waits, True)
     ear.close()
 
 

@@ -15,7 +15,8 @@ local seen = {}
 local function show(held, ticket, weight, since, expires, words)
   if expires <= now then return end
   local name, meta = owner(words)
-  for _, part in ipairs({held, ticket, weight, math.max(0, now - since), expires - now, name, meta}) do
+  local age, left = math.max(0, now - since), expires - now
+  for _, part in ipairs({held, ticket, weight, age, left, name, meta}) do
     seen[#seen + 1] = part
   end
 end

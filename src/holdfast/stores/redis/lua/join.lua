@@ -31,8 +31,8 @@ if (not found or #found == 8) and not guarded then
   return {tag, ticket}
 end
 -- A try that finds a claim that stands alone: the same as below, with fewer steps.
-if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) == 45 and not guarded
-  and string.sub(found, 1, 32) ~= ARGV[4] then
+if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) == 45
+  and not guarded and string.sub(found, 1, 32) ~= ARGV[4] then
   local expires = struct.unpack('>d', found, 41)
   local weight, kind, capacity, bytes, at =
     string.match(found, '^%d+ (%d+) (%a) (%d+) (%d+) ()', 49)

@@ -2,8 +2,8 @@
 -- Withdraw, release or break; serves those who fit then.
 -- KEYS  state, waiters; in the long form tombstones
 -- ARGV  claim id, tag
---   or, long, claim id ('': by its ticket), ticket, ms to stay on, ms of its tombstone (0: none; when
---       broken: beyond its ttl), tag
+--   or, long, claim id ('': by its ticket), ticket, ms to stay on, ms of its tombstone (0: none;
+--       when broken: beyond its ttl), tag
 -- ->    1: it was there; 0: it was not
 local found = redis.pcall('HGET', KEYS[1], 's')
 if found and #found > 50 and not KEYS[3] and string.find(found, ARGV[1], 1, true) == 1 then

@@ -237,7 +237,8 @@ local function poke(pass)
   end
 end
 
--- Of an error with our keys it is said which is something else. What a verb did before an error is written down, or the counts would be wrong for ever.
+-- What a verb did before an error is written down, or the counts would be wrong for ever. If one
+-- of our keys is something else, the error says which.
 local function answer(verb, tag, final)
   local done, reply = pcall(verb)
   local saved, wrong = pcall(save)
@@ -248,7 +249,8 @@ local function answer(verb, tag, final)
       for i, kinds in ipairs({'hash', 'hash', 'zset', 'string'}) do
         local there = KEYS[i] and call('TYPE', KEYS[i]).ok
         if there and there ~= 'none' and there ~= kinds then
-          wrong = {err = 'WRONGTYPE the key ' .. KEYS[i] .. ' is a ' .. there .. ', not a ' .. kinds}
+          local text = ' is a ' .. there .. ', not a ' .. kinds
+          wrong = {err = 'WRONGTYPE the key ' .. KEYS[i] .. text}
           break
         end
       end
