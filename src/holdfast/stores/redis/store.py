@@ -7,7 +7,8 @@ threads (``blocking/``) or for one event loop (``aio/``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from ...core.model import (
@@ -59,7 +60,7 @@ class Port(Protocol):
     #: Must the calls of one batch of renewals be of one bucket?
     clustered: bool
 
-    async def ask(self, call: Call, within: float) -> Reply:
+    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
         """Send one call over any connection. Sent again by the port itself only if the
         connection was found dead before anything was sent."""
         ...
@@ -134,9 +135,8 @@ class RedisStore:
         if not wait:
             reply = await self._port.ask(requests.join(claim, False), within)
             return replies.joined(reply, claim, self.label)
-        reply, heard = await self._port.enter(
-            claim.id, lambda address: requests.join(claim, True, address), within
-        )
+        join = partial(requests.join, claim, True)
+        reply, heard = await self._port.enter(claim.id, join, within)
         if reply.__class__ is int:
             return Held(reply, claim.spec.ttl)
         answer = replies.joined(reply, claim, self.label)

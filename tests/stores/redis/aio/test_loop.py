@@ -16,6 +16,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
 from holdfast.core.model import Claim, Granted, Held, Keep, Kind, Leave, Spec, Waiting
+from holdfast.runtime.aio import AioRuntime
 from holdfast.testing.faults import Subject
 from holdfast.testing.faults.stage import Stage
 from tests.servers.redis_server import RedisServer
@@ -83,6 +84,28 @@ def test_all_requests_of_one_tick_leave_in_one_write(redis_url: str, own_name: s
             wire._transport = real
 
     play(main)
+
+
+def test_a_lone_task_starts_its_keeper_once(
+    redis_url: str, own_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    real = AioRuntime.background
+
+    def background(self: AioRuntime, main: Any, over: Any, name: str) -> None:
+        begun.append(name)
+        real(self, main, over, name)
+
+    monkeypatch.setattr(AioRuntime, "background", background)
+
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            for _ in range(50):
+                async with client.lock(own_name):
+                    pass
+
+    play(main)
+    assert len(begun) == 1
 
 
 def test_a_poke_in_the_same_read_as_a_reply(redis_url: str, own_name: str) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import random
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
 from ....core.model import Granted
@@ -80,11 +80,15 @@ class LoopPort:
 
     # -- asking ----------------------------------------------------------------------------
 
-    async def ask(self, call: Call, within: float) -> Reply:
-        """Send one call."""
+    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
+        """Send one call: at once, before it is awaited, if there is a connection."""
         wire = self._wire
         if wire is None or asyncio.get_running_loop() is not self._loop:
-            wire, within = await self._reach(within)
+            return self._ask(call, within)
+        return wire.send(call, within)
+
+    async def _ask(self, call: Call, within: float) -> Reply:
+        wire, within = await self._reach(within)
         return await wire.send(call, within)
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
