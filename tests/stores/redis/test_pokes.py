@@ -13,6 +13,7 @@ from holdfast.core.model import (
 )
 from holdfast.core.policy import PATIENCE_S
 from holdfast.stores.redis import replies
+from holdfast.stores.redis.scripts import packed
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
 
@@ -172,3 +173,18 @@ def test_a_server_that_lets_nobody_publish_serves_all_the_same(new_redis: NewRed
         verbs.join(two, address=b"somewhere")
         assert verbs.gone(one)
         assert fence(verbs.stand(Keep(two, 0, 30.0)))
+
+
+def test_an_address_that_is_sharded_is_poked_there(new_redis: NewRedis) -> None:
+    server = new_redis()
+    address = b"{17}ear"
+    with Verbs(server) as verbs, Verbs(server, load=False) as ear:
+        ear.raw(packed(b"SSUBSCRIBE", address))
+        one, two, three = permit(2, 2), permit(2, 2), permit(2)
+        verbs.join(one)
+        tickets = [ticket(verbs.join(c, address=address)) for c in (two, three)]
+        for left, served, wanted in zip((one, two), (two, three), tickets, strict=True):
+            assert verbs.gone(left)
+            kind, where, message = ear.raw(b"")
+            assert (kind, where) == (b"smessage", address)
+            assert replies.poked(message) == (served.id, wanted)
