@@ -137,12 +137,16 @@ class Context:
             within = min(REQUEST_S, max(until - self.now(), 0.05))
             try:
                 return await call(within), attempt > 0
-            except StoreUnavailable:
+            except StoreUnavailable as failure:
                 attempt += 1
-                pause = back_off(attempt, self.runtime.jitter(), 1.0)
-                if self.now() + pause >= until:
-                    raise
-                await self.runtime.sleep(pause)
+                await self._pause(attempt, until, failure)
+
+    async def _pause(self, attempt: int, until: float, failure: StoreUnavailable) -> None:
+        """Sleep before the next attempt; raise the failure if there is no time for one."""
+        pause = back_off(attempt, self.runtime.jitter(), 1.0)
+        if self.now() + pause >= until:
+            raise failure
+        await self.runtime.sleep(pause)
 
     async def leave(self, leave: Leave, deadline: float) -> bool:
         """Give a held claim back: was it there?
@@ -156,9 +160,8 @@ class Context:
             try:
                 # As a rule that is all, and whoever waits behind us waits for this to be sent.
                 return await self.store.leave(leave, until - now)
-            except StoreUnavailable:
-                if self.now() >= until:
-                    raise
+            except StoreUnavailable as failure:
+                await self._pause(1, until, failure)
             there, _ = await self.insist(lambda w: self.store.leave(leave, w), until, attempt=1)
         except StoreUnavailable:
             self.keeper.later(leave, deadline + leave.ttl)

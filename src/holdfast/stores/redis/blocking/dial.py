@@ -16,6 +16,7 @@ from typing import Any
 
 import redis
 from redis import exceptions as said
+from redis.connection import AbstractConnection
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ..config import Settings
@@ -65,7 +66,7 @@ class Dialler:
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
         base = settings.connection_class or _CLASSES[settings.kind]()
-        if not issubclass(base, redis.connection.AbstractConnection):
+        if not issubclass(base, AbstractConnection):
             base = _CLASSES[settings.kind]()  # of the asyncio face
         #: What the owner of a given client does on a new connection, such as its handshake.
         self._greet = arguments.pop("redis_connect_func", None)
@@ -119,7 +120,7 @@ class Dialler:
 
 def silent() -> dict[str, None]:
     """Arguments that keep redis-py from introducing itself: nothing but round trips."""
-    known = signature(redis.connection.AbstractConnection.__init__).parameters
+    known = signature(AbstractConnection.__init__).parameters
     # Older ones know it by other words.
     return dict.fromkeys(["driver_info"] if "driver_info" in known else ["lib_name", "lib_version"])
 
