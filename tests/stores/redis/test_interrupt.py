@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import Client
-from holdfast.stores.redis.scripts import JOIN, LEAVE, STAND
+from holdfast.stores.redis.scripts import JOIN, LEAVE, STAND, Script
 from holdfast.testing.faults import DROP_REPLY, RESP, Proxy, Strike, dice, points
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import eventually
@@ -108,7 +108,7 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
 @pytest.mark.parametrize("verb", [JOIN, LEAVE, STAND], ids=["join", "leave", "stand"])
 @pytest.mark.parametrize("protocol", [3, 2], ids=["resp3", "resp2"])
 def test_a_read_that_blocks_is_left_at_once_and_undone(
-    verb: bytes, protocol: int, shared_redis: RedisServer, own_name: str
+    verb: Script, protocol: int, shared_redis: RedisServer, own_name: str
 ) -> None:
     with contextlib.ExitStack() as ends:
         proxy = ends.enter_context(Proxy(shared_redis.host, shared_redis.port, RESP))
@@ -122,7 +122,7 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
             # Given a request whose answer doesn't come
             name = f"x{number}"
             rival = other.lock(name).acquire() if verb is STAND else None
-            armed = proxy.arm(verb.sha, DROP_REPLY)  # type: ignore[attr-defined]
+            armed = proxy.arm(verb.sha, DROP_REPLY)
             thread = threading.Thread(target=lambda: (armed.wait(), interrupt()))  # noqa: B023
             # When Ctrl-C comes while it is read
             thread.start()

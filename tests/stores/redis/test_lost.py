@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.core.model import LineRecord
-from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, STAND
+from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, STAND, Script
 from holdfast.testing.faults import (
     DROP_REPLY,
     DROP_REQUEST,
@@ -148,6 +148,28 @@ def test_a_leave_without_an_answer_is_never_called_not_held(
             assert hold.release()
         assert armed.hits == 1
         eventually(lambda: line(name) is None, LATER_S)  # noqa: B023
+
+
+@pytest.mark.parametrize("verb", [JOIN, LEAVE], ids=["join", "leave"])
+def test_a_late_reply_is_never_taken_for_anothers(
+    verb: Script, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
+) -> None:
+    # Given a request that was given up, and whose answer comes after all
+    late = proxy.arm(verb.sha, HOLD_REPLY)
+    with contextlib.suppress(StoreUnavailable):
+        if hold := by_proxy.lock(own_name, ttl=0.3, auto_renew=False).acquire(timeout=0.05):
+            hold.release()
+    assert late.hits == 1
+    late.let_go()
+    # When others are asked for, then each gets its own answer
+    for number in range(5):
+        name = f"{own_name}:{number}"
+        mine = by_proxy.lock(name).acquire(timeout=5)
+        found = line(name)
+        assert mine is not None
+        assert found is not None
+        assert [one.fence for one in found.claims] == [mine.fence]
+        assert mine.release()
 
 
 def test_a_late_copy_of_a_join_finds_a_tombstone(
