@@ -13,7 +13,7 @@ from holdfast import AsyncClient, Client
 from holdfast.testing.faults import Proxy
 from tests.stores.redis.conftest import eventually
 
-LIMIT_S = 20.0
+LIMIT_S = 90.0
 #: Opens a client behind the proxy that has connected already, and closes it.
 Open = Callable[..., AbstractAsyncContextManager[AsyncClient]]
 

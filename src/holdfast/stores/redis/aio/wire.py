@@ -140,10 +140,10 @@ class Wire(asyncio.BufferedProtocol):
         if due < self._sweep_at:
             self._sweep_next(due)
         if pending or self._crowded or self._paused:
-            if not self._flushing and not self._paused:
-                self._flushing = True
-                self._loop.call_soon(self._flush)
             self._out.append(data)
+            if not self._flushing and not self._paused:
+                self._loop.call_soon(self._flush)
+                self._flushing = True
         else:
             self._transport.write(data)  # alone: it needn't wait for others
         pending.append((answer, tag, due, now, what, tries))
@@ -176,7 +176,7 @@ class Wire(asyncio.BufferedProtocol):
         """So many bytes have arrived: hand out the whole replies among them."""
         self.heard_at = monotonic()
         reader = self._reader
-        gets, next_slot = reader.gets, self._pending.popleft
+        gets, pending = reader.gets, self._pending
         try:
             reader.feed(self._room, 0, nbytes)
             while (reply := gets()) is not NOTHING:
@@ -184,7 +184,7 @@ class Wire(asyncio.BufferedProtocol):
                 if kind is Push or self._ear:
                     self._pushed(reply)
                     continue
-                slot = next_slot()
+                slot = pending[0]
                 if kind is list and slot[1] == reply[0]:
                     if not slot[0].done():
                         slot[0].set_result(reply[1])
@@ -192,6 +192,7 @@ class Wire(asyncio.BufferedProtocol):
                     self._odd(slot, reply)
                     if self.over:
                         return
+                pending.popleft()  # only now, as Ctrl-C may come between any two lines
         except (ValueError, IndexError) as wrong:
             self.drop(f"{self.label} sent what is no answer to anything that was asked: {wrong}")
 
@@ -205,7 +206,6 @@ class Wire(asyncio.BufferedProtocol):
                 self._load(slot, reply)
                 return
         elif tag is not PLAIN:
-            self._pending.appendleft(slot)  # so that it ends with the others
             raise ValueError("the tag is another one")
         if not answer.done():
             answer.set_result(reply)
@@ -215,7 +215,9 @@ class Wire(asyncio.BufferedProtocol):
 
     def _pushed(self, reply: Any) -> None:
         if not isinstance(reply, list):
-            self._odd(self._pending.popleft(), reply)
+            self._odd(self._pending[0], reply)
+            if not self.over:
+                self._pending.popleft()
         elif reply[0] in (b"message", b"smessage"):
             self._heard(reply[2])
         elif reply[0] in (b"subscribe", b"ssubscribe", b"pong"):
@@ -266,15 +268,24 @@ class Wire(asyncio.BufferedProtocol):
     # -- time ------------------------------------------------------------------------------
 
     def _sweep_next(self, due: float) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        self._sweep_at = due
+        before = self._sweeper
         self._sweeper = self._loop.call_later(due - monotonic(), self._sweep)
+        self._sweep_at = due
+        if before is not None:
+            before.cancel()
 
     def _sweep(self) -> None:
         """End the requests whose time is over, and a connection on which nothing comes."""
-        self._sweeper, self._sweep_at = None, math.inf
-        now = monotonic()
+        soonest = now = monotonic()
+        try:
+            soonest = self._end_late(now)
+        finally:  # as Ctrl-C may come between any two lines
+            self._sweeper, self._sweep_at = None, math.inf
+            if soonest < math.inf and not self.over:
+                self._sweep_next(max(soonest, now + SWEEP_S))
+
+    def _end_late(self, now: float) -> float:
+        """End the requests whose time is over; when that of the next one is."""
         soonest = math.inf
         late = False
         for answer, _, due, sent, what, _ in self._pending:
@@ -287,8 +298,7 @@ class Wire(asyncio.BufferedProtocol):
                 soonest = due
         if late and now - max(self.heard_at, self._pending[0][3]) >= STALL_S:
             self.drop(f"{self.label} has not said anything for {STALL_S:g} s")
-        elif soonest < math.inf:
-            self._sweep_next(max(soonest, now + SWEEP_S))
+        return soonest
 
     def _late(self, what: Call | str, seconds: float) -> str:
         word = what if isinstance(what, str) else what.script.name
