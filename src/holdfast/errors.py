@@ -38,7 +38,23 @@ class LockLost(HoldfastError):
 
 
 class FenceRejected(LockLost):
-    """A guarded resource refused a write, because it has accepted one with a later fence."""
+    """A guarded resource refused a write, because it has accepted one with a later fence.
+
+    ``fence`` is the refused one, ``greatest`` the greatest that the resource has accepted; each
+    is None where it isn't known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        reason: object = None,
+        *,
+        fence: int | None = None,
+        greatest: int | None = None,
+    ) -> None:
+        super().__init__(message, reason)
+        self.fence = fence
+        self.greatest = greatest
 
 
 class NotHeld(HoldfastError, RuntimeError):
@@ -46,7 +62,12 @@ class NotHeld(HoldfastError, RuntimeError):
 
 
 class StoreUnavailable(HoldfastError, ConnectionError):
-    """The store did not answer in time, so it isn't known whether the lock is free."""
+    """The store did not answer in time, so it isn't known whether the lock is free.
+
+    ``retry_in``: it did answer, namely that it lets nobody in for so many seconds (0: it did not).
+    """
+
+    retry_in: float = 0.0
 
 
 class NotSupported(HoldfastError, NotImplementedError):
