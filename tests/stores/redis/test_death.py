@@ -11,6 +11,7 @@ import pytest
 from holdfast import Client
 from holdfast.core.model import LineRecord
 from holdfast.runtime.blocking import boottime
+from holdfast.stores.redis.keys import PREFIX, keys_of
 from holdfast.testing import lag
 from holdfast.testing.faults import Subject
 from tests.servers.redis_server import RedisServer
@@ -25,6 +26,12 @@ lag.watch()
 
 def waiters(found: LineRecord | None) -> int:
     return len(found.waiters) if found else 0
+
+
+def addresses(server: RedisServer, name: str) -> int:
+    """How many of those who wait can be poked."""
+    rows = server.ask("HVALS", keys_of(PREFIX, name.encode())[1])
+    return sum(b":poke:" in row for row in rows)
 
 
 def served(locks: Client, name: str) -> tuple[threading.Thread, list[float]]:
@@ -59,19 +66,21 @@ def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
 
 @pytest.mark.parametrize("protocol", [3, 2])
 def test_a_killed_waiter_costs_those_behind_it_milliseconds(
-    protocol: int, locks: Client, redis_url: str, own_name: str, line: Look
+    protocol: int, locks: Client, shared_redis: RedisServer, own_name: str, line: Look
 ) -> None:
     late = []
     for _ in range(5):
         # Given a holder, a waiter, and one behind it
         hold = locks.lock(own_name).acquire()
-        url = f"{redis_url}?protocol={protocol}"
+        url = f"{shared_redis.url}?protocol={protocol}"
         with Subject("tests.stores.redis.workers:wait", url, own_name) as doomed:
             eventually(lambda: waiters(line(own_name)) == 1)
             thread, at = served(locks, own_name)
-            eventually(lambda: waiters(line(own_name)) == 2)
-            # When
+            eventually(lambda: addresses(shared_redis, own_name) == 2)
+            listening = connections(shared_redis, listening=True)
+            # When it is killed, and the server has seen its connection end
             doomed.kill()
+        eventually(lambda: listening - connections(shared_redis, listening=True))  # noqa: B023
         released, begun = time.monotonic(), boottime()
         hold.release()
         thread.join(20)
