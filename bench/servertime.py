@@ -1,8 +1,5 @@
 """What the scripts cost a Redis, by its own account, beside a compare-and-delete.
 
-    redis-server --port 7777 --save '' &
-    .venv/bin/python -m bench.servertime redis://localhost:7777
-
 The server counts the time of each EVALSHA (INFO commandstats). All variants take turns within each
 round, pipelined, so that the machine's swings hit them alike: only the ratios count. It works
 under a prefix of its own and takes away what it made.
@@ -10,9 +7,7 @@ under a prefix of its own and takes away what it made.
 
 from __future__ import annotations
 
-import argparse
 import secrets
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +18,18 @@ from holdfast.stores.redis.scripts import SCRIPTS, UNTAGGED, Call, Requests, loa
 
 PREFIX = "holdfast-bench"
 REFERENCE = "compare and delete"
+#: What a round gives, in its order.
+LABELS = (
+    REFERENCE,
+    "join",
+    "keep, of a batch",
+    "try, refused",
+    "leave",
+    "join, the first to wait",
+    "join, behind a line",
+    "keep of who waits",
+    "leave, serving the next",
+)
 COMPARE_AND_DELETE = (
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) "
     "else return 0 end"
@@ -109,26 +116,13 @@ def a_round(server: Server, names: Sequence[str]) -> Round:
     of(leaves(three))
 
 
-def main() -> None:
-    """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description="What the scripts cost a Redis.")
-    parser.add_argument("url", help="a Redis that nobody else uses meanwhile")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--names", type=int, default=500)
-    args = parser.parse_args()
-    server = Server(args.url)
-    seen: dict[str, list[float]] = {}
+def measured(url: str, names: int) -> dict[str, float]:
+    """Microseconds of the server for a claim, by label: one round."""
+    server = Server(url)
     try:
-        for _ in range(args.rounds):
-            for label, claims, us in a_round(server, [f"name-{n}" for n in range(args.names)]):
-                seen.setdefault(label, []).append(us / claims)
+        return {
+            label: us / claims
+            for label, claims, us in a_round(server, [f"name-{n}" for n in range(names)])
+        }
     finally:
         server.close()
-    print(f"{'':26} {'us':>6}   {'ratio':>5}   (medians of {args.rounds} rounds)")
-    for label, costs in seen.items():
-        ratio = statistics.median(a / b for a, b in zip(costs, seen[REFERENCE], strict=True))
-        print(f"{label:26} {statistics.median(costs):6.2f}   {ratio:5.2f}")
-
-
-if __name__ == "__main__":
-    main()
