@@ -51,13 +51,14 @@ def redis_server() -> Generator[str]:
         raise Absent(f"no {wanted} on the PATH; ./dev test installs it where it may")
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-redis-") as folder:
         server, port = _started(program, Path(folder))
+        before = os.environ.get(ADDRESS, "")
         os.environ[ADDRESS] = f"redis://{HOST}:{port}/0"
         machine.companions.add(server.pid)
         try:
             yield f"{_version(program)} on the loopback, which writes nothing to disk"
         finally:
             machine.companions.discard(server.pid)
-            del os.environ[ADDRESS]
+            os.environ[ADDRESS] = before
             server.kill()
             server.wait()
 

@@ -27,8 +27,12 @@ METRICS = (
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
     """A table for each number of threads and of tasks."""
-    kinds: list[tuple[Face, int]] = [("asyncio", 100), ("asyncio", 1000)]
-    kinds += [("threads", 8), ("threads", 32)]
+    kinds: tuple[tuple[Face, int], ...] = (
+        ("asyncio", 100),
+        ("asyncio", 1000),
+        ("threads", 8),
+        ("threads", 32),
+    )
     found = []
     for face, count in kinds:
         of = [one for one in arena.contenders if one.shared is not None and one.face == face]
