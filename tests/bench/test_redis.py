@@ -18,8 +18,9 @@ from bench.suites import commands, crowd, handoff, one_name, renewal
 from tests.servers.process import need
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[None]:
+    """One for all of them, because first locks on a new server may have to wait."""
     need(os.environ.get(servers.PROGRAM) or "redis-server")
     with servers.redis_server():
         yield
