@@ -8,13 +8,16 @@ with; ``protocol=2`` for a proxy that knows no RESP3; the rest is redis-py's. A 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ...core.finding import Finding
 from ...core.ports import Store
 from ...errors import ConfigError
 from ...url import StoreURL
 from .config import OPTIONS, settings
 from .store import CAPABILITIES, RedisStore
 
-__all__ = ["CAPABILITIES", "OPTIONS", "open_aio", "open_blocking"]
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
 
 def open_blocking(url: StoreURL) -> Store:
@@ -35,6 +38,15 @@ def open_aio(url: StoreURL) -> Store:
     except ImportError as missing:
         raise _no_driver(url, missing) from missing
     return RedisStore(LoopPort(found), found.prefix)
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with a server, for ``holdfast doctor``."""
+    try:
+        from .blocking.doctor import examine
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return examine(url)
 
 
 def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
