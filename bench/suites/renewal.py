@@ -85,16 +85,19 @@ class Watch:
         self._acquired = time.perf_counter()
         self._cpu = time.process_time()
 
+    def over(self) -> None:
+        """It was watched for long enough; what is looked at now doesn't count."""
+        self._ended, self._spent = time.perf_counter(), time.process_time() - self._cpu
+
     def reading(self, holds: int, lost: int) -> Reading:
         """What it came to."""
-        now, cpu = time.perf_counter(), time.process_time()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._memory
         return {
             "held": [holds],
             "threads": [threading.active_count() - self._threads],
             "connections": [self._counted()] if self._counted else [],
             "lost": [lost],
-            "cpu": [100 * (cpu - self._cpu) / (now - self._acquired)],
+            "cpu": [100 * self._spent / (self._ended - self._acquired)],
             "acquire_us": [(self._acquired - self._begun) / holds * 1e6],
             "bytes": [memory * 1024 / holds],
         }
@@ -107,6 +110,7 @@ def in_threads(url: str, holds: int, ttl: float, seconds: float, counted: Counte
         held = [client.lock(f"bench:{number}").acquire() for number in range(holds)]
         watch.held()
         time.sleep(seconds)
+        watch.over()
         reading = watch.reading(holds, sum(map(_lost, held)))
         for hold in held:
             hold.release()
@@ -122,6 +126,7 @@ def in_loop(url: str, holds: int, ttl: float, seconds: float, counted: Counted) 
             held = [await client.lock(f"bench:{number}").acquire() for number in range(holds)]
             watch.held()
             await asyncio.sleep(seconds)
+            watch.over()
             reading = watch.reading(holds, sum(map(_lost, held)))
             for hold in held:
                 await hold.release()
