@@ -21,8 +21,8 @@ OURS_ASYNC = "holdfast, asyncio"
 REDIS_PY = "redis-py Lock"
 REDIS_PY_ASYNC = "redis.asyncio Lock"
 PYTHON_REDIS_LOCK = "python-redis-lock"
-BARE = "two commands, bare socket"
-BARE_STREAMS = "two commands, bare asyncio streams"
+BARE = "two commands, bare"
+BARE_STREAMS = "two commands, bare streams"
 PUBLISH = "PUBLISH, bare"
 
 _ONCE: frozenset[Part] = frozenset({"uncontended"})
