@@ -62,12 +62,7 @@ class NotHeld(HoldfastError, RuntimeError):
 
 
 class StoreUnavailable(HoldfastError, ConnectionError):
-    """The store did not answer in time, so it isn't known whether the lock is free.
-
-    ``retry_in``: it did answer, namely that it lets nobody in for so many seconds (0: it did not).
-    """
-
-    retry_in: float = 0.0
+    """The store did not answer in time, so it isn't known whether the lock is free."""
 
 
 class NotSupported(HoldfastError, NotImplementedError):

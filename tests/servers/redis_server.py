@@ -24,6 +24,8 @@ from typing import Any, Self
 
 import redis
 
+from holdfast.stores.redis.keys import BUCKETS, PREFIX, guard_of
+
 from .process import Program, free_port, need
 from .tls import Certificate
 
@@ -68,7 +70,8 @@ class RedisServer(Program):
     ``settings``: lines of its ``redis.conf``. ``password``: of the default user, who has all
     rights. ``users``: lines of an ACL file, as in ``user app on >secret ~holdfast:* +@all``.
     ``tls``: it listens at ``tls_port`` too, with this certificate. A unix socket is always there.
-    ``server``: another program than usual.
+    ``server``: another program than usual. ``known``: holdfast's guard takes it for one that is up
+    for long; otherwise it lets nobody in during its first seconds.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class RedisServer(Program):
         users: tuple[str, ...] = (),
         tls: Certificate | None = None,
         server: str | None = None,
+        known: bool = True,
     ) -> None:
         super().__init__(folder)
         self._program = program() if server is None else server
@@ -96,6 +100,15 @@ class RedisServer(Program):
         lines = self._lines(users) + list(settings)
         self._config.write_text("\n".join([*lines, ""]))
         self.start()
+        if known and not any(line.startswith(("replicaof", "cluster-enabled")) for line in settings):
+            self._make_known()
+
+    def _make_known(self) -> None:
+        """Write the records of the guard, as it does on a server that is up for longer."""
+        for db in (0, 1):
+            with self.client(db=db) as admin:
+                run_id = admin.info("server")["run_id"]
+                admin.mset({guard_of(PREFIX, bucket): run_id for bucket in range(BUCKETS)})
 
     def _lines(self, users: tuple[str, ...]) -> list[str]:
         lines = [

@@ -232,7 +232,7 @@ class HoldBase:
     async def _extend(self, ttl: Any = None) -> float:
         self.check()
         lease, keeper = self._lease, self._ctx.keeper
-        length = lease.ttl if ttl is None else checks.ttl(ttl)
+        length = lease.ttl if ttl is None else min(checks.ttl(ttl), self._ctx.store.lease_max)
         sent = self._ctx.now()
         await self._keep(lease.keep(sent, length))
         if length != lease.ttl:  # only now: if it failed, all goes on as it was

@@ -62,7 +62,7 @@ def by_proxy(request: pytest.FixtureRequest, proxy: Proxy, new_client: MakeClien
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
     """The scripts on a server of their own, at a time of the test's."""
-    with Verbs(new_redis(), clock=True) as one:
+    with Verbs(new_redis(known=False), clock=True) as one:
         one.at(START)
         yield one
 

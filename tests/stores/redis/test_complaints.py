@@ -122,7 +122,7 @@ def _busy(verbs: Verbs) -> bool:
 
 
 def test_too_few_replicas(new_redis: NewRedis) -> None:
-    with Verbs(new_redis("min-replicas-to-write 1")) as verbs:
+    with Verbs(new_redis("min-replicas-to-write 1", known=False)) as verbs:
         assert "min-replicas" in joining(verbs)
 
 
@@ -281,7 +281,7 @@ def test_without_memory_holds_are_kept_and_released_and_nobody_is_let_in(
             assert "maxmemory" in joining(verbs, newcomer)
             assert not verbs.gone(newcomer)
         assert isinstance(verbs.join(claim("lone"), wait=False), Refused)
-        assert verbs.client.exists(*verbs.keys("new")) == 0
+        assert verbs.client.exists(*verbs.keys("new")[:3]) == 0
         # And what is held is kept, and given back to those who wait
         keeps = [Keep(lone, fences[0].fence, 30.0), Keep(one, fences[1].fence, 30.0)]
         assert all(isinstance(kept, Held) for kept in verbs.keep(keeps))

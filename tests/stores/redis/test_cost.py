@@ -45,6 +45,11 @@ def test_the_uncontended_verbs_take_two_or_three_commands(
     keep = Keep(one, 0, 30.0)
     assert counted(server, lambda: verbs.keep([keep])) == {"time": 1, "hget": 1, "hset": 1}
     assert counted(server, lambda: verbs.join(claim(), wait=False)) == {"time": 1, "hget": 1}
+    # And where there is a guard, its record is read by a join
+    verbs.run_id = b"r" * 40
+    verbs.client.set(verbs.keys()[3], verbs.run_id)
+    with_guard = {"time": 1, "hget": 1, "get": 1}
+    assert counted(server, lambda: verbs.join(claim(), wait=False)) == with_guard
     assert counted(server, lambda: verbs.gone(one)) == {"time": 1, "hget": 1, "hset": 1}
 
 

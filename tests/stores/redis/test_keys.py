@@ -12,14 +12,14 @@ from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.keys import BUCKETS, bucket_of, keys_of, name_of, pattern_of, tag_of
 from holdfast.stores.redis.scripts import (
     ADDRESS_MAX,
+    INSPECT,
     JOIN,
     KEEP_MAX,
     LEAVE,
     SCRIPTS,
-    UNTAGGED,
     Call,
     Requests,
-    tail,
+    ending,
 )
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
@@ -126,7 +126,7 @@ def test_each_request_is_one_whole_command_with_the_tag_at_its_end() -> None:
     keep = Keep(one, 7, 30.0)
     calls = [
         requests.join(one, True),
-        requests.join(one, False, b"here", b"r" * 40),
+        requests.join(one, False, b"here"),
         requests.keep([keep] * 3),
         requests.stand(keep._replace(weight=1, new_id=secrets.token_hex(16)), b"here"),
         requests.leave(Leave(one.spec.name, one.id, 7)),
@@ -134,13 +134,15 @@ def test_each_request_is_one_whole_command_with_the_tag_at_its_end() -> None:
         requests.leave(Leave(one.spec.name, one.id, 7, 1.0, True)),
         requests.resize(one.spec.name, 3),
         requests.inspect(one.spec.name),
+        requests.guard([bucket_of(one.spec.name.encode())], 5.0, False),
+        requests.reclaim(keep, 5.0),
     ]
     for call in calls:
-        for wire, tag in ((call.head + UNTAGGED, b""), (call.head + tail(b"7f"), b"7f")):
-            words = parsed(wire)
+        for run_id, tag in ((b"", b""), (b"r" * 40, b"7f")):
+            words = parsed(call.head + ending(run_id, tag))
             assert words[0] == b"EVALSHA"
             assert words[1] == call.script.sha
-            assert words[-1] == tag
+            assert words[-2:] == [run_id, tag]
             keys = words[3 : 3 + int(words[2])]
             assert all(key.startswith(b"other.prefix:{%d}" % call.bucket) for key in keys)
     assert {call.script for call in calls} == set(SCRIPTS)
@@ -216,7 +218,7 @@ def test_scripts_without_their_first_line_do_the_same(shared_redis: RedisServer)
 
 def test_an_error_reply_is_a_value_with_a_code(shared_redis: RedisServer) -> None:
     with Verbs(shared_redis) as verbs:
-        unknown = Call(JOIN, 0, Requests().inspect("x").head.replace(SCRIPTS[-1].sha, b"0" * 40))
+        unknown = Call(JOIN, 0, Requests().inspect("x").head.replace(INSPECT.sha, b"0" * 40))
         reply = verbs.ask(unknown)
         assert isinstance(reply, ServerSaid)
         assert reply.code == "NOSCRIPT"

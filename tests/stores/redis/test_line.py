@@ -20,8 +20,8 @@ from holdfast.core.model import (
     Waiting,
 )
 from holdfast.core.policy import PATIENCE_S, TOMB_S
+from holdfast.core.ports import NotYet
 from holdfast.stores.redis import replies
-from holdfast.stores.redis.replies import Barred
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.test_keys import NAMES
 from tests.stores.redis.verbs import LABEL, START, Verbs, claim, fence, permit, ticket
@@ -192,12 +192,13 @@ def test_where_a_guard_is_asked_its_record_must_fit(verbs: Verbs) -> None:
     one = claim()
 
     def joined(run_id: bytes) -> Joined:
-        return replies.joined(verbs.ask(verbs.requests.join(one, True, b"", run_id)), one, LABEL)
+        verbs.run_id = run_id
+        return replies.joined(verbs.ask(verbs.requests.join(one, True)), one, LABEL)
 
     for record in (None, b"other"):
         if record:
             verbs.client.set(guard, record)
-        with pytest.raises(Barred):
+        with pytest.raises(NotYet):
             joined(b"this")
         assert not verbs.client.exists(state)
     verbs.client.set(guard, b"this")

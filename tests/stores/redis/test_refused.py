@@ -115,7 +115,7 @@ def test_a_server_that_was_restarted_meanwhile_costs_nobody_an_error(
     with client.lock("x") as first:
         pass
     server.restart(data=False)
-    with client.lock("x", timeout=5) as second:
+    with client.lock("x", timeout=15) as second:
         assert second.fence > first.fence
 
 

@@ -30,13 +30,12 @@ from holdfast.stores.redis.blocking.resp import NOTHING, Parser
 from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.scripts import (
     SCRIPTS,
-    UNTAGGED,
     Call,
     Requests,
     Script,
+    ending,
     load_command,
     script_of,
-    tail,
 )
 from tests.servers.redis_server import RedisServer
 
@@ -90,6 +89,8 @@ class Verbs:
         patience: float = PATIENCE_S,
     ) -> None:
         self.client = server.client(protocol=3)
+        #: Of the server, as a connection knows it; empty: no guard.
+        self.run_id = b""
         self._socket = socket.create_connection((server.host, server.port), 10)
         self._parser = Parser()
         self.requests = Requests(patience=patience)
@@ -127,7 +128,7 @@ class Verbs:
         replied = []
         for start in range(0, len(calls), 500):
             part = calls[start : start + 500]
-            self._socket.sendall(b"".join(self._head(call) + UNTAGGED for call in part))
+            self._socket.sendall(b"".join(self._head(call) + ending(self.run_id) for call in part))
             replied += [self._reply() for _ in part]
         return replied
 
@@ -137,7 +138,7 @@ class Verbs:
 
     def ask(self, call: Call, tag: bytes = b"") -> Any:
         """The reply to a call, without its tag."""
-        reply = self.raw(self._head(call) + (tail(tag) if tag else UNTAGGED))
+        reply = self.raw(self._head(call) + ending(self.run_id, tag))
         if tag and not isinstance(reply, ServerSaid):
             assert isinstance(reply, list), reply
             assert reply[0] == tag, reply

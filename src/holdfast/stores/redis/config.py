@@ -60,6 +60,12 @@ class Settings(NamedTuple):
     protocol: int = 3
     #: Seconds that connecting may take at most; a request that has less time counts.
     connect_s: float = 5.0
+    #: How a server that has lost data is dealt with: reclaim, strict or off.
+    guard: str = "reclaim"
+    #: Seconds in which nobody is let in then; 0: as usual.
+    grace: float = 0.0
+    #: So many replicas must have confirmed what a grant rests on.
+    replicas: int = 0
     #: The class that a given client makes its connections of.
     connection_class: Any = None
 
@@ -107,6 +113,9 @@ def _flags(text: str) -> list[Any]:
 
 _any_time = seconds(0.0, 86_400.0)
 _any_number = _number(0, 1 << 31)
+#: The shortest and the longest time in which the guard lets nobody in.
+GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
+REPLICAS_MAX = 100
 
 #: Of these redis-py's connections are made.
 _ARGUMENTS: dict[str, Callable[[str], Any]] = {
@@ -150,6 +159,9 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "virtual_host": _any_number,
     "protocol": _number(2, 3),
     "socket_connect_timeout": _any_time,
+    "guard": word("reclaim", "strict", "off"),
+    "grace": seconds(GRACE_S_MIN, GRACE_S_MAX),
+    "replicas": _number(0, REPLICAS_MAX),
     **_ARGUMENTS,
     **_ACCEPTED,
 }
@@ -191,6 +203,9 @@ def _of_url(url: StoreURL) -> Settings:
         prefix,
         options.get("protocol", 3),
         options.get("socket_connect_timeout") or 5.0,
+        options.get("guard", "reclaim"),
+        options.get("grace", 0.0),
+        options.get("replicas", 0),
     )
 
 

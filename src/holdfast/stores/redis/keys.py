@@ -49,6 +49,15 @@ def keys_of(prefix: str, name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
     return start + b":" + name, start + b"~" + name, start + b"!" + name, start + b"#guard"
 
 
+def guard_of(prefix: str, bucket: int) -> bytes:
+    """The record of the guard of a bucket.
+
+    >>> guard_of("holdfast", 17)
+    b'holdfast:{17}#guard'
+    """
+    return f"{prefix}:{tag_of(bucket)}#guard".encode()
+
+
 def pattern_of(prefix: str, names: bytes) -> bytes:
     r"""The SCAN pattern for the lines whose names begin so. It may find too much: see `name_of`.
 

@@ -29,6 +29,7 @@ from ...core.model import (
 )
 from ...errors import StoreUnavailable
 from .complaints import ServerSaid, complaint, said
+from .guard import barred
 
 Reply = Any
 
@@ -36,12 +37,8 @@ _KINDS = {kind.value[:1].encode(): kind.value for kind in Kind}
 _CLAIM = 7
 
 
-class Barred(StoreUnavailable):
-    """The guard lets nobody in: this server isn't the one whose record is in the store."""
-
-
 def joined(reply: Reply, claim: Claim, label: str) -> Joined:
-    """The answer to a join; raises `Barred` if the guard says no."""
+    """The answer to a join; raises `NotYet` if the guard says no."""
     if type(reply) is int:
         return Held(reply, claim.spec.ttl)
     match reply:
@@ -52,7 +49,9 @@ def joined(reply: Reply, claim: Claim, label: str) -> Joined:
         case [5, waiters]:
             return Full(waiters)
         case [6]:
-            raise Barred(f"{label} is not the server, or not in the state, that was known")
+            raise barred(label, 0.0, b"")
+        case [6, seconds, cause]:
+            raise barred(label, seconds, cause)
     return _standing(reply, label)
 
 
@@ -65,6 +64,8 @@ def stood(reply: Reply, keep: Keep, label: str) -> Standing:
 
 def _standing(reply: Reply, label: str) -> Standing:
     match reply:
+        case [6, ticket, position, ms]:
+            return Waiting(ticket, position, ms / 1000)
         case [1, ticket, ms]:
             return Held(ticket, ms / 1000)
         case [2, ticket, position, ms]:

@@ -1,9 +1,12 @@
 """The verbs as requests: Lua scripts, and ready bytes that ask for them.
 
-A `Call` is a whole EVALSHA command, packed, but for its last argument, the *tag*::
+A `Call` is a whole EVALSHA command, packed, but for its last two arguments. They are known to the
+connection alone: the *run id* of the server to which it leads, for the guard (`guard`), and a
+*tag*::
 
-    call.head + UNTAGGED        a connection that nobody else uses: the bare reply
-    call.head + tail(b"7f")     a shared connection: the reply is [b"7f", reply], always
+    call.head + ending(run_id)             nobody else uses the connection: the bare reply
+    call.head + ending(run_id, b"7f")      it is shared: the reply is [b"7f", reply], always
+    call.head + UNTAGGED                   no guard, no tag
 
 so that a reply can't be taken for somebody else's. Error replies carry no tag: match those by
 their order. `replies` turns what comes back into the nouns of the contract.
@@ -23,10 +26,10 @@ from typing import NamedTuple
 from ...core.model import Claim, Keep, Leave, Spec
 from ...core.policy import PATIENCE_S, TOMB_S
 from ...errors import ConfigError
-from .keys import PREFIX, bucket_of, keys_of
+from .keys import PREFIX, bucket_of, guard_of, keys_of
 
-#: The last argument where no tag is wanted.
-UNTAGGED = b"$0\r\n\r\n"
+#: The last two arguments where there is no guard and no tag is wanted.
+UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
 #: The most claims in one call of keep.
 KEEP_MAX = 100
 #: The longest address, in bytes.
@@ -34,10 +37,10 @@ ADDRESS_MAX = 255
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _KNOWN_MAX = 2048
 _ID_BYTES = 32
-#: How a claim joins: does it wait, its address, the server's run id.
-_How = tuple[bool, bytes, bytes]
-#: What the joins of a spec share: itself, how, its bucket, the bytes before and behind the id.
-_Known = tuple[_How, int, bytes, bytes]
+#: How a claim joins: does it wait, its address.
+_How = tuple[bool, bytes]
+#: What the joins of a spec share: how, its bucket, the bytes before the id.
+_Known = tuple[_How, int, bytes]
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
 #: Before 7.0 a script that has written something may go on writing without memory. This writes,
 #: needs no memory and changes nothing.
@@ -60,7 +63,7 @@ class Script(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One request: all of its bytes but the last argument, the tag."""
+    """One request: all of its bytes but the last two arguments."""
 
     script: Script
     bucket: int
@@ -103,19 +106,24 @@ def _sha(text: bytes) -> bytes:
     return sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
-JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT = SCRIPTS = tuple(
+JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM = SCRIPTS = tuple(
     script_of(name, assembled(name))
-    for name in ("join", "keep", "stand", "leave", "resize", "inspect")
+    for name in ("join", "keep", "stand", "leave", "resize", "inspect", "guard", "reclaim")
 )
 
 
 def tail(tag: bytes) -> bytes:
-    r"""The last argument of a call on a shared connection.
+    r"""One argument of a command.
 
     >>> tail(b"7f")
     b'$2\r\n7f\r\n'
     """
     return b"$%d\r\n%b\r\n" % (len(tag), tag)
+
+
+def ending(run_id: bytes, tag: bytes = b"") -> bytes:
+    """What completes a call on a connection to this server; see above."""
+    return tail(run_id) + tail(tag)
 
 
 def packed(*args: bytes) -> bytes:
@@ -157,8 +165,8 @@ def _words(spec: Spec) -> bytes:
 
 
 def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
-    """The beginning of an EVALSHA, up to the arguments, of which there will be so many."""
-    head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + len(keys) + args)
+    """The beginning of an EVALSHA, up to its own arguments, of which there will be so many."""
+    head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + len(keys) + args + 2)
     return head + b"".join(map(tail, (script.sha, b"%d" % len(keys), *keys)))
 
 
@@ -178,34 +186,31 @@ class Requests:
         #: Of a name: its bucket, all but the id of a plain leave.
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
-    def join(self, claim: Claim, wait: bool, address: bytes = b"", run_id: bytes = b"") -> Call:
+    def join(self, claim: Claim, wait: bool, address: bytes = b"") -> Call:
         """Enter the line. ``address``: the channel to poke, empty while nobody listens there.
-        ``run_id``: of the server that this connection leads to; empty turns the guard off.
         Answer: `replies.joined`."""
         spec = claim.spec
-        how = (wait, address, run_id)
+        how = (wait, address)
         known = self._joins.get(spec)
         if known is None or known[0] != how:
             known = self._learn_join(spec, how)
         claim_id = claim.id.encode()
         if len(claim_id) != _ID_BYTES:
             claim_id = _id(claim.id)
-        return Call(JOIN, known[1], known[2] + claim_id + known[3])
+        return Call(JOIN, known[1], known[2] + claim_id + b"\r\n")
 
     def _learn_join(self, spec: Spec, how: _How) -> _Known:
-        wait, address, run_id = how
+        wait, address = how
         if len(address) > ADDRESS_MAX:
             raise ConfigError(f"an address has at most {ADDRESS_MAX} bytes, not {len(address)}")
         name = spec.name.encode()
-        keys = keys_of(self.prefix, name)
-        start = _start(JOIN, keys, 6) if run_id else _start(JOIN, keys[:3], 5)
+        start = _start(JOIN, keys_of(self.prefix, name), 4)
         waiting = b"%b%b %b" % (b"" if wait else b"-", self._patience, address)
         args = (_ms(spec.ttl), _words(spec), waiting)
         before = start + b"".join(map(tail, args)) + b"$%d\r\n" % _ID_BYTES
-        after = b"\r\n" + tail(run_id) if run_id else b"\r\n"
         if len(self._joins) >= _KNOWN_MAX:
             self._joins.clear()
-        known = self._joins[spec] = (how, bucket_of(name), before, after)
+        known = self._joins[spec] = (how, bucket_of(name), before)
         return known
 
     def leave(self, leave: Leave) -> Call:
@@ -222,7 +227,8 @@ class Requests:
 
     def _learn_leave(self, text: str) -> tuple[int, bytes]:
         name = text.encode()
-        shared = _start(LEAVE, keys_of(self.prefix, name)[:2], 2) + b"$%d\r\n" % _ID_BYTES
+        state, waiters, _, guard = keys_of(self.prefix, name)
+        shared = _start(LEAVE, (state, waiters, guard), 1) + b"$%d\r\n" % _ID_BYTES
         if len(self._leaves) >= _KNOWN_MAX:
             self._leaves.clear()
         known = self._leaves[text] = (bucket_of(name), shared)
@@ -247,7 +253,7 @@ class Requests:
             keys.append(keys_of(self.prefix, keep.claim.spec.name.encode())[0])
             args += (_id(keep.claim.id), _ms(keep.ttl))
         bucket = bucket_of(keeps[0].claim.spec.name.encode())
-        return Call(KEEP, bucket, _start(KEEP, keys, len(args) + 1) + b"".join(map(tail, args)))
+        return Call(KEEP, bucket, _start(KEEP, keys, len(args)) + b"".join(map(tail, args)))
 
     def batches(
         self, keeps: Sequence[Keep], among: Iterable[int], by_bucket: bool
@@ -290,6 +296,20 @@ class Requests:
             claim.spec.owner.encode() if keep.new_id else b"",
         )
 
+    def reclaim(self, keep: Keep, window: float) -> Call:
+        """Put back what was held, while the guard lets nobody else in. Answer: `replies.stood`."""
+        spec = keep.claim.spec
+        words = _words(spec._replace(weight=keep.weight or spec.weight))
+        mine = _id(keep.claim.id), b"%d" % keep.ticket, _ms(keep.ttl), words
+        return self._call(RECLAIM, spec.name, *mine, _ms(window))
+
+    def guard(self, buckets: Sequence[int], window: float, strict: bool) -> Call:
+        """Look at the records of the guard, and write them as they must be. ``window``: seconds
+        in which nobody is let in. Answer: `guard.verdict`."""
+        keys = [guard_of(self.prefix, bucket) for bucket in buckets]
+        args = tail(_ms(window)) + tail(b"%d" % strict)
+        return Call(GUARD, buckets[0], _start(GUARD, keys, 2) + args)
+
     def resize(self, name: str, capacity: int) -> Call:
         """Change a line's capacity. Answer: `replies.resized`."""
         return self._call(RESIZE, name, b"%d" % capacity)
@@ -300,5 +320,5 @@ class Requests:
 
     def _call(self, script: Script, text: str, *args: bytes) -> Call:
         name = text.encode()
-        start = _start(script, keys_of(self.prefix, name)[:3], len(args) + 1)
+        start = _start(script, keys_of(self.prefix, name), len(args))
         return Call(script, bucket_of(name), start + b"".join(map(tail, args)))

@@ -7,6 +7,8 @@ threads (``blocking/``) or for one event loop (``aio/``).
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -14,20 +16,25 @@ from typing import Any, Protocol
 from ...core.model import (
     Capabilities,
     Claim,
+    Gone,
     Granted,
     Held,
     Joined,
     Keep,
     Leave,
     LineRecord,
+    Loss,
     Mismatch,
     Standing,
     Waiting,
 )
 from ...errors import HoldfastError, StoreUnavailable
 from . import replies
+from .guard import LOOKS, Guard, Verdict
 from .keys import name_of, pattern_of
 from .scripts import KEEP_MAX, Call, Requests
+
+log = logging.getLogger("holdfast")
 
 #: What a port hands on: an int, bytes, a list of such, None, or a ``ServerSaid``.
 Reply = Any
@@ -59,6 +66,11 @@ class Port(Protocol):
     patience: float
     #: Must the calls of one batch of renewals be of one bucket?
     clustered: bool
+    #: Asked by the port itself when a script wants it: the reply to a join is then ``[6, seconds,
+    #: cause]`` as long as nobody is let in, and the call is sent again when somebody is.
+    guard: Guard
+    #: So many replicas must have confirmed a grant or a renewal, or the port raises.
+    replicas: int
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
         """Send one call over any connection. Sent again by the port itself only if the
@@ -101,6 +113,10 @@ class Port(Protocol):
         """The claim waits no more. Never fails, never suspends; does nothing if it never did."""
         ...
 
+    async def look(self, within: float) -> Verdict:
+        """What the guard says at present; not asked if it is off."""
+        ...
+
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys of all masters that match, each once, in no order."""
         ...
@@ -117,11 +133,16 @@ class Port(Protocol):
 class RedisStore:
     """See :class:`holdfast.core.ports.Store`."""
 
-    capabilities = CAPABILITIES
     keep_batch = KEEP_MAX
 
     def __init__(self, port: Port, prefix: str) -> None:
         self._port = port
+        guard = self._guard = port.guard
+        self.capabilities = CAPABILITIES._replace(push_grants=not port.replicas)
+        self.watch_every = guard.window / LOOKS if guard.on else math.inf
+        self.lease_max = guard.window if guard.mode == "strict" else math.inf
+        #: What the guard said last.
+        self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
         self._prefix = prefix
         self.patience = port.patience
@@ -167,6 +188,13 @@ class RedisStore:
         """
         if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
             return [await self._stand(keeps[0], within)]
+        found = await self._keep(keeps, within)
+        lost = [at for at, one in enumerate(found) if self._may_be_back(keeps[at], one)]
+        if lost:
+            await self._reclaim(keeps, lost, found, within)
+        return found
+
+    async def _keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         plain = [at for at, keep in enumerate(keeps) if not _special(keep)]
         batches, unfit = self._requests.batches(keeps, plain, self._port.clustered)
         found: dict[int, Standing | Exception] = dict(unfit)
@@ -179,6 +207,33 @@ class RedisStore:
             for at, reply in zip(rest, await self._port.ask_many(calls, within), strict=True):
                 found[at] = self._stood(keeps[at], reply)
         return [found[at] for at in range(len(keeps))]
+
+    def _may_be_back(self, keep: Keep, answer: Standing | Exception) -> bool:
+        """Is it one that we held, but the server says otherwise, perhaps because it forgot?"""
+        if not self._guard.on or keep.new_id or keep.claim.id in self._waiting:
+            return False
+        if isinstance(answer, Gone):
+            return answer.reason is not Loss.BROKEN
+        return isinstance(answer, Waiting)
+
+    async def _reclaim(
+        self,
+        keeps: Sequence[Keep],
+        places: list[int],
+        found: list[Standing | Exception],
+        within: float,
+    ) -> None:
+        """Put back those that the server has forgotten, if it has; replaces their answers."""
+        calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
+        said = await self._port.ask_many(calls, within)
+        for at, reply in zip(places, said, strict=True):
+            answer = self._stood(keeps[at], reply)
+            if isinstance(answer, Gone) and isinstance(found[at], Gone):
+                continue  # the first one knows better why
+            found[at] = answer
+            if isinstance(answer, Held):
+                name = keeps[at].claim.spec.name
+                log.warning("%s had forgotten a hold on %r; it is back", self.label, name)
 
     def _kept(
         self, keeps: Sequence[Keep], places: list[int], reply: Reply | Exception
@@ -200,6 +255,13 @@ class RedisStore:
         """Withdraw or release, and wake who now fits; see the contract."""
         reply = await self._port.ask(self._requests.leave(leave), within)
         return replies.left(reply, self.label)
+
+    async def changed(self, within: float) -> bool:
+        """Has the server lost data, or is it another one? See the contract."""
+        before, found = self._verdict, await self._port.look(within)
+        self._verdict = found
+        another = bool(before.run_id) and before.run_id != found.run_id
+        return another or (found.seconds > 0 and found.record != before.record)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until poked or until the time is over; see the contract."""

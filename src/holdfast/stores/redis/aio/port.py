@@ -20,6 +20,7 @@ from ....core.policy import PATIENCE_S, back_off
 from ....errors import ConfigError, StoreUnavailable
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
+from ..guard import Guard, Verdict, grants, wait_words
 from ..replies import Reply, poked
 from ..scripts import Call
 from .connect import connect, unheeded
@@ -61,6 +62,8 @@ class LoopPort:
 
     def __init__(self, settings: Settings) -> None:
         self.label = settings.label
+        self.guard = Guard(settings)
+        self.replicas = settings.replicas
         self._settings = settings
         self._start()
 
@@ -85,16 +88,43 @@ class LoopPort:
         wire = self._wire
         if wire is None or asyncio.get_running_loop() is not self._loop:
             return self._ask(call, within)
-        return wire.send(call, within)
+        return self._send(wire, call, within)
 
     async def _ask(self, call: Call, within: float) -> Reply:
         wire, within = await self._reach(within)
-        return await wire.send(call, within)
+        return await self._send(wire, call, within)
+
+    def _send(self, wire: Wire, call: Call, within: float) -> Awaitable[Reply]:
+        answer = wire.send(call, within)
+        return self._confirmed(wire, call, answer, within) if self.replicas else answer
+
+    async def _confirmed(self, wire: Wire, call: Call, answer: Answer, within: float) -> Reply:
+        """The answer, once replicas have confirmed what was granted."""
+        due = monotonic() + within
+        reply = await answer
+        if grants(call, reply):
+            left = due - monotonic()
+            said = await wire.command(*wait_words(self.replicas, left), within=left)
+            wrong = self.guard.unconfirmed(said, self.replicas)
+            if wrong is not None:
+                raise wrong
+        return reply
+
+    async def look(self, within: float) -> Verdict:
+        """What the guard says at present; see the protocol."""
+        wire, within = await self._reach(within)
+        due = monotonic() + within
+        found = self.guard.verdict(await wire.send(self.guard.look, within))
+        if isinstance(found, Verdict) and found.record != found.run_id:
+            found = self.guard.verdict(await wire.send(self.guard.all, due - monotonic()))
+        if isinstance(found, ServerSaid):
+            raise complaint(found, self.label)
+        return found
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
         """Send many in one write; one answer per call, in order."""
         wire, within = await self._reach(within)
-        answers = [wire.send(call, within) for call in calls]
+        answers = [asyncio.ensure_future(self._send(wire, call, within)) for call in calls]
         found: list[Reply | Exception] = []
         try:
             for answer in answers:
@@ -116,8 +146,8 @@ class LoopPort:
             wire, within = await self._reach(within)
         self._boxes[claim_id] = 0
         if self._ear is not None:
-            return await wire.send(call_of(self._address), within), True
-        return await wire.send(call_of(b""), within), False
+            return await self._send(wire, call_of(self._address), within), True
+        return await self._send(wire, call_of(b""), within), False
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send a waiting claim's call; subscribes first where that isn't done yet."""
@@ -134,7 +164,7 @@ class LoopPort:
             return await self.ask(call_of(self._here()), within - (monotonic() - begun))
         if ear is not None and ear is not wire and monotonic() > ear.heard_at + SILENT_S:
             ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
-        return await wire.send(call_of(self._here()), within)
+        return await self._send(wire, call_of(self._here()), within)
 
     def _here(self) -> bytes:
         return self._address if self._ear is not None else b""
@@ -218,9 +248,9 @@ class LoopPort:
 
     async def _connect(self) -> Wire:
         await asyncio.sleep(max(0.0, self._not_before - monotonic()))
-        wire = Wire(self.label, self._heard, self._ended)
+        wire = Wire(self.label, self._heard, self._ended, self.guard)
         try:
-            self._settings = await connect(self._settings, wire, self._attempt_s())
+            self._settings = await connect(self._settings, wire, self._attempt_s(), self.guard)
         except StoreUnavailable:
             self._failed()
             raise
@@ -256,7 +286,7 @@ class LoopPort:
         ear, _ = await self._reach(limit)
         own = self._settings.protocol == 2
         if own:
-            ear = Wire(self.label, self._heard, self._ended, ear=True)
+            ear = Wire(self.label, self._heard, self._ended, self.guard, ear=True)
             await connect(self._settings, ear, limit)
         try:
             reply = await ear.confirmed(b"SUBSCRIBE", self._address, within=limit)

@@ -16,12 +16,14 @@ import os
 import random
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any, TypeAlias
 
 from ....errors import StoreUnavailable
 from ..blocking.resp import NOTHING, Push, new_reader
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
+from ..guard import Guard, Reply, asks, still_barred
 from ..scripts import SCRIPTS, Call, load_command, packed, tail
 
 Answer: TypeAlias = "asyncio.Future[Any]"
@@ -35,8 +37,9 @@ QUEUE_MAX = 50_000
 STALL_S = 1.0
 #: Overdue requests are looked for no more often than this.
 SWEEP_S = 0.002
-#: A call is sent so often at most: as it is, after loading, after loading the text for old servers.
-TRIES_MAX = 3
+#: A call is sent so often at most: as it is, after loading, after loading the text for old servers,
+#: after the guard was asked.
+TRIES_MAX = 5
 #: What such a request is called that loads a script.
 LOADING = "SCRIPT LOAD"
 #: What arrives at once is read in pieces of at most so many bytes.
@@ -62,9 +65,15 @@ class Wire(asyncio.BufferedProtocol):
         label: str,
         heard: Callable[[bytes], None],
         ended: Callable[[Wire], None],
+        guard: Guard,
         ear: bool = False,
     ) -> None:
         self.label = label
+        self._guard = guard
+        #: The guard is being asked.
+        self._judging: Answer | None = None
+        #: The server to which it leads, as the scripts are told.
+        self.server = tail(b"")
         self._heard = heard
         self._ended = ended
         self._ear = ear
@@ -105,9 +114,13 @@ class Wire(asyncio.BufferedProtocol):
         answer = self._create()
         if self._old:
             call = call.for_old()
-        number = self._number = (self._number + 1) & _MASK
-        self._post(call.head + _TAILS[number], _TAGS[number], within, call, answer, 1)
+        self._post_call(call, within, answer, 1)
         return answer
+
+    def _post_call(self, call: Call, within: float, answer: Answer, tries: int) -> None:
+        number = self._number = (self._number + 1) & _MASK
+        data = call.head + self.server + _TAILS[number]
+        self._post(data, _TAGS[number], within, call, answer, tries)
 
     def command(self, *words: bytes, within: float) -> Answer:
         """Send a command that is no script."""
@@ -186,7 +199,9 @@ class Wire(asyncio.BufferedProtocol):
                     continue
                 slot = pending[0]
                 if kind is list and slot[1] == reply[0]:
-                    if not slot[0].done():
+                    if asks(reply[1]):
+                        self._judge(slot, reply[1])
+                    elif not slot[0].done():
                         slot[0].set_result(reply[1])
                 else:
                     self._odd(slot, reply)
@@ -248,8 +263,7 @@ class Wire(asyncio.BufferedProtocol):
                 self._post(command, PLAIN, within, LOADING, self._unheeded(), 1)
         if self._old:
             call = call.for_old()
-        number = self._number = (self._number + 1) & _MASK
-        self._post(call.head + _TAILS[number], _TAGS[number], within, call, answer, tries + 1)
+        self._post_call(call, within, answer, tries + 1)
 
     def _loaded(self, reply: Any) -> None:
         """At once, because the call that is sent again may be answered in the same read."""
@@ -258,6 +272,37 @@ class Wire(asyncio.BufferedProtocol):
             self._load_failed = reply
             # Before 7.0 a script can't begin with #!lua; the next try loads what they can read.
             self._old = self._old or reply.code == "ERR"
+
+    def _judge(self, slot: Slot, reply: Reply) -> None:
+        """A script wants the guard to be asked. As above: not if nobody waits for it any more."""
+        answer, _, due, _, call, tries = slot
+        if answer.done() or isinstance(call, str):
+            return
+        if tries >= TRIES_MAX:
+            answer.set_result(reply)
+            return
+        if self._judging is None or self._judging.done():
+            self._judging = self.send(self._guard.all, due - monotonic())
+        self._judging.add_done_callback(partial(self._judged, slot, reply))
+
+    def _judged(self, slot: Slot, reply: Reply, judging: Answer) -> None:
+        answer, _, due, _, call, tries = slot
+        failure = None if judging.cancelled() else judging.exception()
+        if answer.done() or isinstance(call, str):
+            return
+        if failure is not None or judging.cancelled():
+            answer.set_exception(failure or StoreUnavailable(self.over))
+            return
+        verdict = self._guard.verdict(judging.result())
+        if isinstance(verdict, ServerSaid):
+            answer.set_result(verdict)
+            return
+        self.server = tail(verdict.run_id)
+        barred = still_barred(call, reply, verdict)
+        if barred is None:
+            self._post_call(call, due - monotonic(), answer, tries + 1)
+        else:
+            answer.set_result(barred)
 
     def _unheeded(self) -> Answer:
         """For a request whose answer nobody waits for, not even if it fails."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
@@ -19,7 +19,10 @@ from redis import exceptions as said
 from redis.connection import AbstractConnection
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ..complaints import ServerSaid
 from ..config import Settings
+from ..guard import Guard
+from ..scripts import packed
 
 #: Of this class redis-py makes a connection of each kind.
 _CLASSES: dict[str, Callable[[], type[Any]]] = {
@@ -37,6 +40,10 @@ class Timed:
     """A connection of redis-py all of whose time-outs are what is left until a moment."""
 
     until = 0.0
+    #: The server to which it leads, if there is a guard and the server says so.
+    run_id = b""
+    #: What it answered to the guard's questions.
+    said: Sequence[Any] = ()
 
     @property
     def socket_timeout(self) -> float:
@@ -60,8 +67,9 @@ class Timed:
 class Dialler:
     """Makes connections to one server."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
         self._settings = settings
+        self._guard = guard
         #: 3 until a server turns out not to know it.
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
@@ -84,6 +92,8 @@ class Dialler:
             raise error_of(settings, last)
         try:
             return self._dial(min(until, now + settings.connect_s))
+        except HoldfastError:
+            raise
         except (said.RedisError, OSError) as wrong:
             if isinstance(wrong, said.TimeoutError):
                 self._silent = time.monotonic(), wrong
@@ -99,6 +109,8 @@ class Dialler:
         connection.until = until
         try:
             connection.connect()
+            if self._guard is not None:
+                connection.run_id = self._guard.server(connection.said)
         except BaseException:
             connection.disconnect()
             raise
@@ -110,12 +122,24 @@ class Dialler:
             self._greet(connection)
         else:
             connection.on_connect()
+        hello = self._guard.hello if self._guard is not None else ()
+        wanted = [packed(*words) for words in hello]
         if not self._named:
-            connection.send_command("CLIENT", "SETNAME", own_name())
-            try:
-                connection.read_response()
-            except said.ResponseError:
-                return  # not allowed, and only for people
+            wanted.append(packed(b"CLIENT", b"SETNAME", own_name().encode()))
+        if wanted:
+            connection.send_packed_command(wanted)
+            answers = [_answer(connection) for _ in wanted]
+            connection.said = answers[: len(hello)]  # that a name is refused doesn't matter
+
+
+def _answer(connection: Any) -> Any:
+    """The next reply as bytes, or what the server refuses."""
+    try:
+        return connection.read_response(disable_decoding=True)
+    except said.BusyLoadingError:
+        raise
+    except said.ResponseError as wrong:
+        return ServerSaid("", str(wrong))
 
 
 def silent() -> dict[str, None]:

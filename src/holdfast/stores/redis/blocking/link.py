@@ -17,7 +17,7 @@ from collections import deque
 from typing import Any
 
 from ..complaints import ServerSaid
-from ..scripts import packed
+from ..scripts import ending, packed
 from .resp import NOTHING, Push, new_reader
 
 _TV = struct.Struct("@ll")
@@ -58,12 +58,15 @@ class Link:
         "address",
         "dead",
         "ear",
+        "ending",
         "mail",
         "subscribed",
         "used",
     )
 
     def __init__(self, driver: Any) -> None:
+        #: What completes each call here: to which server it goes, for the guard.
+        self.ending = ending(driver.run_id)
         self._driver = driver  # it closes the socket when it is collected
         self._sock = sock = driver._sock
         self._tls = hasattr(sock, "pending")

@@ -21,10 +21,12 @@ from weakref import WeakSet
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
-from ..complaints import DEMOTED, MOVED, NOSCRIPT, ServerSaid, complaint
+from ..complaints import DEMOTED, MOVED, ServerSaid, complaint
 from ..config import Settings
-from ..scripts import SCRIPTS, UNTAGGED, Call, load_command, packed
+from ..guard import Unconfirmed, Verdict
+from ..scripts import Call, packed
 from .dial import Dialler
+from .exchange import Exchange
 from .link import Link
 
 #: A connection that was idle for so long is looked at before it is used.
@@ -47,18 +49,17 @@ class Seat:
         self.address = address
 
 
-class ThreadPort:
+class ThreadPort(Exchange):
     """See :class:`holdfast.stores.redis.store.Port`."""
 
     clustered = False
     patience = PATIENCE_S
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self.label = settings.label
         self._settings = settings
-        self._dialler = Dialler(settings)
-        #: Does the server read scripts only without their first line?
-        self._old = False
+        self._dialler = Dialler(settings, self.guard)
         #: Does the server not let us subscribe? Then waiters ask again, and hear nothing.
         self._deaf = False
         self._start()
@@ -79,10 +80,12 @@ class ThreadPort:
         link = self._take(now, until)
         try:
             reply = link.ask(
-                call.head + UNTAGGED if not self._old else self._wire(call), now, until
+                call.head + link.ending if not self._old else self._wire(link, call), now, until
             )
-            if reply.__class__ is ServerSaid:
+            if reply.__class__ is not int:
                 reply = self._mended(link, call, reply, until)
+            if self.replicas:
+                self._confirm(link, call, reply, until)
         except BaseException as wrong:
             self._broken(link, wrong, within)
         if reply.__class__ is int:
@@ -99,12 +102,10 @@ class ThreadPort:
         until = now + within
         link = self._take(now, until)
         try:
-            replies = link.ask_many([self._wire(call) for call in calls], until)
-            again = [at for at, reply in enumerate(replies) if _is_unknown(reply)]
-            if again and self._load(link, until) is None:
-                said = link.ask_many([self._wire(calls[at]) for at in again], until)
-                for at, reply in zip(again, said, strict=True):
-                    replies[at] = reply
+            replies = link.ask_many([self._wire(link, call) for call in calls], until)
+            self._mend(link, calls, replies, until)
+            if self.replicas:
+                replies = self._confirmed_of(link, calls, replies, until)
         except BaseException as wrong:
             self._broken(link, wrong, within)
         for reply in replies:
@@ -114,6 +115,21 @@ class ThreadPort:
         else:
             self._give(link, None)
         return replies
+
+    async def look(self, within: float) -> Verdict:
+        """What the guard says at present; see the protocol."""
+        until = monotonic() + within
+        link = self._take(monotonic(), until)
+        try:
+            found = self._verdict(link, self.guard.look, until)
+            if isinstance(found, Verdict) and found.record != found.run_id:
+                found = self._judge(link, until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        self._give(link, found)
+        if isinstance(found, Verdict):
+            return found
+        raise complaint(found, self.label)
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys that match; see the protocol."""
@@ -155,10 +171,12 @@ class ThreadPort:
                 link.mail.clear()
             call = call_of(address)
             reply = link.ask(
-                call.head + UNTAGGED if not self._old else self._wire(call), now, until
+                call.head + link.ending if not self._old else self._wire(link, call), now, until
             )
-            if reply.__class__ is ServerSaid:
+            if reply.__class__ is not int:
                 reply = self._mended(link, call, reply, until)
+            if self.replicas:
+                self._confirm(link, call, reply, until)
         except BaseException as wrong:
             self._broken(link, wrong, within)
         if reply.__class__ is int:
@@ -183,9 +201,11 @@ class ThreadPort:
         try:
             self._listen(seat, link, until)
             call = call_of(b"" if self._deaf else seat.address)
-            reply = link.ask(self._wire(call), now, until)
-            if reply.__class__ is ServerSaid:
+            reply = link.ask(self._wire(link, call), now, until)
+            if reply.__class__ is not int:
                 reply = self._mended(link, call, reply, until)
+            if self.replicas:
+                self._confirm(link, call, reply, until)
         except BaseException as wrong:
             seat.link = None
             self._broken(link, wrong, within)
@@ -275,6 +295,9 @@ class ThreadPort:
 
     def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
         """The exchange was not brought to its end: nobody may use this connection again."""
+        if isinstance(wrong, Unconfirmed):
+            self._pool.append(link)
+            raise wrong
         self._drop(link)
         if isinstance(wrong, TimeoutError | BlockingIOError):
             raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from wrong
@@ -283,26 +306,6 @@ class ThreadPort:
         if isinstance(wrong, ValueError) and not isinstance(wrong, ConfigError | UnicodeError):
             raise StoreUnavailable(f"{self.label} sent what is no reply: {wrong}") from wrong
         raise wrong
-
-    def _wire(self, call: Call) -> bytes:
-        return (call.for_old() if self._old else call).head + UNTAGGED
-
-    def _mended(self, link: Link, call: Call, refusal: ServerSaid, until: float) -> Any:
-        """What is said after all, if the server didn't know our scripts: now it does."""
-        if refusal.code != NOSCRIPT:
-            return refusal
-        return self._load(link, until) or link.ask(self._wire(call), monotonic(), until)
-
-    def _load(self, link: Link, until: float) -> ServerSaid | None:
-        """Load all scripts; what the server said if that can't be done."""
-        wrong: ServerSaid | None = None
-        for old in (False, True)[self._old :]:
-            said = link.ask_many([load_command(one, old) for one in SCRIPTS], until)
-            wrong = next((one for one in said if isinstance(one, ServerSaid)), None)
-            if wrong is None:
-                self._old = old
-                return None
-        return wrong
 
     def _listen(self, seat: Seat, link: Link, until: float) -> None:
         """See to it that the address that the line knows is subscribed on this connection."""
@@ -331,8 +334,3 @@ def _address(link: Link) -> bytes:
     """Where a claim is reached that waits on this connection; empty if that isn't so yet."""
     ear = link.ear or link
     return link.address if ear.subscribed and not ear.dead else b""
-
-
-def _is_unknown(reply: Any) -> bool:
-    """Did the server say that it has no such script?"""
-    return reply.__class__ is ServerSaid and reply.code == NOSCRIPT

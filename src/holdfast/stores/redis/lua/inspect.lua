@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- The claims of a line that are alive, in no order.
--- KEYS  state, waiters, tombstones
--- ARGV  tag
+-- KEYS  state, waiters, tombstones, guard
+-- ARGV  run id, tag
 -- ->    kind, capacity, and of each claim: 1 if held, else 0; ticket; weight; microseconds since
 --       it joined or was served; microseconds left; owner; meta. nil: nobody is here
 local clock = redis.call('TIME')
@@ -48,4 +48,4 @@ local function inspect()
   return seen[3] and seen or false
 end
 
-return answer(inspect, ARGV[1])
+return answer(inspect)

@@ -1,7 +1,7 @@
 -- Enter the line.
--- KEYS  state, waiters, tombstones, and the guard if it is to be asked
+-- KEYS  state, waiters, tombstones, guard
 -- ARGV  ttl ms; weight, kind, capacity and words; patience ms (below 0: don't wait) and address;
---       claim id; run id if there is a guard; tag
+--       claim id; run id, tag
 -- ->    ticket                          held, with the whole ttl
 --       {1, ticket, ms}                 held, this is left of it
 --       {2, ticket, position, ms}       waiting; ask again then
@@ -13,7 +13,7 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
-local guarded = KEYS[4] and redis.call('GET', KEYS[4]) ~= ARGV[5]
+local guarded = ARGV[5] ~= '' and redis.pcall('GET', KEYS[4]) ~= ARGV[5]
 if (not found or #found == 8) and not guarded then
   local ticket, before = now, 0
   if found then
@@ -26,9 +26,8 @@ if (not found or #found == 8) and not guarded then
   if ticket - ticket % 6e8 ~= before - before % 6e8 or ARGV[1] + 0 > 600000 then
     redis.call('PEXPIRE', KEYS[1], ARGV[1] + 5400000)
   end
-  local tag = ARGV[6] or ARGV[5]
-  if tag == '' then return ticket end
-  return {tag, ticket}
+  if ARGV[6] == '' then return ticket end
+  return {ARGV[6], ticket}
 end
 -- A try that finds a claim that stands alone: the same as below, with fewer steps.
 if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) == 45
@@ -40,10 +39,9 @@ if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) =
   if bytes and expires > now and kind == mine and capacity == wanted
     and heavy + 0 <= capacity + 0 and weight + heavy > capacity + 0 then
     local ms = math.min(1000, math.ceil((expires - now) / 1000))
-    local tag = ARGV[6] or ARGV[5]
     local reply = {3, ms, string.sub(found, at, at + bytes - 1)}
-    if tag == '' then return reply end
-    return {tag, reply}
+    if ARGV[6] == '' then return reply end
+    return {ARGV[6], reply}
   end
 end
 -- Behind a line, or behind who has all of it: the same as below, with fewer steps.
@@ -82,16 +80,15 @@ if found and #found == 74 and string.byte(found) == 42 and not guarded
       redis.call('PEXPIRE', KEYS[1], 5400000)
     end
     local ms = math.max(0, math.min(1000, math.ceil((first - now) / 1000)))
-    local tag = ARGV[6] or ARGV[5]
     local reply = {2, ticket, last - head + 1, ms}
-    if tag == '' then return reply end
-    return {tag, reply}
+    if ARGV[6] == '' then return reply end
+    return {ARGV[6], reply}
   end
 end
 
 --@ line.lua
 
-local ttl, id, tag = ARGV[1] + 0, ARGV[4], ARGV[6] or ARGV[5]
+local ttl, id = ARGV[1] + 0, ARGV[4]
 local patience, address = string.match(ARGV[3], '^-?(%d+) (.*)$')
 local weight, mine, mycapacity, words = string.match(ARGV[2], '^(%d+) (%a) (%d+) (.*)$')
 patience, weight, mycapacity = patience + 0, weight + 0, mycapacity + 0
@@ -152,7 +149,7 @@ end
 
 local function join()
   if found and found.err then return error(found) end
-  if guarded then return {6} end
+  if guarded and barred() then return {6} end
   load(found)
   local reason = tombstone(id)
   if reason then return {0, reason} end
@@ -172,4 +169,4 @@ local function join()
   return enter(true)
 end
 
-return answer(join, tag)
+return answer(join)

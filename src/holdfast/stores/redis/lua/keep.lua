@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Renew claims that are held. Whatever is more than that is for stand.lua.
 -- KEYS  the state of each claim's line
--- ARGV  claim id and ttl ms of each, tag
+-- ARGV  claim id and ttl ms of each, run id, tag
 -- ->    of each: its ticket; -1: ask with stand; a text: an error
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

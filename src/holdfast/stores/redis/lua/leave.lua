@@ -1,23 +1,23 @@
 #!lua flags=allow-oom
 -- Withdraw, release or break; serves those who fit then.
--- KEYS  state, waiters; in the long form tombstones
--- ARGV  claim id, tag
+-- KEYS  state, waiters; in the long form tombstones; guard
+-- ARGV  claim id, run id, tag
 --   or, long, claim id ('': by its ticket), ticket, ms to stay on, ms of its tombstone (0: none;
---       when broken: beyond its ttl), tag
+--       when broken: beyond its ttl), run id, tag
 -- ->    1: it was there; 0: it was not
 local found = redis.pcall('HGET', KEYS[1], 's')
-if found and #found > 50 and not KEYS[3] and string.find(found, ARGV[1], 1, true) == 1 then
+if found and #found > 50 and not KEYS[4] and string.find(found, ARGV[1], 1, true) == 1 then
   local clock = redis.call('TIME')
   redis.call('HSET', KEYS[1], 's', string.sub(found, 33, 40))
   local there = struct.unpack('>d', found, 41) - clock[2] > clock[1] * 1000000 and 1 or 0
-  if ARGV[2] == '' then return there end
-  return {ARGV[2], there}
+  if ARGV[3] == '' then return there end
+  return {ARGV[3], there}
 end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 -- All of it passes on to the next in line: the same as below, with fewer steps.
 local unheard
-if found and #found == 74 and string.byte(found) == 42 and not KEYS[3] then
+if found and #found == 74 and string.byte(found) == 42 and not KEYS[4] then
   local mark, kind, capacity, former, used, holders, waiters, headweight,
     first, head, headexp, last, tomb, given =
     struct.unpack('>c1c1I4I4I4I4I4I4dddddd', found)
@@ -25,7 +25,8 @@ if found and #found == 74 and string.byte(found) == 42 and not KEYS[3] then
   local seat = row and redis.pcall('HGET', KEYS[2], 'q' .. head)
   if seat and #seat > 0 then
     local id, ticket, expires, ttl, weight, address, at = struct.unpack('>c32dddI4Bc0', seat)
-    if expires > now and weight == capacity then
+    if expires > now and weight == capacity
+      and (ARGV[2] == '' or redis.pcall('GET', KEYS[3]) == ARGV[2]) then
       redis.call('HDEL', KEYS[2], 'i' .. id, 'q' .. head)
       redis.call('HDEL', KEYS[1], ARGV[1])
       redis.call('HSET', KEYS[1], id, struct.pack('>ddddI4B', ticket, expires, now, ttl, weight, 0)
@@ -38,8 +39,8 @@ if found and #found == 74 and string.byte(found) == 42 and not KEYS[3] then
       local _, ends = struct.unpack('>dd', row)
       if not unheard then
         local there = ends > now and 1 or 0
-        if ARGV[2] == '' then return there end
-        return {ARGV[2], there}
+        if ARGV[3] == '' then return there end
+        return {ARGV[3], there}
       end
       unheard.there = ends > now and 1 or 0
     end
@@ -50,7 +51,7 @@ end
 
 local id = ARGV[1]
 local wanted, after, buried = 0, 0, 0
-if KEYS[3] then wanted, after, buried = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0 end
+if X then wanted, after, buried = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0 end
 
 -- A late copy of this claim's join finds it. ttl: how long this may be, in milliseconds.
 local function bury(id, ms, broken)
@@ -120,4 +121,4 @@ local function leave()
   return there and 1 or 0
 end
 
-return answer(leave, ARGV[#ARGV], not unheard)
+return answer(leave, not unheard)

@@ -8,7 +8,10 @@
 -- The second key: q<seat> = WAITS, and its words; i<id> = seat. The third: the ids of claims that
 -- must not enter, by twice the time until when, and one more if they were broken.
 -- Times are microseconds, but for a ttl, which is milliseconds.
-local H, W, X = KEYS[1], KEYS[2], KEYS[3]
+-- The last key is the guard's record (guard.lua), the last arguments are the run id of the server
+-- that the connection leads to ('': no guard) and the tag.
+local H, W, X, G = KEYS[1], KEYS[2], KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]
+local run, tag = ARGV[#ARGV - 1], ARGV[#ARGV]
 local LAST, LONE, MANY = '>d', '>c32dd', '>c1c1I4I4I4I4I4I4dddddd'
 local HELD, WAITS = '>ddddI4B', '>c32dddI4Bc0'
 -- Where the words begin behind HELD.
@@ -27,6 +30,8 @@ local alone, alonerow
 local put, pokes, dirty, lives = {}, {}, false, 0
 -- So many claims are passed, and served, in one call; the next verb goes on.
 local steps, grants = 500, 100
+-- Does the guard let nobody in? Looked at when somebody could be.
+local shut
 
 -- Keys are given a longer life when a time moves on to the next ten minutes.
 local function window(time) return time - time % 600000000 end
@@ -116,6 +121,20 @@ local function let_go(ids, weight)
   if holders == 0 then first = NEVER end
 end
 
+-- A record whose time is over is as good as one that has none.
+local function barred()
+  if shut == nil and run ~= '' then
+    local record = call('GET', G)
+    shut = record ~= run
+    if shut and record and string.sub(record, 1, #run) == run
+      and string.match(record, ' (%d+) ') + 0 <= now then
+      call('SET', G, run)
+      shut = false
+    end
+  end
+  return shut
+end
+
 -- Drop who is dead, and serve who fits then.
 local function settle()
   if now >= first then
@@ -163,6 +182,8 @@ local function settle()
       rise(head, row[1])
     elseif used + row[5] > capacity then
       headexp, headweight, dirty = row[3], row[5], true
+      return
+    elseif barred() then
       return
     else
       rise(head, row[1])
@@ -239,14 +260,14 @@ end
 
 -- What a verb did before an error is written down, or the counts would be wrong for ever. If one
 -- of our keys is something else, the error says which.
-local function answer(verb, tag, final)
+local function answer(verb, final)
   local done, reply = pcall(verb)
   local saved, wrong = pcall(save)
   if not (done and saved) then
     if not done then wrong = reply end
     if type(wrong) ~= 'table' then wrong = {err = wrong} end
     if string.find(wrong.err, 'WRONGTYPE', 1, true) then
-      for i, kinds in ipairs({'hash', 'hash', 'zset', 'string'}) do
+      for i, kinds in ipairs({'hash', 'hash', X and 'zset' or 'string', 'string'}) do
         local there = KEYS[i] and call('TYPE', KEYS[i]).ok
         if there and there ~= 'none' and there ~= kinds then
           local text = ' is a ' .. there .. ', not a ' .. kinds

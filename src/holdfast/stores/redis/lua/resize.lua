@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Change the capacity of a line that isn't empty. Claims with the former one are still taken in.
--- KEYS  state, waiters, tombstones
--- ARGV  capacity, tag
+-- KEYS  state, waiters, tombstones, guard
+-- ARGV  capacity, run id, tag
 -- ->    the former capacity; {4, kind, capacity}: it is no semaphore; nil: nobody is here
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -23,4 +23,4 @@ local function resize()
   return before
 end
 
-return answer(resize, ARGV[2])
+return answer(resize)

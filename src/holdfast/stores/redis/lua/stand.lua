@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 -- Keep one claim alive, whatever it is: one who waits takes his turn here if it is his. A claim
 -- that is held may also become lighter, or change its secret.
--- KEYS  state, waiters, tombstones
+-- KEYS  state, waiters, tombstones, guard
 -- ARGV  claim id, ttl ms, patience ms, address ('': as it is), weight (0: as it is), new id, its
---       owner, tag
--- ->    as join.lua: ticket, {2, ...} or {0, ...}
+--       owner, run id, tag
+-- ->    as join.lua: ticket, {2, ...} or {0, ...}; {6, ...}: as {2, ...}, and it could be served,
+--       but the guard lets nobody in
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
@@ -34,7 +35,7 @@ local function wait()
   seat, waits = waiter(id)
   -- It may have been too heavy for a line that was made smaller.
   if not waits then return nil, {0, 'expired'} end
-  return nil, {2, waits[2], seat - head + 1, retry()}
+  return nil, {shut and 6 or 2, waits[2], seat - head + 1, retry()}
 end
 
 local function renew(row)
@@ -74,4 +75,4 @@ local function stand()
   return answered or renew(row)
 end
 
-return answer(stand, ARGV[8])
+return answer(stand)
