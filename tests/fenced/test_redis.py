@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 import redis.asyncio
+from redis.sentinel import Sentinel
 
 from holdfast import Client, ConfigError, FenceRejected, LockLost
 from holdfast.fenced import AsyncFencedRedis, FencedFile, FencedRedis, SqlFence
@@ -20,6 +21,7 @@ from holdfast.fenced import redis as fenced_redis
 from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
+from tests.servers.sentinels import NAME, Watched
 
 SEED = random.SystemRandom().randrange(1 << 32)
 
@@ -160,6 +162,23 @@ def test_a_hold_is_asked_first(face: Face, own_name: str) -> None:
     with pytest.raises(LockLost, match="lost"):
         face.set(Hold(), own_name, "x")
     assert face.look.exists(own_name, face.fence_key(own_name)) == 0
+
+
+def test_the_client_of_a_sentinel_and_the_least_rights_will_do(
+    new_watched: Callable[..., Watched],
+) -> None:
+    writer = "user writer on >secret ~* -@all +evalsha +script|load +get +set +hset"
+    watched = new_watched(replicas=0, sentinels=1, users=(writer,))
+    place = ("127.0.0.1", watched.sentinels[0].port)
+    client = Sentinel([place]).master_for(NAME, username="writer", password="secret")
+    with client:
+        guard = FencedRedis(client)
+        guard.execute(2, "HSET", "x", "state", "new")
+        with pytest.raises(FenceRejected):
+            guard.execute(1, "HSET", "x", "state", "late")
+        with pytest.raises(redis.ResponseError, match=r"(?i)permission|can't run"):
+            guard.delete(3, "x")
+    assert watched.primary.ask("HGET", "x", "state") == b"new"
 
 
 @pytest.mark.parametrize("which", ["threads", "asyncio"])
