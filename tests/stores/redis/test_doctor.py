@@ -22,8 +22,8 @@ from tests.stores.redis.examined import KEPT, Between, examined, one, troubles
 CANARY = "hunter2"
 #: What is found on a server that is as it should be.
 ALL = {
-    "server", "role", "identity", "latency", "clock", "pokes", "rights", "memory", "persistence",
-    "keys",
+    "server", "role", "identity", "latency", "clock", "pokes", "rights", "guard", "memory",
+    "persistence", "keys",
 }  # fmt: skip
 
 

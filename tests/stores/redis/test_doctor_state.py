@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from holdfast import Client, HoldfastError
+from holdfast import Client, HoldfastError, StoreUnavailable
 from holdfast.core.finding import Level
 from holdfast.stores.redis.blocking.doctor import keeping, rights
 from holdfast.stores.redis.blocking.doctor import keys as keys_part
+from holdfast.stores.redis.config import Settings
 from holdfast.stores.redis.keys import keys_of
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
@@ -35,7 +36,10 @@ def with_rights(new_redis: NewRedis, *without: str, more: str = "", old: bool = 
 
 
 def test_every_command_that_is_called_can_be_tried() -> None:
-    assert rights.needed() <= set(rights.TRIALS)
+    plain = Settings("tcp", {}, "redis://here")
+    assert rights.needed(plain._replace(replicas=1)) == set(rights.TRIALS)
+    assert rights.needed(plain) == set(rights.TRIALS) - {"wait"}
+    assert rights.needed(plain._replace(guard="off")) == rights.needed(plain) - rights.GUARD
     assert {word[1:] for word in least_rights() if word.startswith("+")} <= (
         set(rights.TRIALS) | {"publish", "subscribe", "select", "client|setname"}
     )
@@ -45,16 +49,18 @@ def test_every_command_that_is_called_can_be_tried() -> None:
 def test_with_the_least_rights_it_says_what_it_could_not_see(
     new_redis: NewRedis, old: bool
 ) -> None:
-    found = examined(with_rights(new_redis, "+info", old=old))
+    found = examined(with_rights(new_redis, "+info", "+get", "+set", old=old))
     (unseen,) = found["unseen"]
     assert unseen.level is Level.WARN
     assert "+info" in unseen.remedy
+    (no_guard,) = found["rights"]
+    assert (no_guard.level, "guard" in no_guard.text) == (Level.WARN, True)
     assert not {"memory", "persistence", "identity"} & set(found)
     assert Level.FAIL not in {each.level for list_ in found.values() for each in list_}
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-@pytest.mark.parametrize("right", ["+hset", "+evalsha", "+time", "+zadd", "+hkeys"])
+@pytest.mark.parametrize("right", ["+hset", "+evalsha", "+time", "+zadd", "+hkeys", "+get"])
 def test_a_missing_command_is_named(new_redis: NewRedis, right: str, old: bool) -> None:
     url = with_rights(new_redis, right, more="+info", old=old)
     (finding,) = (each for each in examined(url)["rights"] if each.level is Level.FAIL)
@@ -125,6 +131,12 @@ def test_memory_that_is_full_and_that_will_be(new_redis: NewRedis) -> None:
     assert "maxmemory" in one(server.url, "writing").text
 
 
+def test_a_strict_guard_fails_where_keys_may_be_evicted(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT, "maxmemory 60mb", "maxmemory-policy allkeys-lru")
+    assert one(server.url, "eviction").level is Level.WARN
+    assert one(f"{server.url}?guard=strict", "eviction").level is Level.FAIL
+
+
 @pytest.mark.parametrize(
     "settings, level, words",
     [
@@ -138,9 +150,12 @@ def test_memory_that_is_full_and_that_will_be(new_redis: NewRedis) -> None:
 def test_what_a_restart_loses(
     new_redis: NewRedis, settings: tuple[str, ...], level: Level, words: str
 ) -> None:
-    finding = one(new_redis(*settings).url, "persistence")
+    server = new_redis(*settings)
+    finding = one(f"{server.url}?guard=off", "persistence")
     assert (finding.level, words in finding.text) == (level, True)
     assert ("appendonly yes" in finding.remedy) == (level is not Level.OK)
+    # And the guard makes up for it
+    assert one(server.url, "persistence").level is Level.OK
 
 
 def test_a_disk_that_cannot_be_written_to(new_redis: NewRedis) -> None:
@@ -178,6 +193,32 @@ def test_a_replica_that_does_not_follow(
     monkeypatch.setattr(keeping, "SILENT_S", 1)
     until(lambda: "silent for" in one(primary.url, "replicas").text, "its silence is noticed")
     stopped.go_on()
+
+
+def test_the_guard_tells_whom_it_lets_in(new_redis: NewRedis) -> None:
+    # Given a server that has just been started, and that nobody has used
+    server = new_redis(*KEPT, known=False)
+    assert "lets nobody in" in one(server.url, "guard").text
+    assert one(f"{server.url}?guard=off", "guard").level is Level.OK
+    # When it is used, then it waits for those who may hold
+    with Client(f"{server.url}?grace=2") as locks:
+        assert locks.lock("x").acquire(timeout=10)
+    until(lambda: one(f"{server.url}?grace=2", "guard").level is Level.OK, "all are let in")
+    # And when it is started again, with its records, the server is another one
+    server.restart(data=True)
+    finding = one(f"{server.url}?grace=0.5", "guard")
+    assert finding.level is Level.WARN
+    # And so it is told while it lasts
+    with Client(f"{server.url}?grace=3") as locks:
+        with pytest.raises(StoreUnavailable):
+            locks.lock("y").acquire(timeout=0.2)
+        assert "started again" in one(f"{server.url}?grace=3", "guard").text
+
+
+def test_fewer_replicas_than_must_confirm(redis_url: str) -> None:
+    finding = one(f"{redis_url}?replicas=1", "replicas")
+    assert finding.level is Level.FAIL
+    assert "replicas=1" in finding.text
 
 
 def test_too_few_replicas(new_redis: NewRedis) -> None:

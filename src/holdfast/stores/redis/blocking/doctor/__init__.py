@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from .....core.finding import Finding, Level
 from .....url import StoreURL
 from ...config import settings
-from . import keeping, keys, reach, rights, server
+from . import guard, keeping, keys, reach, rights, server
 from .visit import Visit
 
 
@@ -27,6 +27,7 @@ def examine(url: StoreURL) -> Iterator[Finding]:
             return  # the rest would only repeat it in other words
         yield from reach.examine(visit)
         yield from rights.examine(visit)
+        yield from guard.examine(visit)
         yield from keeping.examine(visit)
         yield from keys.examine(visit)
         yield from _unseen(visit)

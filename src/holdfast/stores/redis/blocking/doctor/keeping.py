@@ -36,7 +36,7 @@ def _memory(visit: Visit) -> Iterator[Finding]:
     if policy != "noeviction":
         so_far = f", and has evicted {evicted:,} since it was started" if evicted else ""
         yield Finding(
-            Level.WARN,
+            Level.FAIL if visit.settings.guard == "strict" else Level.WARN,
             "eviction",
             f"when memory is full it deletes keys ({policy}){so_far}: an evicted key is a "
             "forgotten holder, and its name is given to the next",
@@ -68,11 +68,13 @@ def _disk(visit: Visit) -> Finding:
         return well("persistence", f"append-only file: a crash of the machine loses {lost}")
     save = visit.setting("save")
     if save == "":
-        kept = "nothing is written to the disk, so a restart forgets every lock"
+        kept = "nothing is written to the disk: a restart forgets every lock"
     elif save is None:
-        kept = "there is no append-only file, so a restart forgets what came after the last copy"
+        kept = "there is no append-only file: a restart forgets what came after the last copy"
     else:
         kept = f"copies now and then (save {save}): a restart forgets what came after the last one"
+    if visit.settings.guard != "off" and visit.info.get("run_id", "").strip("0"):
+        return well("persistence", f"{kept}. The guard lets holders put themselves back")
     return Finding(
         Level.WARN,
         "persistence",
@@ -100,6 +102,14 @@ def _disk_trouble(visit: Visit) -> Iterator[Finding]:
 def _replicas(visit: Visit) -> Iterator[Finding]:
     """Which replicas there are, and how far behind they are."""
     count, offset = visit.number("connected_slaves") or 0, visit.number("master_repl_offset") or 0
+    wanted = visit.settings.replicas
+    if count < wanted:
+        yield Finding(
+            Level.FAIL,
+            "replicas",
+            f"{wanted} must confirm each grant (replicas={wanted}), but there are {count}",
+            "give it more replicas, or ask for fewer in the URL",
+        )
     if not count:
         return
     late, most = [], 0

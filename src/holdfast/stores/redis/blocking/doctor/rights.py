@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
 from ...complaints import ServerSaid, complaint
+from ...config import Settings
 from ...keys import tag_of
 from ...scripts import SCRIPTS
 from .visit import Visit, well
@@ -42,17 +43,18 @@ TRIALS: dict[str, tuple[bytes, ...]] = {
     "pttl": (_KEY,),
     "del": (_KEY,),
     "type": (_KEY,),
+    "wait": (b"0", b"1"),
 }
 #: What goes without, and what that means.
 SPARE = {
     "scan": "holdfast ls can't find names",
-    "info": "a restart without data isn't noticed",
-    "get": "a restart without data can't be dealt with",
-    "set": "a restart without data can't be dealt with",
+    "info": "there is no guard against a restart without data",
     "script|load": "nothing works before somebody else has loaded the scripts",
 }
 #: What the store calls by itself; the rest is what its scripts call.
 OURS = frozenset({"evalsha", "script|load", "ping", "scan"})
+#: What only the guard calls, and what it can do nothing without.
+GUARD, GUARD_KEY = frozenset({"info", "get", "set"}), "info"
 #: Its refusals are the affair of `reach`, because nothing but time is lost by them.
 _POKES = "publish"
 #: The user, or the server, doesn't know or allow the command.
@@ -60,23 +62,30 @@ _UNKNOWN = re.compile(r"unknown (?:sub)?command|not supported", re.IGNORECASE)
 _A_KEY = re.compile(r"\bkeys?\b")
 
 
-def needed() -> frozenset[str]:
+def needed(settings: Settings) -> frozenset[str]:
     """Every command that the store or one of its scripts calls."""
     called = {
         name.decode().lower()
         for script in SCRIPTS
         for name in re.findall(rb"call\(\s*'(\w+)'", script.text)
     }
-    return frozenset(called - {_POKES}) | OURS
+    idle = GUARD if settings.guard == "off" else frozenset[str]()
+    return (frozenset(called - {_POKES}) | OURS | _confirming(settings)) - idle
+
+
+def _confirming(settings: Settings) -> frozenset[str]:
+    return frozenset({"wait"} if settings.replicas else ())
 
 
 def examine(visit: Visit) -> Iterator[Finding]:
     """Which commands and keys are missing, and does it take in what is written?"""
-    names = [name for name in TRIALS if name in needed()]
+    names = [name for name in TRIALS if name in needed(visit.settings)]
     said = visit.ask_many([_trial(visit, name) for name in names])
     refused = {
         name: one for name, one in zip(names, said, strict=True) if isinstance(one, ServerSaid)
     }
+    if GUARD_KEY in refused:  # then it is as if it were off
+        refused = {name: one for name, one in refused.items() if name not in GUARD - {GUARD_KEY}}
     findings = [*_commands(visit, refused), *_keys(visit, refused)]
     yield from findings or [well("rights", f"{visit.user} may do all that is needed")]
     yield from _writing(visit, refused)
