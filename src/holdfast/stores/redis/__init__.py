@@ -4,6 +4,10 @@
 URLs of redis-py and of Celery, unchanged. Options: ``prefix=holdfast`` is what every key begins
 with; ``protocol=2`` for a proxy that knows no RESP3; the rest is redis-py's. A ``redis.Redis`` or
 ``redis.asyncio.Redis`` may be given instead of a URL.
+
+``redis+sentinel://host1,host2/NAME/0`` is the primary that sentinels name, and
+``redis+cluster://host1,host2`` a cluster, by TLS with ``rediss``; clients of ``master_for()`` and
+``RedisCluster`` will do, too.
 """
 
 from __future__ import annotations
@@ -14,30 +18,62 @@ from ...core.finding import Finding
 from ...core.ports import Store
 from ...errors import ConfigError
 from ...url import StoreURL
-from .config import OPTIONS, settings
-from .store import CAPABILITIES, RedisStore
+from .config import OPTIONS as _OF_ONE
+from .config import settings
+from .store import CAPABILITIES, Port, RedisStore
+from .topology import OPTIONS as _OF_SENTINELS
+from .topology import Members, topology
 
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
 
+OPTIONS = {**_OF_ONE, **_OF_SENTINELS}
+
+
 def open_blocking(url: StoreURL) -> Store:
     """A store for threads. It connects with the first verb."""
-    found = settings(url)
+    several = topology(url)
+    found = settings(url) if several is None else several.settings
+    port: Port
     try:
-        from .blocking.port import ThreadPort
+        if several is None:
+            from .blocking.port import ThreadPort
+
+            port = ThreadPort(found)
+        elif isinstance(several, Members):
+            from .blocking.cluster import open_cluster
+
+            port = open_cluster(several)
+        else:
+            from .blocking.sentinel import WatchedThreadPort
+
+            port = WatchedThreadPort(several)
     except ImportError as missing:
         raise _no_driver(url, missing) from missing
-    return RedisStore(ThreadPort(found), found.prefix)
+    return RedisStore(port, found.prefix)
 
 
 def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It connects with the first verb."""
-    found = settings(url)
+    several = topology(url)
+    found = settings(url) if several is None else several.settings
+    port: Port
     try:
-        from .aio.port import LoopPort
+        if several is None:
+            from .aio.port import LoopPort
+
+            port = LoopPort(found)
+        elif isinstance(several, Members):
+            from .aio.cluster import open_cluster
+
+            port = open_cluster(several)
+        else:
+            from .aio.sentinel import WatchedLoopPort
+
+            port = WatchedLoopPort(several)
     except ImportError as missing:
         raise _no_driver(url, missing) from missing
-    return RedisStore(LoopPort(found), found.prefix)
+    return RedisStore(port, found.prefix)
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:

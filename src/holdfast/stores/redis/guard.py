@@ -3,7 +3,8 @@
 A server that starts again without its data, or a replica that is promoted before it saw the last
 writes, would grant a second time what is held. So a record beside the lines says which server
 gave the latest grants, by its *run id*, which is a new one with every start. Whoever connects
-reads the server's run id and hands it to the scripts. If it isn't that of the record, nobody is
+reads the server's run id (with a number behind it once it was promoted) and hands it to the
+scripts. If it isn't that of the record, nobody is
 let in for a while, the *window*, in which those who hold say so and are put back (`reclaim.lua`).
 
 How it is decided stands in ``lua/guard.lua``; no driver is known here.
@@ -38,6 +39,7 @@ WAIT_MS_MAX = 500
 #: The guard has to be asked: what a script answers then.
 ASK_GUARD = 6
 _RUN_ID = re.compile(rb"^run_id:([0-9a-f]{40})\r?$", re.MULTILINE)
+_PROMOTED = re.compile(rb"^second_repl_offset:([0-9]+)\r?$", re.MULTILINE)
 _ROLE = re.compile(rb"^role:(\w+)\r?$", re.MULTILINE)
 _LIMIT = re.compile(rb"^maxmemory:([0-9]+)\r?$", re.MULTILINE)
 _POLICY = re.compile(rb"^maxmemory_policy:([\w-]+)\r?$", re.MULTILINE)
@@ -105,7 +107,8 @@ class Guard:
             return b""
         if self.mode == "strict":
             self._keeps_all(texts[2])
-        return found[1]
+        promoted = _PROMOTED.search(texts[1])
+        return found[1] + (b"." + promoted[1] if promoted else b"")
 
     def _keeps_all(self, memory: bytes) -> None:
         limit, policy = _LIMIT.search(memory), _POLICY.search(memory)

@@ -167,6 +167,10 @@ class Proxy:
         self._refusing = True
         self.reset()
 
+    def lead_to(self, host: str, port: int) -> None:
+        """New connections lead to this server, as with an address that follows a primary."""
+        self._target = (host, port)
+
     def reset(self) -> None:
         """Reset every connection; new ones are taken."""
         with self._mutex:

@@ -248,15 +248,23 @@ class LoopPort:
 
     async def _connect(self) -> Wire:
         await asyncio.sleep(max(0.0, self._not_before - monotonic()))
-        wire = Wire(self.label, self._heard, self._ended, self.guard)
+        wire = self._new_wire()
         try:
-            self._settings = await connect(self._settings, wire, self._attempt_s(), self.guard)
+            found = await self._where()
+            self._settings = await connect(found, wire, self._attempt_s(), self.guard)
         except StoreUnavailable:
             self._failed()
             raise
         if not wire.over:
             self._wire = wire
         return wire
+
+    def _new_wire(self, ear: bool = False) -> Wire:
+        return Wire(self.label, self._heard, self._ended, self.guard, ear)
+
+    async def _where(self) -> Settings:
+        """How to reach the server: now, as it may be another one than before."""
+        return self._settings
 
     def _attempt_s(self) -> float:
         """An attempt is given up soon at first, as its packets may be lost; the next has longer."""
@@ -286,7 +294,7 @@ class LoopPort:
         ear, _ = await self._reach(limit)
         own = self._settings.protocol == 2
         if own:
-            ear = Wire(self.label, self._heard, self._ended, self.guard, ear=True)
+            ear = self._new_wire(ear=True)
             await connect(self._settings, ear, limit)
         try:
             reply = await ear.confirmed(b"SUBSCRIBE", self._address, within=limit)

@@ -28,28 +28,35 @@ local function looked()
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
   local said = call('INFO', 'server')
+  local copied = call('INFO', 'replication')
   local id = string.match(said, 'run_id:(%x+)')
   -- Whole seconds, of which the first and the last may have just begun.
   local up = string.match(said, 'uptime_in_seconds:(%d+)')
   if not id or not up then return {'', 0, '', ''} end
+  -- It became another one when it was promoted, and it may have been the primary before.
+  local promoted = string.match(copied, 'second_repl_offset:(%d+)')
+  if promoted then id = id .. '.' .. promoted end
   local window, strict = ARGV[1] * 1000, ARGV[2] == '1'
   up = (strict and math.max(0, up - 1) or up + 0) * 1000000
 
-  -- Has it counted anything that takes keys away, or did it follow another one?
+  -- Has it counted anything that takes keys away, or has it followed another one?
   local function suspicious()
     local seen = call('INFO', 'commandstats')
     for _, name in ipairs({'flushdb', 'flushall', 'swapdb'}) do
       if string.find(seen, 'cmdstat_' .. name .. ':calls=[1-9]') then return true end
     end
     if string.find(call('INFO', 'stats'), 'evicted_keys:[1-9]') then return true end
-    return string.find(call('INFO', 'replication'), 'second_repl_offset:%d') ~= nil
+    return promoted ~= nil
   end
 
   local worst, why, found = 0, '', id
   for _, key in ipairs(KEYS) do
     local record = get(key)
     local until_, cause
-    if record and string.sub(record, 1, #id) == id then
+    local server = record and string.match(record, '^%S*')
+    -- Without replicas it forgets after an hour that it was promoted.
+    if server and not promoted then server = string.match(server, '^%x*') end
+    if server == id then
       until_, cause = string.match(record, ' (%d+) (%a)$')
     elseif up < window then
       until_, cause = now + window - up, 'restarted'

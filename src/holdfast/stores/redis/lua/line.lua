@@ -126,8 +126,8 @@ local function barred()
   if shut == nil and run ~= '' then
     local record = call('GET', G)
     shut = record ~= run
-    if shut and record and string.sub(record, 1, #run) == run
-      and string.match(record, ' (%d+) ') + 0 <= now then
+    local server, ends = string.match(record or '', '^(%S+) (%d+) ')
+    if server == run and ends + 0 <= now then
       call('SET', G, run)
       shut = false
     end

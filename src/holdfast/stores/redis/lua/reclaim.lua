@@ -44,8 +44,9 @@ local function reclaim()
   if found and found.err then return error(found) end
   local record = call('GET', G)
   if run == '' or record == run then return {0, 'expired'} end
-  if not record or string.sub(record, 1, #run) ~= run then return {6} end
-  local ends = string.match(record, ' (%d+) ') + 0
+  local server, ends = string.match(record or '', '^(%S+) (%d+) ')
+  if server ~= run then return {6} end
+  ends = ends + 0
   if ends <= now then return {0, 'expired'} end
   load(found)
   local reason = tombstone(id)
