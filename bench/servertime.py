@@ -14,7 +14,8 @@ from typing import Any
 import redis
 
 from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
-from holdfast.stores.redis.scripts import SCRIPTS, UNTAGGED, Call, Requests, load_command, packed
+from holdfast.stores.redis.keys import BUCKETS, guard_of
+from holdfast.stores.redis.scripts import SCRIPTS, Call, Requests, ending, load_command, packed
 
 PREFIX = "holdfast-bench"
 REFERENCE = "compare and delete"
@@ -52,6 +53,10 @@ class Server:
         self.requests = Requests(PREFIX, PATIENCE_S)
         self.sha = str(self.client.script_load(COMPARE_AND_DELETE)).encode()
         self.send([load_command(script) for script in SCRIPTS])
+        run_id = str(self.client.info("server")["run_id"]).encode()
+        self.ending = ending(run_id)
+        # As the guard against lost data leaves them, on a server that nothing has happened to.
+        self.send([packed(b"SET", guard_of(PREFIX, b), run_id) for b in range(BUCKETS)])
 
     def send(self, wires: Sequence[bytes]) -> list[Any]:
         """All of them in one write, and their replies."""
@@ -89,7 +94,7 @@ def a_round(server: Server, names: Sequence[str]) -> Round:
         ]
 
     def of(calls: Sequence[Call]) -> float:
-        return server.timed([call.head + UNTAGGED for call in calls])
+        return server.timed([call.head + server.ending for call in calls])
 
     def leaves(those: Sequence[Claim]) -> list[Call]:
         return [ask.leave(Leave(c.spec.name, c.id, 0)) for c in those]

@@ -23,6 +23,8 @@ REDIS_PY_ASYNC = "redis.asyncio Lock"
 PYTHON_REDIS_LOCK = "python-redis-lock"
 BARE = "two commands, bare"
 BARE_STREAMS = "two commands, bare streams"
+SAME = "our commands, bare"
+SAME_STREAMS = "our commands, bare streams"
 PUBLISH = "PUBLISH, bare"
 
 _ONCE: frozenset[Part] = frozenset({"uncontended"})
@@ -61,7 +63,7 @@ def commands(_place: Path) -> Mapping[str, Sequence[str]]:
     }
 
 
-_PAIR_ASYNC = Target(OURS_ASYNC, "pair", "ratio", at_most=1.3, stretch=1.15, against=BARE_STREAMS)
+_PAIR_ASYNC = Target(OURS_ASYNC, "pair", "ratio", at_most=1.3, stretch=1.15, against=SAME_STREAMS)
 _HANDOFF = [Target(OURS, "p50", "ratio", at_most=1.8, stretch=1.35)]
 _COUNTS = [
     Target(label, column, "value", at_most=most)
@@ -125,6 +127,13 @@ REDIS = Arena(
         Contender("pottery Redlock", peers.Pottery, package="pottery", period_s=0.2),
         Contender(BARE, bare.Bare, parts=_ONCE, shared=bare.BareThreads),
         Contender(BARE_STREAMS, bare.BareStreams, "asyncio", parts=_ONCE),
+        Contender(SAME, lambda place: bare.Bare(place, bare.same), parts=_ONCE),
+        Contender(
+            SAME_STREAMS,
+            lambda place: bare.BareStreams(place, bare.same),
+            "asyncio",
+            parts=_ONCE,
+        ),
         Contender(PUBLISH, bare.Baton, parts=_WAKES),
     ),
     reference=REDIS_PY,

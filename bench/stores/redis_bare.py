@@ -1,7 +1,8 @@
-"""The floors: the commands of the plainest lock on bare connections, and a bare wake-up.
+"""The floors: ready bytes on bare connections, and a bare wake-up.
 
-SET NX PX takes it, a compare-and-delete by EVALSHA frees it: no order, no waiting, no renewal, no
-fence. Everything is packed beforehand, and replies are compared as bytes.
+Two of them send the commands of the plainest lock: SET NX PX, and a compare-and-delete by
+EVALSHA. It has no order, no waiting, no renewal and no fence. Two send what holdfast sends, but
+with nothing around it. Everything is packed beforehand, and of a reply only its beginning is read.
 """
 
 from __future__ import annotations
@@ -9,28 +10,62 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from holdfast.core.model import Claim, Kind, Leave, Spec
+from holdfast.stores.redis.keys import bucket_of, guard_of
+from holdfast.stores.redis.scripts import JOIN, LEAVE, Requests, ending, load_command
 
 from ..servers import HOST, Wire, command, redis_port
-from ..servertime import COMPARE_AND_DELETE
+from ..servertime import COMPARE_AND_DELETE, OWNER, PREFIX
 from .ours import own_name
 
 _SHA = hashlib.sha1(COMPARE_AND_DELETE.encode(), usedforsecurity=False).hexdigest().encode()
-_LOAD = command(b"SCRIPT", b"LOAD", COMPARE_AND_DELETE.encode())
-_TTL_MS = b"60000"
-_TAKEN, _FREED, _REFUSED = b"+OK\r\n", b":1\r\n", b"$-1\r\n"
+_TTL_S = 60.0
+_TTL_MS = b"%d" % (1000 * _TTL_S)
 #: More than any of the replies.
 _ROOM = 64
 
 
-def _packed(name: str) -> tuple[bytes, bytes]:
-    """What takes this name, and what frees it."""
+class Bytes(NamedTuple):
+    """What is sent: once, each with the number of lines that answer it; to take; to free. And how
+    the replies begin if all is well."""
+
+    first: Sequence[tuple[bytes, int]]
+    take: bytes
+    free: bytes
+    taken: bytes
+    freed: bytes
+
+
+def plainest(name: str) -> Bytes:
+    """The plainest lock."""
     key, token = name.encode(), secrets.token_hex(16).encode()
-    return (
+    return Bytes(
+        [(command(b"SCRIPT", b"LOAD", COMPARE_AND_DELETE.encode()), 2)],
         command(b"SET", key, token, b"NX", b"PX", _TTL_MS),
         command(b"EVALSHA", _SHA, b"1", key, token),
+        b"+OK",
+        b":1",
+    )
+
+
+def same(name: str) -> Bytes:
+    """What holdfast sends."""
+    with Wire(redis_port()) as wire:
+        said = wire.text(b"INFO", b"server")
+    run_id = said.partition("run_id:")[2].split()[0].encode()
+    ask = Requests(PREFIX)
+    claim = Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, _TTL_S, OWNER))
+    record = command(b"SET", guard_of(PREFIX, bucket_of(name.encode())), run_id)
+    return Bytes(
+        [(record, 1), *((load_command(script), 2) for script in (JOIN, LEAVE))],
+        ask.join(claim, True).head + ending(run_id),
+        ask.leave(Leave(name, claim.id, 0)).head + ending(run_id),
+        b":",
+        b":1",
     )
 
 
@@ -41,42 +76,44 @@ class Unlike(Exception):
 class Bare:
     """Both commands on a blocking socket."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, of: Callable[[str], Bytes] = plainest) -> None:
+        self._of = of(own_name(place))
         self._wire = Wire(redis_port())
         self._wire.socket.settimeout(None)
-        self._wire.ask(b"SCRIPT", b"LOAD", COMPARE_AND_DELETE.encode())
-        self._wire.line()
-        self._take, self._free = _packed(own_name(place))
-
-    def _ask(self, packed: bytes, wanted: bytes) -> None:
-        socket = self._wire.socket
-        socket.sendall(packed)
-        said = socket.recv(_ROOM)
-        if said != wanted:
-            raise Unlike(said)
+        for packed, lines in self._of.first:
+            self._wire.socket.sendall(packed)
+            self._wire.lines(lines)
 
     async def take(self) -> None:
-        self._ask(self._take, _TAKEN)
+        self._ask(self._of.take, self._of.taken)
 
     async def within(self, seconds: float) -> bool:
         raise RuntimeError("the floor doesn't wait")
 
     async def free(self) -> None:
-        self._ask(self._free, _FREED)
+        self._ask(self._of.free, self._of.freed)
+
+    def _ask(self, packed: bytes, wanted: bytes) -> None:
+        socket = self._wire.socket
+        socket.sendall(packed)
+        said = socket.recv(_ROOM)
+        if not said.startswith(wanted):
+            raise Unlike(said)
 
     async def close(self) -> None:
         self._wire.close()
 
     def pair(self) -> Callable[[], object]:
         socket = self._wire.socket
-        send, receive, take, free = socket.sendall, socket.recv, self._take, self._free
+        send, receive = socket.sendall, socket.recv
+        _, take, free, taken, freed = self._of
 
         def pair() -> None:
             send(take)
-            if receive(_ROOM) != _TAKEN:
+            if not receive(_ROOM).startswith(taken):
                 raise Unlike
             send(free)
-            if receive(_ROOM) != _FREED:
+            if not receive(_ROOM).startswith(freed):
                 raise Unlike
 
         return pair
@@ -99,16 +136,17 @@ class BareThreads:
 class BareStreams:
     """Both commands on asyncio's streams."""
 
-    def __init__(self, place: Path) -> None:
-        self._take, self._free = _packed(own_name(place))
+    def __init__(self, place: Path, of: Callable[[str], Bytes] = plainest) -> None:
+        self._of = of(own_name(place))
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
             reader, writer = await asyncio.open_connection(HOST, redis_port())
-            writer.write(_LOAD)
-            await reader.readline()
-            await reader.readline()
+            for packed, lines in self._of.first:
+                writer.write(packed)
+                for _ in range(lines):
+                    await reader.readline()
             self._streams = reader, writer
         return self._streams
 
@@ -116,32 +154,33 @@ class BareStreams:
         reader, writer = await self._open()
         writer.write(packed)
         said = await reader.read(_ROOM)
-        if said != wanted:
+        if not said.startswith(wanted):
             raise Unlike(said)
 
     async def take(self) -> None:
-        await self._ask(self._take, _TAKEN)
+        await self._ask(self._of.take, self._of.taken)
 
     async def within(self, seconds: float) -> bool:
         raise RuntimeError("the floor doesn't wait")
 
     async def free(self) -> None:
-        await self._ask(self._free, _FREED)
+        await self._ask(self._of.free, self._of.freed)
 
     async def close(self) -> None:
         if self._streams is not None:
             self._streams[1].close()
 
     def pair(self) -> Callable[[], object]:
-        take, free, opened = self._take, self._free, self._open
+        opened = self._open
+        _, take, free, taken, freed = self._of
 
         async def pair() -> None:
             reader, writer = self._streams or await opened()
             writer.write(take)
-            if await reader.read(_ROOM) != _TAKEN:
+            if not (await reader.read(_ROOM)).startswith(taken):
                 raise Unlike
             writer.write(free)
-            if await reader.read(_ROOM) != _FREED:
+            if not (await reader.read(_ROOM)).startswith(freed):
                 raise Unlike
 
         return pair

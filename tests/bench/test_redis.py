@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from bench import machine, regimes, servers, servertime
 from bench.contenders import Contender
 from bench.stores import redis_bare
-from bench.stores.redis import BARE, OURS, REDIS
+from bench.stores.redis import BARE, OURS, REDIS, SAME, SAME_STREAMS
 from bench.suites import commands, crowd, handoff, one_name, renewal
 from tests.servers.process import need
 
@@ -82,25 +82,26 @@ def test_connections_are_counted_without_the_one_that_counts(server: None) -> No
         assert servers.connections() == before + 1
 
 
-@pytest.mark.parametrize("label", [OURS, BARE])
+@pytest.mark.parametrize("label", [OURS, BARE, SAME, SAME_STREAMS])
 def test_a_pair_is_two_commands(server: None, label: str, tmp_path: Path) -> None:
     reading = commands.read(contender(label), 1, 2, tmp_path)
 
     assert (reading["acquire"], reading["release"]) == ([1.0], [1.0])
 
 
-def test_a_floor_that_is_refused_says_so(server: None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", [redis_bare.plainest, redis_bare.same])
+def test_a_floor_that_is_refused_says_so(
+    server: None, of: Callable[[str], redis_bare.Bytes], tmp_path: Path
+) -> None:
     async def refused(grip: redis_bare.Bare | redis_bare.BareStreams) -> None:
         with pytest.raises(redis_bare.Unlike):
             await grip.take()
         await grip.close()
 
-    holder = redis_bare.Bare(tmp_path)
+    holder = redis_bare.Bare(tmp_path, of)
     asyncio.run(holder.take())
-    asyncio.run(refused(redis_bare.Bare(tmp_path)))
-    asyncio.run(refused(redis_bare.BareStreams(tmp_path)))
-    with pytest.raises(redis_bare.Unlike):
-        holder.pair()()
+    asyncio.run(refused(redis_bare.Bare(tmp_path, of)))
+    asyncio.run(refused(redis_bare.BareStreams(tmp_path, of)))
     asyncio.run(holder.close())
 
 
