@@ -73,11 +73,15 @@ class SetAndExpireTogether(Naive):
         return got
 
 
-class DeleteAnyway(Naive):
-    """Acquired as it should be, and released by a DEL of whatever is there."""
+class SetNx(Naive):
+    """Acquired as it should be, on a server that may forget it."""
 
     def acquire(self, name: str) -> bool:
         return bool(self.client.set(name, self.me, nx=True, ex=LEASE_S))
+
+
+class DeleteAnyway(SetNx):
+    """The same, and released by a DEL of whatever is there."""
 
     def release(self, name: str) -> None:
         self.client.delete(name)
