@@ -115,7 +115,8 @@ def _replicas(visit: Visit) -> Iterator[Finding]:
     late, most = [], 0
     for at in range(count):
         row = visit.info.get(f"slave{at}", "")
-        seen = dict(part.partition("=")[::2] for part in row.split(","))
+        parts = (part.partition("=") for part in row.split(","))
+        seen = {key: value for key, _, value in parts}
         behind = offset - int(seen.get("offset") or 0)
         silent = int(seen.get("lag") or 0)
         most = max(most, behind)
