@@ -249,9 +249,8 @@ class Keeper:
         comes in between either its caller sees the plan or we see the lease."""
         self._wake_at = self._soonest(now)
         target = min(self._wake_at, self._soonest(now))
-        if self._idle_since == now:  # there is something to keep
-            target = min(target, self._look_at)
-        return None if target == math.inf else max(0.0, target - now)
+        # It also wakes for a look if it has nothing to keep, as something may come meanwhile.
+        return None if target == math.inf else max(0.0, min(target, self._look_at) - now)
 
     def _soonest(self, now: float) -> float:
         soonest = min(self._nexts(), default=math.inf)
