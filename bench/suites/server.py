@@ -28,7 +28,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
             ],
             metrics=METRICS,
             reference=servertime.REFERENCE,
-            rounds=scale.rounds_of(20, 1),
+            rounds=scale.rounds_of(30, 1),
             targets=arena.targets.get("server", ()),
         )
     ]
