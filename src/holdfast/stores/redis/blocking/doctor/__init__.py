@@ -11,14 +11,19 @@ from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
 from .....url import StoreURL
-from ...config import settings
+from ...config import Settings, settings
 from . import guard, keeping, keys, reach, rights, server
 from .visit import Visit
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """Look at every part of a server, in the order in which they are needed."""
-    with Visit(settings(url)) as visit:
+    """Look at the server that a URL names."""
+    return examine_server(settings(url))
+
+
+def examine_server(place: Settings) -> Iterator[Finding]:
+    """Look at every part of one server, in the order in which they are needed."""
+    with Visit(place) as visit:
         usable = True
         for finding in server.examine(visit):
             yield finding
