@@ -31,10 +31,27 @@ BUILTIN: dict[str, str] = {
     "valkey": "holdfast.stores.redis",
     "valkeys": "holdfast.stores.redis",
     "valkey+unix": "holdfast.stores.redis",
+    "redis+sentinel": "holdfast.stores.redis",
+    "rediss+sentinel": "holdfast.stores.redis",
+    "valkey+sentinel": "holdfast.stores.redis",
+    "valkeys+sentinel": "holdfast.stores.redis",
+    "redis+cluster": "holdfast.stores.redis",
+    "rediss+cluster": "holdfast.stores.redis",
+    "valkey+cluster": "holdfast.stores.redis",
+    "valkeys+cluster": "holdfast.stores.redis",
 }
 #: Package of a driver -> the scheme of the store that takes clients of that driver.
 NATIVE: dict[str, str] = {"redis": "redis"}
 ENV = "HOLDFAST_URL"
+
+
+class NativeCluster(Protocol):
+    """A cluster client of a store's own driver, such as a ``redis.RedisCluster``."""
+
+    @property
+    def nodes_manager(self) -> Any:
+        """What it knows of the nodes."""
+        ...
 
 
 class NativeClient(Protocol):
@@ -103,7 +120,7 @@ def default_url() -> str:
     return os.environ.get(ENV) or "sqlite://"
 
 
-def source(store: str | os.PathLike[str] | NativeClient | None) -> Any:
+def source(store: str | os.PathLike[str] | NativeClient | NativeCluster | None) -> Any:
     """What names the store that a client was given: a URL, or a client of the store's driver.
 
     Given a path it is the URL of an embedded store, given nothing the default.

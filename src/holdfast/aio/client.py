@@ -12,7 +12,7 @@ from ..core.semaphore import OnConflict
 from ..runtime import fork
 from ..runtime.aio import AioRuntime
 from ..runtime.identity import Owner
-from ..url import NativeClient, find, portable, source
+from ..url import NativeClient, NativeCluster, find, portable, source
 from .locks import (
     AsyncElection,
     AsyncHold,
@@ -38,7 +38,7 @@ class AsyncClient(ClientBase):
 
     def __init__(
         self,
-        store: str | os.PathLike[str] | NativeClient | None = None,
+        store: str | os.PathLike[str] | NativeClient | NativeCluster | None = None,
         *,
         ttl: float = DEFAULT_TTL_S,
         label: str | None = None,

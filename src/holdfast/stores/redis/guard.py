@@ -29,9 +29,10 @@ log = logging.getLogger("holdfast")
 
 Reply = Any
 
-#: How long nobody is let in, unless the URL says otherwise. A strict guard waits for as long as a
+#: How long nobody is let in, unless the URL says otherwise. A server's start is known to the second:
+#: one that is up for five seconds is older than the usual window in any case. A strict guard waits for as long as a
 #: lease may last: whoever is cut off from the server meanwhile has lost it by then, and knows it.
-WINDOW_S = {"off": 0.0, "reclaim": 5.0, "strict": 30.0}
+WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 #: So often in a window those who hold look whether the server is still the one that they know.
 LOOKS = 3
 #: Replicas are given this long to confirm; on a shared connection all else waits meanwhile.
@@ -91,6 +92,10 @@ class Guard:
             self.hello = [(b"INFO", section) for section in sections]
         self._told = False
 
+    def asked(self, bucket: int) -> Call:
+        """What is asked where a script of this bucket wants it."""
+        return self.all
+
     def server(self, said: Sequence[Reply]) -> bytes:
         """The run id from the answers to `hello`, or nothing if the server hides it."""
         texts = [bytes(one) if isinstance(one, bytes | bytearray) else b"" for one in said]
@@ -146,6 +151,19 @@ class Guard:
             case ServerSaid():
                 return reply
         return ServerSaid("ERR", f"no answer of the guard: {reply!r:.80}")
+
+
+class ClusterGuard(Guard):
+    """Of a cluster: a node has only some of the records, each in a slot of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        requests, strict = Requests(settings.prefix), self.mode == "strict"
+        self._of = [requests.guard([one], self.window, strict) for one in range(BUCKETS)]
+
+    def asked(self, bucket: int) -> Call:
+        """What is asked where a script of this bucket wants it."""
+        return self._of[bucket]
 
 
 def grants(call: Call, reply: Reply) -> bool:

@@ -214,15 +214,29 @@ class SSLConnection(Connection):
     """The same by TLS."""
 
 
-#: What such clients keep for themselves: none of it makes a connection.
-_THEIRS = frozenset(
-    {"connection_class", "from_url", "host", "path", "port", "redis_connect_func", "ssl"}
+#: What such clients know of single connections, beside what begins with ``ssl_``.
+_OF_CONNECTIONS = frozenset(
+    {
+        "client_name",
+        "credential_provider",
+        "db",
+        "password",
+        "protocol",
+        "socket_connect_timeout",
+        "socket_keepalive",
+        "socket_keepalive_options",
+        "username",
+    }
 )
 
 
 def _settings(given: Mapping[str, Any], tls: bool) -> Settings:
     from ...url import StoreURL
 
-    kept = {key: value for key, value in given.items() if key not in _THEIRS}
+    kept = {
+        key: value
+        for key, value in given.items()
+        if key in _OF_CONNECTIONS or (tls and key.startswith("ssl_"))
+    }
     pool = _Pool(kept, SSLConnection if tls else Connection)
     return settings(StoreURL("redis", native=_Given(pool)))._replace(connection_class=None)

@@ -198,7 +198,7 @@ class LoopPort:
             return None
         waiter: asyncio.Future[None] = loop.create_future()
         box = self._boxes[claim_id] = Box(fence, ticket, waiter)
-        timer = loop.call_later(max(0.0, seconds), _wake, waiter)
+        timer = loop.call_later(max(0.0, seconds), wake, waiter)
         try:
             await waiter
         finally:
@@ -219,7 +219,7 @@ class LoopPort:
             return
         box.fence = poke[1]
         if box.ticket == poke[1]:
-            _wake(box.waiter)
+            wake(box.waiter)
 
     # -- connecting ------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class LoopPort:
             self._ear = None
             for box in self._boxes.values():
                 if isinstance(box, Box):
-                    _wake(box.waiter)
+                    wake(box.waiter)
 
     async def _listen(self) -> None:
         """Subscribe: on the connection that there is, or on one of its own where it must be."""
@@ -337,7 +337,8 @@ class LoopPort:
         self._start()
 
 
-def _wake(waiter: asyncio.Future[None]) -> None:
+def wake(waiter: asyncio.Future[None]) -> None:
+    """End this sleep, unless it has ended."""
     if not waiter.done():
         waiter.set_result(None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from redis.asyncio import Sentinel
 from redis.asyncio.retry import Retry
@@ -11,10 +12,12 @@ from redis.exceptions import RedisError
 from redis.sentinel import MasterNotFoundError
 
 from ..blocking.dial import error_of
-from ..blocking.sentinel import hurried, known_first, nobody, step_s
+from ..blocking.sentinel import hurried, known_first, nobody, step_of
 from ..config import Settings
 from ..topology import Place, Sentinels
 from .port import LoopPort
+
+_new: Any = Sentinel
 
 
 class WatchedLoopPort(LoopPort):
@@ -35,8 +38,8 @@ class WatchedLoopPort(LoopPort):
 
     async def _primary(self) -> Place:
         watch = self._watch
-        step = step_s(watch, self._attempt_s())
-        sentinel = Sentinel(
+        step = step_of(len(watch.places), self._attempt_s())
+        sentinel = _new(
             list(watch.places),
             min_other_sentinels=watch.others,
             sentinel_kwargs={**watch.arguments, **hurried(step), "retry": Retry(NoBackoff(), 0)},

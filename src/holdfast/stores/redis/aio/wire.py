@@ -70,8 +70,8 @@ class Wire(asyncio.BufferedProtocol):
     ) -> None:
         self.label = label
         self._guard = guard
-        #: The guard is being asked.
-        self._judging: Answer | None = None
+        #: The guard is being asked, by what it is asked.
+        self._judging: dict[bytes, Answer] = {}
         #: The server to which it leads, as the scripts are told.
         self.server = tail(b"")
         self._heard = heard
@@ -98,10 +98,8 @@ class Wire(asyncio.BufferedProtocol):
         self.gone = loop.create_future()
 
     def take_over(self, connection: Any) -> None:
-        """From now on the bytes of this connection of redis-py's are ours.
-
-        The connection is kept, as its stream would close the transport when it is collected.
-        """
+        """From now on the bytes of this connection of redis-py's are ours."""
+        # It is kept, as its stream would close the transport when it is collected.
         self._connection, self._stream = connection, connection._writer
         self._transport: asyncio.Transport = self._stream.transport
         connection._reader = connection._writer = None
@@ -281,9 +279,11 @@ class Wire(asyncio.BufferedProtocol):
         if tries >= TRIES_MAX:
             answer.set_result(reply)
             return
-        if self._judging is None or self._judging.done():
-            self._judging = self.send(self._guard.all, due - monotonic())
-        self._judging.add_done_callback(partial(self._judged, slot, reply))
+        asked = self._guard.asked(call.bucket)
+        judging = self._judging.get(asked.head)
+        if judging is None or judging.done():
+            judging = self._judging[asked.head] = self.send(asked, due - monotonic())
+        judging.add_done_callback(partial(self._judged, slot, reply))
 
     def _judged(self, slot: Slot, reply: Reply, judging: Answer) -> None:
         answer, _, due, _, call, tries = slot

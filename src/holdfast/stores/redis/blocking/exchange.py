@@ -35,7 +35,7 @@ class Exchange:
         if _is_unknown(reply):
             reply = self._load(link, until) or self._again(link, call, until)
         if asks(reply):
-            verdict = self._judge(link, until)
+            verdict = self._judge(link, until, call.bucket)
             if isinstance(verdict, ServerSaid):
                 return verdict
             return still_barred(call, reply, verdict) or self._again(link, call, until)
@@ -44,9 +44,9 @@ class Exchange:
     def _again(self, link: Link, call: Call, until: float) -> Any:
         return link.ask(self._wire(link, call), monotonic(), until)
 
-    def _judge(self, link: Link, until: float) -> Verdict | ServerSaid:
+    def _judge(self, link: Link, until: float, bucket: int = 0) -> Verdict | ServerSaid:
         """Have the guard look at all of its records, and take down which server this is."""
-        found = self._verdict(link, self.guard.all, until)
+        found = self._verdict(link, self.guard.asked(bucket), until)
         if isinstance(found, Verdict):
             link.ending = ending(found.run_id)
         return found
@@ -81,9 +81,13 @@ class Exchange:
         again = [at for at, reply in enumerate(replies) if _is_unknown(reply)]
         if again and self._load(link, until) is None:
             self._ask_again(link, calls, again, replies, until)
-        again = [at for at, reply in enumerate(replies) if asks(reply)]
-        if again and isinstance(self._judge(link, until), Verdict):
-            self._ask_again(link, calls, again, replies, until)
+        groups: dict[bytes, list[int]] = {}
+        for at, reply in enumerate(replies):
+            if asks(reply):
+                groups.setdefault(self.guard.asked(calls[at].bucket).head, []).append(at)
+        for again in groups.values():
+            if isinstance(self._judge(link, until, calls[again[0]].bucket), Verdict):
+                self._ask_again(link, calls, again, replies, until)
 
     # -- replicas ----------------------------------------------------------------------------
 

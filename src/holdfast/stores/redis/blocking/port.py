@@ -42,11 +42,12 @@ _FAREWELL = DEMOTED | {MOVED, "LOADING"}
 class Seat:
     """Where a claim waits: its connection, and the address that the line knows it by."""
 
-    __slots__ = ("address", "link")
+    __slots__ = ("address", "bucket", "link")
 
-    def __init__(self, link: Link | None, address: bytes) -> None:
+    def __init__(self, link: Link | None, address: bytes, bucket: int = 0) -> None:
         self.link = link
         self.address = address
+        self.bucket = bucket
 
 
 class ThreadPort(Exchange):
@@ -54,6 +55,8 @@ class ThreadPort(Exchange):
 
     clustered = False
     patience = PATIENCE_S
+    #: What a connection is made into.
+    _link: type[Link] = Link
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -166,7 +169,7 @@ class ThreadPort(Exchange):
         until = now + within
         link = self._take(now, until)
         try:
-            address = _address(link) if link.address else b""
+            address = self._heard_at(link, call_of)
             if link.mail:
                 link.mail.clear()
             call = call_of(address)
@@ -182,7 +185,7 @@ class ThreadPort(Exchange):
         if reply.__class__ is int:
             self._pool.append(link)
         elif reply.__class__ is list and reply[0] == _WAITS:
-            self._seats[claim_id] = Seat(link, link.address)
+            self._seats[claim_id] = Seat(link, address, call.bucket)
         else:
             self._give(link, reply)
         return reply, address != b"" or self._deaf
@@ -276,7 +279,7 @@ class ThreadPort(Exchange):
         return self._dial(until)
 
     def _dial(self, until: float) -> Link:
-        link = Link(self._dialler.dial(until))
+        link = self._link(self._dialler.dial(until))
         self._links.add(link)
         return link
 
@@ -326,11 +329,12 @@ class ThreadPort(Exchange):
         if refusal is not None:
             self._deaf = True
 
+    def _heard_at(self, link: Link, call_of: Callable[[bytes], Call]) -> bytes:
+        """Where a claim is reached that waits on this connection; empty if that isn't so yet."""
+        if not link.address:
+            return b""
+        ear = link.ear or link
+        return link.address if ear.subscribed and not ear.dead else b""
+
     def _new_address(self) -> bytes:
         return f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
-
-
-def _address(link: Link) -> bytes:
-    """Where a claim is reached that waits on this connection; empty if that isn't so yet."""
-    ear = link.ear or link
-    return link.address if ear.subscribed and not ear.dead else b""

@@ -19,6 +19,7 @@ from .port import ThreadPort
 #: A sentinel is given so long at most, for each step; they are asked one after the other.
 STEP_S = 0.5
 _LEAST_S = 0.02
+_new: Any = redis.Sentinel
 
 
 class WatchedDialler(Dialler):
@@ -35,8 +36,8 @@ class WatchedDialler(Dialler):
 
     def _primary(self, until: float) -> Place:
         watch = self._watch
-        step = step_s(watch, until - monotonic())
-        sentinel = redis.Sentinel(
+        step = step_of(len(watch.places), until - monotonic())
+        sentinel = _new(
             list(watch.places),
             min_other_sentinels=watch.others,
             sentinel_kwargs={**watch.arguments, **hurried(step), "retry": Retry(NoBackoff(), 0)},
@@ -54,9 +55,9 @@ class WatchedDialler(Dialler):
         return host, int(port)
 
 
-def step_s(watch: Sentinels, left: float) -> float:
-    """How long one step of asking a sentinel may take, so that all can be asked in this time."""
-    return max(_LEAST_S, min(STEP_S, left / (len(watch.places) + 1)))
+def step_of(servers: int, left: float) -> float:
+    """How long one step of asking a server may take, so that all can be asked in this time."""
+    return max(_LEAST_S, min(STEP_S, left / (servers + 1)))
 
 
 def hurried(step: float) -> dict[str, Any]:
@@ -68,8 +69,8 @@ def nobody(watch: Sentinels) -> StoreUnavailable:
     """The error for no primary."""
     places = ", ".join(map(shown, watch.places))
     return StoreUnavailable(
-        f"{watch.settings.label} can't be reached: none of the sentinels ({places}) names a primary "
-        f"of {watch.service!r}"
+        f"{watch.settings.label} can't be reached: none of the sentinels ({places}) names a "
+        f"primary of {watch.service!r}"
     )
 
 

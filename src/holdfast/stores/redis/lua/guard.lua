@@ -30,14 +30,17 @@ local function looked()
   local said = call('INFO', 'server')
   local copied = call('INFO', 'replication')
   local id = string.match(said, 'run_id:(%x+)')
-  -- Whole seconds, of which the first and the last may have just begun.
+  -- The difference of two whole seconds: the first one may have been nearly over.
   local up = string.match(said, 'uptime_in_seconds:(%d+)')
   if not id or not up then return {'', 0, '', ''} end
   -- It became another one when it was promoted, and it may have been the primary before.
   local promoted = string.match(copied, 'second_repl_offset:(%d+)')
   if promoted then id = id .. '.' .. promoted end
+  -- In a cluster the record of another one has come with its slot, and so has all that it stands
+  -- for; unless this one was a replica, which may have missed something.
+  local comes = not promoted and string.find(call('INFO', 'cluster'), 'cluster_enabled:1')
   local window, strict = ARGV[1] * 1000, ARGV[2] == '1'
-  up = (strict and math.max(0, up - 1) or up + 0) * 1000000
+  up = math.max(0, (up - 1) * 1000000 + clock[2])
 
   -- Has it counted anything that takes keys away, or has it followed another one?
   local function suspicious()
@@ -60,6 +63,8 @@ local function looked()
       until_, cause = string.match(record, ' (%d+) (%a)$')
     elseif up < window then
       until_, cause = now + window - up, 'restarted'
+    elseif record and comes then
+      until_, cause = string.match(record, ' (%d+) (%a)$')
     elseif record then
       until_, cause = now + window, 'promoted'
     elseif strict and suspicious() then
