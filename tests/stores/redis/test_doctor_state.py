@@ -121,7 +121,7 @@ def test_a_server_that_evicts(new_redis: NewRedis) -> None:
 
 def test_memory_that_is_full_and_that_will_be(new_redis: NewRedis) -> None:
     server = new_redis(*KEPT)
-    server.ask("SET", "much", b"x" * (60 << 20))
+    server.ask("SETRANGE", "much", 60 << 20, "x")
     used = int(server.info("memory")["used_memory"])
     server.ask("CONFIG", "SET", "maxmemory", int(used * 1.2))
     assert one(server.url, "memory").level is Level.OK
