@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from holdfast import Client, Hold, StoreUnavailable
@@ -12,6 +12,8 @@ from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 from tests.servers.sentinels import Watched
 
+#: Makes a primary with replicas (see `Watched`).
+NewWatched = Callable[..., Watched]
 #: The windows of these tests: how long nobody is let in.
 RECLAIM_S, STRICT_S = 1.0, 3.0
 

@@ -12,11 +12,11 @@ import redis
 from holdfast import Client, ConfigError, Hold, StoreUnavailable
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
-from tests.servers.sentinels import Watched
 from tests.torture.scale import times
 from tests.traps.amnesia import (
     RECLAIM_S,
     STRICT_S,
+    NewWatched,
     demote,
     following,
     move,
@@ -28,7 +28,6 @@ from tests.traps.naive import SetNx
 
 RECLAIM = f"grace={RECLAIM_S}"
 STRICT = ("guard=strict", f"grace={STRICT_S}")
-NewWatched = Callable[..., Watched]
 
 
 @pytest.fixture

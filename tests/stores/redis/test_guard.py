@@ -47,8 +47,8 @@ class Guarded(Verbs):
         self.raw(load_command(script))
 
     def up(self, seconds: float) -> None:
-        """It was started so many seconds ago."""
-        self.client.hset(CLOCK, "up", str(int(seconds)))
+        """It was started so many seconds ago at least: what it says may be a second too much."""
+        self.client.hset(CLOCK, "up", str(int(seconds) + 1))
 
     def at(self, now: float) -> None:
         """It is this time now."""
