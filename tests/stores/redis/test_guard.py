@@ -1,4 +1,4 @@
-"""The scripts of the guard, at a time of the test's: who is let in, who is put back, and when."""
+"""The records of the guard, and who is let in, at a time of the test's."""
 
 from __future__ import annotations
 
@@ -9,83 +9,18 @@ import pytest
 import redis
 
 from holdfast.core.model import (
-    RWLOCK_CAPACITY,
     Claim,
     Gone,
     Held,
     Keep,
-    Kind,
-    Leave,
     Loss,
-    Standing,
     Waiting,
 )
-from holdfast.core.ports import NotYet
-from holdfast.stores.redis import replies
 from holdfast.stores.redis.complaints import ServerSaid
-from holdfast.stores.redis.config import settings
-from holdfast.stores.redis.guard import Guard, Verdict
-from holdfast.stores.redis.keys import BUCKETS, guard_of
-from holdfast.stores.redis.scripts import GUARD, load_command, script_of
-from holdfast.url import find
+from holdfast.stores.redis.keys import BUCKETS
 from tests.servers.fixtures import NewRedis
-from tests.servers.redis_server import RedisServer
-from tests.stores.redis.verbs import CLOCK, LABEL, START, Verbs, claim, fence, permit, ticket
-
-WINDOW_S = 5.0
-UP = b"string.match(said, 'uptime_in_seconds:(%d+)')"
-
-
-class Guarded(Verbs):
-    """The scripts and the guard, on a server that is as old as the test says."""
-
-    def __init__(self, server: RedisServer) -> None:
-        super().__init__(server, clock=True)
-        text = self._debug[GUARD.sha].text.replace(UP, b"call('HGET', '%b', 'up')" % CLOCK.encode())
-        assert text != self._debug[GUARD.sha].text
-        script = self._debug[GUARD.sha] = script_of("guard", text)
-        self.raw(load_command(script))
-
-    def up(self, seconds: float) -> None:
-        """It was started so many seconds ago at least: what it says may be a second too much."""
-        self.client.hset(CLOCK, "up", str(int(seconds) + 1))
-
-    def at(self, now: float) -> None:
-        """It is this time now."""
-        super().at(now)
-        self.client.hsetnx(CLOCK, "up", "1000")
-
-    def know(self) -> bytes:
-        """Learn which server this is, as a new connection does."""
-        said = [
-            self.client.execute_command("INFO", section) for section in ("server", "replication")
-        ]
-        lines = ["".join(f"{key}:{value}\r\n" for key, value in one.items()) for one in said]
-        guard = Guard(settings(find("redis://here")[1]))
-        self.run_id = guard.server([line.encode() for line in lines])
-        return self.run_id
-
-    def judged(self, window: float = WINDOW_S, strict: bool = False) -> Verdict:
-        """What the guard says once it has looked at all records."""
-        reply = self.ask(self.requests.guard(range(BUCKETS), window, strict))
-        found = Guard(settings(find("redis://here")[1])).verdict(reply)
-        assert isinstance(found, Verdict), found
-        return found._replace(record=found.record or found.run_id)
-
-    def remember(self, record: bytes) -> None:
-        """This is in all records."""
-        self.client.mset({guard_of("holdfast", bucket): record for bucket in range(BUCKETS)})
-
-    def records(self) -> set[bytes | None]:
-        """What is in them."""
-        return set(self.client.mget([guard_of("holdfast", bucket) for bucket in range(BUCKETS)]))
-
-    def reclaim(self, keep: Keep) -> Standing:
-        """Put a forgotten claim back."""
-        reply = self.ask(self.requests.reclaim(keep, WINDOW_S))
-        if reply == [6]:
-            raise NotYet("ask the guard", 0.0)
-        return replies.stood(reply, keep, LABEL)
+from tests.stores.redis.guarded import WINDOW_S, Guarded, barred, promoted
+from tests.stores.redis.verbs import START, claim, fence, ticket
 
 
 @pytest.fixture
@@ -94,13 +29,6 @@ def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one
-
-
-def barred(verbs: Verbs, one: Claim) -> None:
-    """It may not be let in, be it in a hurry or not."""
-    for wait in (True, False):
-        with pytest.raises(NotYet):
-            verbs.join(one, wait)
 
 
 # -- the records -------------------------------------------------------------------------------
@@ -234,14 +162,6 @@ def stale_line(verbs: Guarded) -> tuple[Claim, Claim]:
     return holds, waits
 
 
-def promoted(verbs: Guarded) -> None:
-    """The server is the copy of another one, and lets nobody in for the window."""
-    verbs.remember(b"0" * 40)
-    verbs.up(1000)
-    verbs.know()
-    assert verbs.judged().seconds == WINDOW_S
-
-
 @pytest.mark.parametrize("release", ["short", "long", "expiry"])
 def test_who_waits_is_not_served_until_the_window_is_over(verbs: Guarded, release: str) -> None:
     holds, waits = stale_line(verbs)
@@ -278,125 +198,3 @@ def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(
     verbs.know()
     verbs.gone(holds)
     assert verbs.ask(verbs.requests.stand(Keep(waits, 0, 30.0)))[:2] == [6, place]
-
-
-# -- who held is put back ----------------------------------------------------------------------
-
-
-def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded) -> None:
-    one, other = claim(ttl=20.0, meta="why"), claim()
-    held = fence(verbs.join(one))
-    verbs.client.flushall()
-    verbs.at(START + 1)
-    promoted(verbs)
-    for _ in range(2):  # a repetition changes nothing
-        assert verbs.reclaim(Keep(one, held, 20.0)) == Held(held, 20.0)
-    (row,) = verbs.look().holders  # type: ignore[union-attr]
-    assert (row.fence, row.meta, row.owner, row.expires_in) == (held, "why", "somebody", 20.0)
-    # Then it holds as before, and whoever comes later has a later ticket
-    verbs.at(START + 7)
-    later = ticket(verbs.join(other))
-    assert later > held
-    assert verbs.gone(one)
-    assert fence(verbs.stand(Keep(other, later, 30.0))) == later
-
-
-def test_nobody_is_put_back_but_in_the_window(verbs: Guarded) -> None:
-    one = claim()
-    held = fence(verbs.join(one))
-    verbs.gone(one)
-    keep = Keep(one, held, 30.0)
-    # Where there is no guard
-    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
-    # Where the server is the one that it was
-    verbs.up(1000)
-    verbs.know()
-    verbs.judged()
-    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
-    # Before the guard was asked
-    verbs.remember(b"0" * 40)
-    with pytest.raises(NotYet):
-        verbs.reclaim(keep)
-    # And when the window is over
-    verbs.judged()
-    verbs.at(START + WINDOW_S)
-    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
-    assert verbs.look() is None
-
-
-def test_who_was_broken_is_not_put_back(verbs: Guarded) -> None:
-    one = claim()
-    held = fence(verbs.join(one))
-    verbs.leave(Leave("refund", "", held))
-    promoted(verbs)
-    assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.BROKEN)
-
-
-def test_who_is_known_as_one_who_waits_is_put_back_as_a_holder(verbs: Guarded) -> None:
-    # Given a replica that missed that the first one left and the second one was served
-    first, second, third = claim(ttl=30.0), claim(), claim()
-    fence(verbs.join(first))
-    served = ticket(verbs.join(second))
-    ticket(verbs.join(third))
-    verbs.at(START + 1)
-    promoted(verbs)
-    keep = Keep(second, served, 30.0)
-    assert verbs.reclaim(keep) == Held(served, 30.0)
-    # Then the one who had left is not in its way, nor is it in the line twice
-    line = verbs.look()
-    assert [row.fence for row in line.holders] == [served]  # type: ignore[union-attr]
-    assert len(line.waiters) == 1  # type: ignore[union-attr]
-    assert verbs.reclaim(Keep(first, 1, 30.0)) == Gone(Loss.EXPIRED)
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_of_two_who_say_that_they_hold_the_later_one_does(verbs: Guarded, first: int) -> None:
-    # Given one who was broken, doesn't know it, and of whom the server has forgotten it
-    broken, holds = claim(), claim()
-    keeps = [Keep(broken, fence(verbs.join(broken)), 30.0)]
-    verbs.leave(Leave("refund", "", keeps[0].ticket))
-    keeps.append(Keep(holds, fence(verbs.join(holds)), 30.0))
-    verbs.client.flushall()
-    verbs.at(START + 1)
-    promoted(verbs)
-    # When both want to be put back, in either order, and again
-    for number in (first, 1 - first, 0, 1):
-        answer = verbs.reclaim(keeps[number])
-    # Then the later one holds
-    assert isinstance(answer, Held)
-    assert [row.fence for row in verbs.look().holders] == [keeps[1].ticket]  # type: ignore[union-attr]
-
-
-def test_those_who_live_are_not_displaced_by_who_is_only_remembered(verbs: Guarded) -> None:
-    # Given three permits; a replica that knows three holders, two of whom have left since
-    live, gone, left, late = (permit(3, ttl=30.0) for _ in range(4))
-    keep = {one: Keep(one, fence(verbs.join(one)), 30.0) for one in (live, gone, left)}
-    verbs.at(START + 1)
-    later = [Keep(late, int((START + 1) * 1e6), 30.0)]
-    later.append(later[0]._replace(claim=permit(3), ticket=later[0].ticket + 1))
-    promoted(verbs)
-    # When those who hold by now say so
-    verbs.at(START + 2)
-    assert verbs.keep([keep[live]]) == [Held(keep[live].ticket, 30.0)]
-    for one in later:
-        assert isinstance(verbs.reclaim(one), Held)
-    # Then exactly they do
-    found = [row.fence for row in verbs.look("gpu").holders]  # type: ignore[union-attr]
-    assert found == sorted(one.ticket for one in (keep[live], *later))
-    # And a fourth one has no place
-    fourth = later[0]._replace(claim=permit(3), ticket=keep[live].ticket - 1)
-    assert verbs.reclaim(fourth) == Gone(Loss.EXPIRED)
-
-
-def test_many_who_share_are_all_put_back(verbs: Guarded) -> None:
-    readers = [claim("book", kind=Kind.RWLOCK, capacity=RWLOCK_CAPACITY) for _ in range(40)]
-    keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in readers]
-    verbs.client.flushall()
-    verbs.at(START)
-    promoted(verbs)
-    assert {type(verbs.reclaim(keep)) for keep in keeps} == {Held}
-    assert len(verbs.look("book").holders) == 40  # type: ignore[union-attr]
-    # And each may leave, and the line is empty then
-    for one in readers:
-        assert verbs.gone(one)
-    assert verbs.look("book") is None
