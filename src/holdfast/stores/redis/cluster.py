@@ -19,6 +19,7 @@ from ...core.policy import PATIENCE_S
 from ...errors import HoldfastError, StoreUnavailable
 from .complaints import MOVED, ServerSaid, complaint
 from .guard import Guard, Reply, Verdict
+from .keys import BUCKETS
 from .nodes import Face, Node
 from .scripts import KEEP, Call
 from .slots import ASK, ELSEWHERE, sent_to
@@ -49,6 +50,8 @@ class ClusterPort:
     def _start(self) -> None:
         #: Of each bucket; empty until the nodes were asked.
         self._map: list[Place | None] = []
+        #: Where the last call for it went.
+        self._last: list[Place | None] = [None] * BUCKETS
         self._nodes: dict[Place, Node] = {}
         #: Those that could not be reached lately are asked last.
         self._silent: set[Place] = set()
@@ -129,6 +132,8 @@ class ClusterPort:
             place = await self._place(bucket, until)
             node = self._node(place)
             try:
+                if self._last[bucket] != place:
+                    await self._introduced(bucket, place, node, until)
                 reply = await send(node, until - monotonic())
             except StoreUnavailable:
                 self._unreachable(place)
@@ -143,6 +148,17 @@ class ClusterPort:
                 return reply
             await self._face.pause(pause)
             pause, hops = min(2 * pause, PAUSE_MAX_S), 0
+
+    async def _introduced(self, bucket: int, place: Place, node: Node, until: float) -> None:
+        """If the slot has come to this node from another one, its guard has to see it there.
+
+        A join would have it look, but a release must serve the next one at once, too.
+        """
+        if self.guard.on and self._last[bucket] is not None:
+            said = await node.look_at(bucket, until - monotonic())
+            if isinstance(said, ServerSaid):
+                return
+        self._last[bucket] = place
 
     async def ask(self, call: Call, within: float) -> Reply:
         """Send one call to the node of its bucket; see the protocol."""

@@ -10,10 +10,9 @@ from typing import Any
 
 from redis.asyncio import SSLConnection
 from redis.asyncio.cluster import ClusterNode, NodesManager
-from redis.exceptions import RedisError
 
 from ....errors import HoldfastError, StoreUnavailable
-from ..blocking.cluster import bucket_places, for_finding, lost
+from ..blocking.cluster import FAILURES, bucket_places, for_finding, lost
 from ..blocking.sentinel import step_of
 from ..cluster import ClusterPort
 from ..guard import ClusterGuard, Guard
@@ -70,7 +69,7 @@ class LoopFace:
                 await manager.initialize()
         except TimeoutError as late:
             raise StoreUnavailable(f"{settings.label} did not answer in time") from late
-        except (RedisError, OSError) as wrong:
+        except FAILURES as wrong:
             raise lost(settings, places, wrong) from wrong
         finally:
             for node in {*nodes, *manager.nodes_cache.values()}:

@@ -21,6 +21,8 @@ from .dial import error_of
 from .sentinel import hurried, step_of
 from .shard import ThreadNode
 
+#: How redis-py says that it could not find out.
+FAILURES = (said.RedisError, said.RedisClusterException, OSError)
 _node: Any = ClusterNode
 _manager: Any = NodesManager
 
@@ -51,7 +53,7 @@ class ThreadFace:
                 **for_finding(settings, step),
                 **({"ssl": True} if settings.kind == "tls" else {}),
             )
-        except (said.RedisError, OSError) as wrong:
+        except FAILURES as wrong:
             raise lost(settings, places, wrong) from wrong
         manager.close()
         return bucket_places(manager.slots_cache)
