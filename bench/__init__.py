@@ -4,7 +4,8 @@ Words:
 
 * A **contender** is a way to take a lock: ours, a peer's, or the bare system call.
 * An **arena** is a store with the contenders that compete there, and our targets. A new store is
-  a new file in ``bench/stores``, and nothing else.
+  a new file in ``bench/stores``, a page in ``docs``, and what its picture asks. If it needs a
+  server, the run starts one of its own.
 * A **suite** asks one question, in one or more **panels**: one table each.
 * A **case** is one row of a panel. A **reading** is what one round of it gave, raw.
 * A **figure** is what all rounds gave: a value, its quartiles, and its ratio to the reference.

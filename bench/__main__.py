@@ -14,21 +14,38 @@ from .contenders import Arena
 from .harness import measure
 from .model import Result, to_json
 from .scale import Scale
+from .servers import Absent
 from .stores import ARENAS
 from .suites import SUITES
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command: 0, or 1 if a case failed or a lock did not exclude; 64 for wrong words."""
+    """The command: 0, or 1 if a case failed or a lock did not exclude; 64 for wrong words, 69 if
+    the server isn't there."""
     options = _parser().parse_args(words)
     arena = ARENAS[options.store]
-    suites = options.suite or list(SUITES)
+    suites = options.suite or list(arena.suites)
+    if odd := [suite for suite in suites if suite not in arena.suites]:
+        print(f"bench: {odd[0]} says nothing of the store {arena.name}", file=sys.stderr)
+        return 64
     if options.write_docs and options.quick:
         print("bench: figures of a quick run are not for the page", file=sys.stderr)
         return 64
-    about = _about(arena)
-    print(about["machine"], _versions(about), sep="\n", flush=True)
-    results = _measured(arena, suites, options)
+    try:
+        with arena.around() as around:
+            about = _about(arena, around)
+            print(about["machine"], _versions(about), sep="\n", flush=True)
+            results = _measured(arena, suites, options)
+    except Absent as missing:
+        print(f"bench: {missing}", file=sys.stderr)
+        return 69
+    return _kept(arena, about, results, options)
+
+
+def _kept(
+    arena: Arena, about: dict[str, object], results: list[Result], options: argparse.Namespace
+) -> int:
+    """Write down what was measured, where that is wanted."""
     if options.json:
         written = {**about, "results": [to_json(result) for result in results]}
         options.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
@@ -65,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--write-docs",
         action="store_true",
-        help="put the figures into docs/performance.md and its picture",
+        help="put the figures into the page of the store in docs, and its picture",
     )
     return parser
 
@@ -77,9 +94,13 @@ def _count(text: str) -> int:
     return count
 
 
-def _about(arena: Arena) -> dict[str, object]:
-    packages = ["holdfast", *dict.fromkeys(one.package for one in arena.contenders if one.package)]
-    return {"machine": machine.describe(), "versions": machine.versions(packages)}
+def _about(arena: Arena, around: str) -> dict[str, object]:
+    others = dict.fromkeys(one.project or one.package for one in arena.contenders if one.package)
+    packages = ["holdfast", *others]
+    return {
+        "machine": f"{machine.describe()}, {around}",
+        "versions": machine.versions(packages),
+    }
 
 
 def _versions(about: dict[str, object]) -> str:

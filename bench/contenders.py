@@ -7,10 +7,11 @@ one which isn't installed is missing from the tables, with a word about it, and 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.util
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,9 @@ T = TypeVar("T")
 #: What a contender can take part in.
 Part = Literal["uncontended", "handoff", "contention", "timeouts"]
 ALL: frozenset[Part] = frozenset({"uncontended", "handoff", "contention", "timeouts"})
+
+
+Face = Literal["threads", "asyncio"]
 
 
 class Grip(Protocol):
@@ -50,23 +54,42 @@ class Grip(Protocol):
         ...
 
 
+class Shared(Protocol):
+    """What all threads or tasks of a process share: usually a client."""
+
+    def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
+        """What takes this name, does what is to be done inside, and frees it, as a user would
+        write it; a coroutine function if the contender's face is asyncio."""
+        ...
+
+    async def close(self) -> object:
+        """End what was opened for it."""
+        ...
+
+
 @dataclass(frozen=True)
 class Contender:
     """A way to take a lock. ``open`` gives this process's grip on the one lock of a folder."""
 
     label: str
     open: Callable[[Path], Grip]
-    face: Literal["threads", "asyncio"] = "threads"
+    face: Face = "threads"
     package: str = ""
     parts: frozenset[Part] = ALL
     #: The longest that it sleeps between two looks; 0 if it is woken.
     period_s: float = 0.0
+    #: Its name where packages are had, if that isn't the name that is imported.
+    project: str = ""
+    #: What many threads or tasks use together, if that is to be measured.
+    shared: Callable[[Path], Shared] | None = None
+    #: The same, where each name stands for ten that are held together.
+    several: Callable[[Path], Shared] | None = None
 
     @property
     def missing(self) -> str:
         """Why it can't take part; empty if it can."""
         if self.package and importlib.util.find_spec(self.package) is None:
-            return f"{self.package} is not installed (pip install --group bench)"
+            return f"{self.project or self.package} is not installed (pip install --group bench)"
         return ""
 
     def drive(self, work: Coroutine[Any, Any, T]) -> T:
@@ -91,18 +114,35 @@ class Contender:
 
 @dataclass(frozen=True)
 class Arena:
-    """A store, who competes there, and what we want to reach, by the key of the panel."""
+    """A store, who competes there, and what we want to reach, by the key of the panel.
+
+    ``around`` is entered for the whole run: it starts what the store needs and yields in words
+    what that is.
+    """
 
     name: str
     title: str
     contenders: Sequence[Contender]
-    #: The label that ratios refer to.
+    #: The label that ratios refer to, unless ``references`` names another one for a panel.
     reference: str
     #: The URL of the store for a folder; our own suites open clients of it.
     url: Callable[[Path], str]
     #: What is started as a command: label -> arguments for the interpreter, or a whole command.
     commands: Callable[[Path], Mapping[str, Sequence[str]]]
+    around: Callable[[], contextlib.AbstractContextManager[str]]
+    #: The suites that make sense here.
+    suites: Collection[str]
     targets: Mapping[str, Sequence[Target]] = field(default_factory=dict)
+    references: Mapping[str, str] = field(default_factory=dict)
+    #: So many processes contend for one name.
+    crowds: Sequence[int] = (2, 8, 32)
+    #: Connections to the server that are open now; None if there is no server, which also means
+    #: that nothing but the caller works when nobody is in the way.
+    connections: Callable[[], int] | None = None
+
+    def reference_of(self, key: str) -> str:
+        """The label that the ratios of this panel refer to."""
+        return self.references.get(key, self.reference)
 
     def entered(self, part: Part) -> tuple[list[Contender], dict[str, str]]:
         """Who takes part in this, and who can't, with the reason."""

@@ -16,6 +16,9 @@ from typing import NamedTuple
 QUIET_PART = 0.08
 #: Above this part, a reading was disturbed.
 SPOILT_PART = 0.2
+#: Servers that we have started, by their process ids: what they use is ours, and they go along
+#: into a regime.
+companions: set[int] = set()
 #: Seconds that a look takes, and for which it is believed; a shorter reading can't be judged.
 _LOOK_S, _GOOD_FOR_S, _LONG_S = 0.25, 1.5, 0.4
 
@@ -27,9 +30,14 @@ def describe() -> str:
     return (
         f"{cores} cores ({_cpuinfo('model name') or platform.machine()}{virtual}), "
         f"{platform.system()} {platform.release().split('-')[0]}, "
-        f"{platform.python_implementation()} {platform.python_version()}, "
-        f"SQLite {sqlite3.sqlite_version}, files on {_file_system(tempfile.gettempdir())}"
+        f"{platform.python_implementation()} {platform.python_version()}"
     )
+
+
+def files() -> str:
+    """What locks in files are kept with."""
+    kind = _file_system(tempfile.gettempdir())
+    return f"SQLite {sqlite3.sqlite_version}, files on {kind}"
 
 
 def versions(packages: list[str]) -> dict[str, str]:
@@ -129,9 +137,18 @@ def _busy_s() -> tuple[float, float] | None:
 
 
 def _own_s() -> float:
-    """Seconds that this process and its finished children have worked."""
+    """Seconds that this process, its finished children and its companions have worked."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(used.ru_utime + used.ru_stime for used in both)
+    return sum(used.ru_utime + used.ru_stime for used in both) + sum(map(_used_s, companions))
+
+
+def _used_s(pid: int) -> float:
+    """Seconds that a process has worked; 0 if it is gone."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Quiet:

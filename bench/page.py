@@ -1,4 +1,4 @@
-"""docs/performance.md and its picture, made from the figures and from nothing else.
+"""The page of an arena in docs and its picture, made from the figures and from nothing else.
 
 The figures of the last run that was written down are kept in ``bench/figures``. A run replaces
 the tables that it measured. What stands on the page between markers is made from that file, so
@@ -17,13 +17,20 @@ from . import picture, report
 from .model import Result, from_json, to_json
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "performance.md"
+#: The arena of the first page, which the pages of the others refer to.
+FIRST = "embedded"
 _BLOCK = re.compile(r"(<!-- bench (\S+) -->\n).*?(<!-- bench end -->)", re.DOTALL)
 
 
 def figures(arena: str) -> Path:
     """Where the figures of an arena are kept."""
     return ROOT / "bench" / "figures" / f"{arena}.json"
+
+
+def page(arena: str) -> Path:
+    """The page of an arena."""
+    name = "performance" if arena == FIRST else f"performance-{arena}"
+    return ROOT / "docs" / f"{name}.md"
 
 
 def image(arena: str) -> Path:
@@ -40,10 +47,11 @@ def write(arena: str, about: Mapping[str, object], results: Sequence[Result]) ->
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     yield path
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), arena), encoding="utf-8")
-    yield PAGE
+    text = page(arena)
+    text.write_text(filled(text.read_text(encoding="utf-8"), arena), encoding="utf-8")
+    yield text
     image(arena).parent.mkdir(exist_ok=True)
-    image(arena).write_text(picture.svg(kept, _about(path)), encoding="utf-8")
+    image(arena).write_text(picture.svg(arena, kept, _about(path)), encoding="utf-8")
     yield image(arena)
 
 

@@ -1,4 +1,4 @@
-"""The picture of the embedded arena: three questions, every contender a dot on a scale.
+"""The picture of an arena: a few questions, every contender a dot on a scale.
 
 One file, light and dark, readable without us. The scales are logarithmic, because the answers lie
 four orders of magnitude apart; so there are dots and no bars, whose lengths would lie. A dot is
@@ -18,7 +18,6 @@ from .report import number
 WIDTH = 960
 _LEFT, _SCALE_END, _RIGHT = 258, 716, 936
 _TOP, _HEAD, _LANE, _AXIS, _GAP = 98, 34, 24, 26, 18
-TITLE = "What a lock costs with nothing running"
 #: Room for the figure beside its dot.
 _FIGURE = 62
 
@@ -59,25 +58,49 @@ class Question(NamedTuple):
     inverse: bool = False
 
 
-QUESTIONS = (
-    Question(
-        "uncontended", "pair", "Acquire and release, nobody in the way", "less is better",
-        "µs", "\u00d7 the time of {}",
-    ),
-    Question(
-        "handoff-idle", "p50", "A process waits: from release() there to acquire() here",
-        "median, less is better", "µs", "\u00d7 as fast as {}", True,
-    ),
-    Question(
-        "contention-8", "changes", "8 processes on one name: changes of owner per second",
-        "more is better", "/s", "\u00d7 those of {}",
-    ),
+class Picture(NamedTuple):
+    """What the picture of an arena shows: its title, what the floors are, its questions."""
+
+    title: str
+    floor: str
+    questions: tuple[Question, ...]
+
+
+_PAIR = Question(
+    "uncontended", "pair", "Acquire and release, nobody in the way", "less is better",
+    "µs", "\u00d7 the time of {}",
+)  # fmt: skip
+_HANDOFF = Question(
+    "handoff-idle", "p50", "A process waits: from release() there to acquire() here",
+    "median, less is better", "µs", "\u00d7 as fast as {}", True,
+)  # fmt: skip
+_CHANGES = Question(
+    "contention-8", "changes", "8 processes on one name: changes of owner per second",
+    "more is better", "/s", "\u00d7 those of {}",
+)  # fmt: skip
+_TASKS = Question(
+    "tasks-1000", "rate", "1,000 tasks of one process, a name for each: locks per second",
+    "more is better", "/s", "\u00d7 those of {}",
 )  # fmt: skip
 
+PICTURES = {
+    "embedded": Picture(
+        "What a lock costs with nothing running",
+        "the bare system call: no order, no lease, no time-out, no fence",
+        (_PAIR, _HANDOFF, _CHANGES),
+    ),
+    "redis": Picture(
+        "What a lock costs with a Redis",
+        "bare commands, ready bytes: no order, no renewal, no time-out, no fence",
+        (_PAIR, _HANDOFF._replace(ratio="\u00d7 the time of {}", inverse=False), _CHANGES, _TASKS),
+    ),
+}
 
-def svg(results: Mapping[str, Result], about: Mapping[str, Any]) -> str:
+
+def svg(arena: str, results: Mapping[str, Result], about: Mapping[str, Any]) -> str:
     """The picture of these figures; what wasn't measured is left out."""
-    parts = [(question, results[question.key]) for question in QUESTIONS if question.key in results]
+    shows = PICTURES[arena]
+    parts = [(one, results[one.key]) for one in shows.questions if one.key in results]
     tops, height = [], float(_TOP)
     for question, result in parts:
         tops.append(height)
@@ -88,9 +111,9 @@ def svg(results: Mapping[str, Result], about: Mapping[str, Any]) -> str:
         f'width="{WIDTH}" height="{height:.0f}" role="img" aria-labelledby="title facts">',
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{WIDTH}" height="{height:.0f}" rx="10"/>',
-        f'<text id="title" class="title" x="24" y="40">{TITLE}</text>',
+        f'<text id="title" class="title" x="24" y="40">{shows.title}</text>',
         f'<text id="facts" class="soft" x="24" y="64">{escape(str(about["machine"]))}</text>',
-        *_legend(82),
+        *_legend(82, shows.floor),
     ]
     for (question, result), top in zip(parts, tops, strict=True):
         lines += _drawn(question, result, top)
@@ -99,12 +122,12 @@ def svg(results: Mapping[str, Result], about: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _legend(y: float) -> Iterator[str]:
+def _legend(y: float, floor: str) -> Iterator[str]:
     x = 30.0
     for kind, words in (
         ("us", "holdfast"),
         ("", "others"),
-        ("floor", "the bare system call: no order, no lease, no time-out, no fence"),
+        ("floor", floor),
     ):
         yield f'<circle class="dot {kind}" cx="{x:.0f}" cy="{y}" r="5"/>'
         yield f'<text class="soft" x="{x + 10:.0f}" y="{y + 4.5}">{words}</text>'
@@ -173,7 +196,16 @@ def _ratio(question: Question, result: Result, row: Row, figure: Figure) -> str:
         return ""
     ratio = figure.compared.median
     value = 1 / ratio if question.inverse else ratio
-    return f"{_short(value)} {question.ratio.format(result.reference.split()[0])}"
+    return f"{_short(value)} {question.ratio.format(_who(result.reference))}"
+
+
+def _who(label: str) -> str:
+    """The first word of a label.
+
+    >>> _who("filelock FileLock"), _who("PUBLISH, bare")
+    ('filelock', 'PUBLISH')
+    """
+    return label.split(maxsplit=1)[0].rstrip(",")
 
 
 def _short(value: float) -> str:

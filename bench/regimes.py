@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Generator
+from pathlib import Path
 
-from . import crew
+from . import crew, machine
 
 ALONE = "pinned"
 SPREAD = "spread"
@@ -20,7 +21,8 @@ WARM = "warm"
 
 @contextlib.contextmanager
 def entered(name: str) -> Generator[str]:
-    """Bring this process, and those that it forks, into a regime; yields it in words."""
+    """Bring this process, those that it forks, and its companions into a regime; yields it in
+    words."""
     with _REGIMES[name]() as words:
         yield words
 
@@ -31,11 +33,20 @@ def _pinned() -> Generator[str]:
         yield "not pinned to a core, as this system can't"
         return
     cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
+    _bind({max(cores)})
     try:
         yield "everything pinned to one core"
     finally:
-        os.sched_setaffinity(0, cores)
+        _bind(cores)
+
+
+def _bind(cores: set[int]) -> None:
+    """Let us and all threads of our companions run on these cores only."""
+    os.sched_setaffinity(0, cores)
+    for pid in machine.companions:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task.name), cores)
 
 
 @contextlib.contextmanager

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from ..contenders import Arena
 from .embedded import EMBEDDED
+from .redis import REDIS
 
-ARENAS: dict[str, Arena] = {arena.name: arena for arena in (EMBEDDED,)}
+ARENAS: dict[str, Arena] = {arena.name: arena for arena in (EMBEDDED, REDIS)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .. import machine
 from ..contenders import ALL, Arena, Contender, Part
 from ..model import Target
 from .ours import anew, kept, on_loop
@@ -72,6 +74,16 @@ EMBEDDED = Arena(
     reference=FILELOCK,
     url=url,
     commands=commands,
+    around=lambda: contextlib.nullcontext(machine.files()),
+    suites=(
+        "uncontended",
+        "handoff",
+        "contention",
+        "renewal",
+        "loop",
+        "startup",
+        "timeouts",
+    ),
     targets={
         "uncontended": [Target(OURS, "pair", "ratio", at_most=0.5, stretch=0.45)],
         "handoff-idle": [Target(OURS, "p50", "faster", at_least=30.0, stretch=60.0)],

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from ..contenders import Arena
 from ..model import Panel
 from ..scale import Scale
-from . import contention, handoff, loop, renewal, startup, timeouts, uncontended
+from . import (
+    commands,
+    contention,
+    crowd,
+    handoff,
+    loop,
+    one_name,
+    renewal,
+    server,
+    several,
+    startup,
+    timeouts,
+    uncontended,
+)
 
 
 @dataclass(frozen=True)
@@ -21,8 +34,15 @@ class Suite:
 
 SUITES: Mapping[str, Suite] = {
     "uncontended": Suite("what does it cost when nobody is in the way?", uncontended.panels),
+    "commands": Suite("how many commands does a server get?", commands.panels),
+    "server": Suite("how long does a server work on a verb?", server.panels),
     "handoff": Suite("how soon does a waiting process hold?", handoff.panels),
     "contention": Suite("many processes want one name: who gets it?", contention.panels),
+    "crowd": Suite(
+        "many threads or tasks, a name for each: how many locks a second?", crowd.panels
+    ),
+    "one-name": Suite("a thousand tasks want one name: who gets it?", one_name.panels),
+    "several": Suite("what do ten names at once cost?", several.panels),
     "renewal": Suite("what do ten thousand renewed holds cost?", renewal.panels),
     "loop": Suite("is the event loop held up?", loop.panels),
     "startup": Suite("what does the import cost, and the command?", startup.panels),

@@ -48,12 +48,12 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
                 for one in takers
             ],
             metrics=METRICS,
-            reference=arena.reference,
+            reference=arena.reference_of(f"contention-{count}"),
             rounds=scale.rounds_of(3, 1),
             targets=arena.targets.get(f"contention-{count}", ()),
             absent=absent,
         )
-        for count in scale.of((2, 8, 32), (8,))
+        for count in scale.of(arena.crowds, (8,))
     ]
 
 

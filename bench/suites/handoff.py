@@ -39,7 +39,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
             regime=regime,
             cases=[Case(one.label, functools.partial(read, one, times)) for one in takers],
             metrics=METRICS,
-            reference=arena.reference,
+            reference=arena.reference_of(key),
             rounds=scale.rounds_of(8, 1),
             targets=arena.targets.get(key, ()),
             absent=absent,

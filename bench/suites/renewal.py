@@ -22,6 +22,7 @@ _AFTER_S = 120.0
 METRICS = (
     Metric(Column("held", "holds"), "held"),
     Metric(Column("threads", "threads"), "threads", max, max),
+    Metric(Column("connections", "connections beyond the first"), "connections", max, max),
     Metric(Column("lost", "lost"), "lost", sum, sum),
     Metric(Column("cpu", "CPU % of one core"), "cpu"),
     Metric(Column("acquire", "to acquire one, µs"), "acquire_us"),
@@ -52,20 +53,30 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
     ]
 
 
-Renewed = Callable[[str, int, float, float], Reading]
+Counted = Callable[[], int] | None
+Renewed = Callable[[str, int, float, float, Counted], Reading]
 
 
 def _read(
     arena: Arena, renewed: Renewed, holds: int, ttl: float, seconds: float, place: Path
 ) -> Reading:
-    return crew.alone(lambda: renewed(arena.url(place), holds, ttl, seconds), seconds + _AFTER_S)
+    counted = arena.connections
+    before = counted() if counted else 0
+
+    def work() -> Reading:
+        return renewed(arena.url(place), holds, ttl, seconds, counted)
+
+    reading = crew.alone(work, seconds + _AFTER_S)
+    beyond = [count - before - 1 for count in reading["connections"]]
+    return {**reading, "connections": beyond}
 
 
 class Watch:
     """What a process used, from the time when all is held."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, counted: Counted) -> None:
         self._threads = threads
+        self._counted = counted
         self._memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._begun = time.perf_counter()
 
@@ -74,42 +85,48 @@ class Watch:
         self._acquired = time.perf_counter()
         self._cpu = time.process_time()
 
+    def over(self) -> None:
+        """It was watched for long enough; what is looked at now doesn't count."""
+        self._ended, self._spent = time.perf_counter(), time.process_time() - self._cpu
+
     def reading(self, holds: int, lost: int) -> Reading:
         """What it came to."""
-        now, cpu = time.perf_counter(), time.process_time()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._memory
         return {
             "held": [holds],
             "threads": [threading.active_count() - self._threads],
+            "connections": [self._counted()] if self._counted else [],
             "lost": [lost],
-            "cpu": [100 * (cpu - self._cpu) / (now - self._acquired)],
+            "cpu": [100 * self._spent / (self._ended - self._acquired)],
             "acquire_us": [(self._acquired - self._begun) / holds * 1e6],
             "bytes": [memory * 1024 / holds],
         }
 
 
-def in_threads(url: str, holds: int, ttl: float, seconds: float) -> Reading:
+def in_threads(url: str, holds: int, ttl: float, seconds: float, counted: Counted) -> Reading:
     """Take them, wait, look at each, give them back."""
-    watch = Watch(threading.active_count())
+    watch = Watch(threading.active_count(), counted)
     with Client(url, ttl=ttl) as client:
         held = [client.lock(f"bench:{number}").acquire() for number in range(holds)]
         watch.held()
         time.sleep(seconds)
+        watch.over()
         reading = watch.reading(holds, sum(map(_lost, held)))
         for hold in held:
             hold.release()
     return reading
 
 
-def in_loop(url: str, holds: int, ttl: float, seconds: float) -> Reading:
+def in_loop(url: str, holds: int, ttl: float, seconds: float, counted: Counted) -> Reading:
     """The same under asyncio."""
 
     async def work() -> Reading:
-        watch = Watch(threading.active_count())
+        watch = Watch(threading.active_count(), counted)
         async with AsyncClient(url, ttl=ttl) as client:
             held = [await client.lock(f"bench:{number}").acquire() for number in range(holds)]
             watch.held()
             await asyncio.sleep(seconds)
+            watch.over()
             reading = watch.reading(holds, sum(map(_lost, held)))
             for hold in held:
                 await hold.release()

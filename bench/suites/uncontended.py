@@ -27,28 +27,34 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table."""
+    """One table; with a server, which works on another core while we wait, one more for that."""
     takers, absent = arena.entered("uncontended")
     pairs = scale.of(200, 40)
+    kinds = [("uncontended", regimes.ALONE, "nobody in the way")]
+    if arena.connections is not None and not scale.quick:
+        kinds.append(("uncontended-warm", regimes.WARM, "nobody in the way, cores kept awake"))
     return [
         Panel(
-            key="uncontended",
-            title="Acquire and release, nobody in the way",
-            regime=regimes.ALONE,
+            key=key,
+            title=f"Acquire and release, {words}",
+            regime=regime,
             cases=[
                 Case(
                     taker.label,
                     functools.partial(read, taker, pairs),
-                    functools.partial(count, arena, taker) if not scale.quick else None,
+                    functools.partial(count, arena, taker)
+                    if regime == regimes.ALONE and not scale.quick
+                    else None,
                 )
                 for taker in takers
             ],
             metrics=METRICS,
-            reference=arena.reference,
+            reference=arena.reference_of(key),
             rounds=scale.rounds_of(25, 2),
-            targets=arena.targets.get("uncontended", ()),
+            targets=arena.targets.get(key, ()),
             absent=absent,
         )
+        for key, regime, words in kinds
     ]
 
 

@@ -38,7 +38,23 @@ class LockLost(HoldfastError):
 
 
 class FenceRejected(LockLost):
-    """A guarded resource refused a write, because it has accepted one with a later fence."""
+    """A guarded resource refused a write, because it has accepted one with a later fence.
+
+    ``fence`` is the refused one, ``greatest`` the greatest that the resource has accepted; each
+    is None where it isn't known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        reason: object = None,
+        *,
+        fence: int | None = None,
+        greatest: int | None = None,
+    ) -> None:
+        super().__init__(message, reason)
+        self.fence = fence
+        self.greatest = greatest
 
 
 class NotHeld(HoldfastError, RuntimeError):

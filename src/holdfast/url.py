@@ -23,18 +23,58 @@ from .errors import ConfigError
 BUILTIN: dict[str, str] = {
     "memory": "holdfast.stores.memory",
     "sqlite": "holdfast.stores.sqlite",
+    "redis": "holdfast.stores.redis",
+    "rediss": "holdfast.stores.redis",
+    "redis+unix": "holdfast.stores.redis",
+    "redis+socket": "holdfast.stores.redis",
+    "unix": "holdfast.stores.redis",
+    "valkey": "holdfast.stores.redis",
+    "valkeys": "holdfast.stores.redis",
+    "valkey+unix": "holdfast.stores.redis",
+    "redis+sentinel": "holdfast.stores.redis",
+    "rediss+sentinel": "holdfast.stores.redis",
+    "valkey+sentinel": "holdfast.stores.redis",
+    "valkeys+sentinel": "holdfast.stores.redis",
+    "redis+cluster": "holdfast.stores.redis",
+    "rediss+cluster": "holdfast.stores.redis",
+    "valkey+cluster": "holdfast.stores.redis",
+    "valkeys+cluster": "holdfast.stores.redis",
 }
+#: Package of a driver -> the scheme of the store that takes clients of that driver.
+NATIVE: dict[str, str] = {"redis": "redis"}
 ENV = "HOLDFAST_URL"
 
 
+class NativeCluster(Protocol):
+    """A cluster client of a store's own driver, such as a ``redis.RedisCluster``."""
+
+    @property
+    def nodes_manager(self) -> Any:
+        """What it knows of the nodes."""
+        ...
+
+
+class NativeClient(Protocol):
+    """A client of a store's own driver, such as a ``redis.Redis``; it is not closed by us."""
+
+    @property
+    def connection_pool(self) -> Any:
+        """Where it has its connections from."""
+        ...
+
+
 class StoreURL(NamedTuple):
-    """A URL taken apart. ``str()`` of it is safe to show: it has no password."""
+    """A URL taken apart. ``str()`` of it is safe to show: it has no password.
+
+    Of a ``native`` client of the store's driver only the scheme is known here.
+    """
 
     scheme: str
     host: str = ""
     path: str = ""
     options: Mapping[str, Any] = {}
     secret: str = ""
+    native: Any = None
 
     def __repr__(self) -> str:
         return f"StoreURL({str(self)!r})"
@@ -80,8 +120,11 @@ def default_url() -> str:
     return os.environ.get(ENV) or "sqlite://"
 
 
-def source(store: str | os.PathLike[str] | None) -> str:
-    """The URL for what a client was given: a URL, a path of an embedded store, or nothing."""
+def source(store: str | os.PathLike[str] | NativeClient | NativeCluster | None) -> Any:
+    """What names the store that a client was given: a URL, or a client of the store's driver.
+
+    Given a path it is the URL of an embedded store, given nothing the default.
+    """
     if store is None:
         return default_url()
     if isinstance(store, str):
@@ -90,7 +133,25 @@ def source(store: str | os.PathLike[str] | None) -> str:
         from urllib.parse import quote
 
         return f"sqlite://{quote(os.path.abspath(os.fspath(store)))}"
-    raise ConfigError(f"a store is a URL or a path, not {store!r:.80}")
+    if _driver(store):
+        return store
+    raise ConfigError(f"a store is a URL or a path, or a client of its driver, not {store!r:.80}")
+
+
+def _driver(store: object) -> str:
+    """The package of the driver whose client this is, or an empty text."""
+    packages = (one.__module__.partition(".")[0] for one in type(store).__mro__)
+    return next((one for one in packages if one in NATIVE), "")
+
+
+def portable(found: Any) -> str:
+    """A source that another process can use too; a driver's client is none."""
+    if isinstance(found, str):
+        return found
+    raise TypeError(
+        f"this client was made from a {type(found).__name__}, which can't be sent to another "
+        "process; make it from a URL"
+    )
 
 
 def schemes() -> dict[str, str]:
@@ -103,8 +164,13 @@ def schemes() -> dict[str, str]:
     return found
 
 
-def find(text: str) -> tuple[StoreModule, StoreURL]:
-    """The store module and the parsed URL for a text such as ``sqlite:///var/lib/x/locks.db``."""
+def find(text: Any) -> tuple[StoreModule, StoreURL]:
+    """The store module and the parsed URL for a source: a text such as
+    ``sqlite:///var/lib/x/locks.db``, or a driver's client."""
+    if not isinstance(text, str):
+        scheme = NATIVE[_driver(text)]
+        module = cast(StoreModule, importlib.import_module(BUILTIN[scheme]))
+        return module, StoreURL(scheme, native=text)
     scheme, sep, rest = text.partition("://")
     if not sep:
         raise ConfigError(

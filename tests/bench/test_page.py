@@ -13,32 +13,40 @@ import pytest
 from bench import page, picture
 from bench.model import Result, from_json, to_json
 from bench.stats import Spread
+from bench.stores import ARENAS
 
 MARKS = "# Title\n<!-- bench embedded:{} -->\nstale\n<!-- bench end -->\nby hand\n"
 
 
-def kept() -> dict[str, Result]:
-    return page.read(page.figures("embedded"))
+every_arena = pytest.mark.parametrize("arena", list(ARENAS))
 
 
-def test_the_page_is_as_the_figures_are() -> None:
-    text = page.PAGE.read_text(encoding="utf-8")
-
-    assert page.filled(text, "embedded") == text
+def kept(arena: str = "embedded") -> dict[str, Result]:
+    return page.read(page.figures(arena))
 
 
-def test_the_picture_is_as_the_figures_are() -> None:
-    about = json.loads(page.figures("embedded").read_text(encoding="utf-8"))
+@every_arena
+def test_the_page_is_as_the_figures_are(arena: str) -> None:
+    text = page.page(arena).read_text(encoding="utf-8")
 
-    drawn = picture.svg(kept(), about)
-
-    assert page.image("embedded").read_text(encoding="utf-8") == drawn
+    assert page.filled(text, arena) == text
 
 
-def test_every_table_that_is_measured_is_on_the_page() -> None:
-    blocks = set(re.findall(r"<!-- bench embedded:(\S+) -->", page.PAGE.read_text("utf-8")))
+@every_arena
+def test_the_picture_is_as_the_figures_are(arena: str) -> None:
+    about = json.loads(page.figures(arena).read_text(encoding="utf-8"))
 
-    assert set(kept()) == blocks - {"machine", "targets"}
+    drawn = picture.svg(arena, kept(arena), about)
+
+    assert page.image(arena).read_text(encoding="utf-8") == drawn
+
+
+@every_arena
+def test_every_table_that_is_measured_is_on_the_page(arena: str) -> None:
+    text = page.page(arena).read_text(encoding="utf-8")
+    blocks = set(re.findall(rf"<!-- bench {arena}:(\S+) -->", text))
+
+    assert set(kept(arena)) == blocks - {"machine", "targets"}
 
 
 def test_a_change_by_hand_is_undone() -> None:
@@ -56,17 +64,16 @@ def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
     # Given a project of which two tables were measured before
     about = {"machine": "a machine", "versions": {"holdfast": "1"}}
     monkeypatch.setattr(page, "ROOT", tmp_path)
-    monkeypatch.setattr(page, "PAGE", tmp_path / "docs" / "performance.md")
     for folder in ("bench", "docs"):
         (tmp_path / folder).mkdir()
-    page.PAGE.write_text(MARKS.format("loop") + MARKS.format("startup"))
+    page.page("embedded").write_text(MARKS.format("loop") + MARKS.format("startup"))
     loop, startup = (dataclasses.replace(result) for result in _two())
     list(page.write("embedded", about, [loop, startup]))
     # When one of them is measured again
     again = dataclasses.replace(loop, when="2099-01-01")
     written = list(page.write("embedded", about, [again]))
 
-    text = page.PAGE.read_text()
+    text = page.page("embedded").read_text()
     assert len(written) == 3
     assert text.count("2099-01-01") == 1
     assert startup.when in text
@@ -78,10 +85,11 @@ def _two() -> tuple[Result, Result]:
     return results["loop"], results["startup"]
 
 
-def test_the_picture_is_well_formed_and_shows_every_contender() -> None:
-    results = kept()
+@every_arena
+def test_the_picture_is_well_formed_and_shows_every_contender(arena: str) -> None:
+    results = kept(arena)
 
-    drawn = picture.svg(results, {"machine": "<a> & b", "versions": {}})
+    drawn = picture.svg(arena, results, {"machine": "<a> & b", "versions": {}})
 
     root = ET.fromstring(drawn)
     texts = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}

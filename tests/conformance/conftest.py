@@ -31,12 +31,17 @@ def runs_of(item: pytest.Item) -> list[Run]:
 
 
 @pytest.fixture(scope="session")
-def urls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def urls(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> dict[str, str]:
     """A store of each scheme, for all runs."""
-    return {
+    found = {
         "memory": "memory://conformance",
         "sqlite": f"sqlite://{tmp_path_factory.mktemp('conformance')}/locks.db",
     }
+    if any(run.store == "redis" for item in request.session.items for run in runs_of(item)):
+        found["redis"] = request.getfixturevalue("shared_redis").url
+    return found
 
 
 @pytest.fixture(scope="session")

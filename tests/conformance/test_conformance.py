@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.testing.conformance import Run, runs
 
-STORES = ("memory", "sqlite")
+STORES = ("memory", "sqlite", "redis")
 RUNS = runs(*STORES)
 
 

@@ -13,19 +13,23 @@ from holdfast.core.model import Held
 from holdfast.stores.memory.line import Lines
 from holdfast.testing import differential
 from tests.conformance import planted
+from tests.conformance.test_conformance import STORES
 
 STEPS = 2500
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> dict[str, str]:
-    return {"memory": "memory://differential", "sqlite": f"sqlite://{tmp_path}/locks.db"}
+def place(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    if store == "redis":
+        server: str = request.getfixturevalue("redis_url")
+        return server
+    return {"memory": "memory://differential", "sqlite": f"sqlite://{tmp_path}/locks.db"}[store]
 
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
-@pytest.mark.parametrize("store", sorted(url.BUILTIN))
-def test_the_store_answers_as_the_model_does(store: str, face: str, place: dict[str, str]) -> None:
-    summary = differential.check(place[store], face=face, steps=STEPS)
+@pytest.mark.parametrize("store", STORES)
+def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
+    summary = differential.check(place, face=face, steps=STEPS)
     assert summary.restarts < STEPS / 50
     assert set(summary.verbs) == {"join", "keep", "leave", "wait", "inspect", "resize"}
     assert set(summary.answers) >= {"Held", "Waiting", "Refused", "Gone", "Mismatch", "Granted"}

@@ -26,8 +26,8 @@ def test_a_url_is_taken_apart() -> None:
     [
         ("memmory://x", 'did you mean "memory"'),
         ("sqllite:///x", 'did you mean "sqlite"'),
-        ("quux://x", "known: memory, sqlite"),
-        ("://x", "known: memory, sqlite"),
+        ("quux://x", "known: memory, redis, "),
+        ("://x", "known: memory, redis, "),
         ("/var/lib/locks.db", "no '://'"),
         ("", "no '://'"),
         ("memory://x#y", "%23"),

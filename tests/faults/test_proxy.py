@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 import time
@@ -13,12 +14,14 @@ import pytest
 from holdfast.testing.faults import (
     DROP_REPLY,
     DROP_REQUEST,
+    HOLD_REPLY,
+    HOLD_REQUEST,
+    LINES,
     RESET_REPLY,
     RESET_REQUEST,
     Proxy,
     delay_reply,
     delay_request,
-    lines,
 )
 
 SOON_S = 10.0
@@ -88,7 +91,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def proxy(server: Server) -> Iterator[Proxy]:
-    with Proxy("127.0.0.1", server.port, requests=lines, replies=lines) as one:
+    with Proxy("127.0.0.1", server.port, LINES) as one:
         yield one
 
 
@@ -117,9 +120,9 @@ def client(proxy: Proxy, connect: Connect) -> Client:
     return one
 
 
-def until_seen(server: Server, word: str) -> None:
+def until_seen(server: Server, word: str, times: int = 1) -> None:
     end = time.monotonic() + SOON_S
-    while word not in server.seen:
+    while server.seen.count(word) < times:
         assert time.monotonic() < end, f"{word} never came"
         time.sleep(0.001)
 
@@ -192,6 +195,42 @@ def test_a_delayed_reply_is_late_at_the_client(
     assert time.monotonic() - begun < 0.25
     assert client.read() == "1 two"
     assert time.monotonic() - begun >= 0.3
+
+
+def test_a_held_request_arrives_when_it_is_let_go_though_its_client_has_left(
+    server: Server, proxy: Proxy, client: Client, connect: Connect
+) -> None:
+    # Given a request that is kept on its way
+    fault = proxy.arm(b"two", HOLD_REQUEST)
+    client.send("two")
+    fault.wait()
+    # When its client gives up, and sends it once more on another connection
+    client.close()
+    assert connect(proxy).ask("two") == "0 two"
+    assert server.seen == ["hello", "two"]
+    # Then the late copy arrives when we say so
+    fault.let_go()
+    until_seen(server, "two", times=2)
+
+
+def test_a_held_reply_comes_when_it_is_let_go(server: Server, proxy: Proxy, client: Client) -> None:
+    fault = proxy.arm(lambda request: request.startswith(b"tw"), HOLD_REPLY)
+    client.send("one", "two", "three")
+    fault.wait()
+    assert client.read() == "1 one"
+    assert "two" in server.seen
+    assert not select.select([client.socket], [], [], 0.05)[0]
+    fault.let_go()
+    assert [client.read(), client.read()] == ["2 two", "3 three"]
+
+
+def test_a_reply_is_known_by_its_request_though_an_earlier_one_was_lost(
+    server: Server, proxy: Proxy, client: Client
+) -> None:
+    proxy.arm(b"one", DROP_REQUEST)
+    proxy.arm(b"three", DROP_REPLY)
+    client.send("one", "two", "three", "four")
+    assert [client.read(), client.read()] == ["1 two", "3 four"]
 
 
 def test_a_blackhole_swallows_and_a_partition_keeps(

@@ -314,8 +314,8 @@ PLANTED = [
         (DOOR, "                one.hold._cut(one.level)\n", "                pass\n"),
         (
             HOLD,
-            "            self._cut(level)\n            raise\n\n    async def _let_go",
-            "            raise\n\n    async def _let_go",
+            "            self._cut(level)\n            raise\n\n    async def _exit",
+            "            raise\n\n    async def _exit",
         ),
         full=True,
     ),

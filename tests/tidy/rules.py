@@ -30,6 +30,7 @@ ROOMS = {
         ("fcntl", "mmap", "select", "selectors", "socket", "sqlite3", "threading", "time"),
         "blocking or aio",
     ),
+    **dict.fromkeys(("hiredis", "redis"), "blocking or aio"),
 }
 #: Packages outside the core's discipline, with the reason why.
 FREE = {

@@ -87,6 +87,7 @@ PLANTED = {
     "chance in the core": lambda: rules.pure(ast.parse("def f():\n    from random import random")),
     "a loop outside aio": lambda: rules.room(ast.parse("import asyncio"), "src/x/blocking.py"),
     "a driver outside its room": lambda: rules.room(ast.parse("import sqlite3"), "src/x/store.py"),
+    "an installed driver": lambda: rules.room(ast.parse("import redis"), "src/x/config.py"),
     "a driver's part": lambda: rules.room(ast.parse("import sqlite3.dbapi2"), "src/x/y.py"),
     "pickle": lambda: rules.safe(ast.parse("from pickle import loads")),
     "eval": lambda: rules.safe(ast.parse("eval('1')")),

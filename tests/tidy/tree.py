@@ -19,7 +19,8 @@ def files(*suffixes: str, under: Path = ROOT) -> list[Path]:
     found = []
     for folder, folders, names in os.walk(under):
         folders[:] = [f for f in folders if f == ".ci" or not (f.startswith(".") or f in MADE)]
-        found += [Path(folder, name) for name in names]
+        # In a second work tree `.git` is a file that says where the first one is.
+        found += [Path(folder, name) for name in names if name != ".git"]
     return sorted(f for f in found if not suffixes or f.suffix in suffixes)
 
 

@@ -12,7 +12,7 @@ from ..core.semaphore import OnConflict
 from ..runtime import fork
 from ..runtime.aio import AioRuntime
 from ..runtime.identity import Owner
-from ..url import find, source
+from ..url import NativeClient, NativeCluster, find, portable, source
 from .locks import (
     AsyncElection,
     AsyncHold,
@@ -38,14 +38,14 @@ class AsyncClient(ClientBase):
 
     def __init__(
         self,
-        store: str | os.PathLike[str] | None = None,
+        store: str | os.PathLike[str] | NativeClient | NativeCluster | None = None,
         *,
         ttl: float = DEFAULT_TTL_S,
         label: str | None = None,
     ) -> None:
-        text = source(store)
-        module, url = find(text)
-        super().__init__(module.open_aio(url), AioRuntime(), AsyncHold, text, ttl, Owner(label))
+        origin = source(store)
+        module, url = find(origin)
+        super().__init__(module.open_aio(url), AioRuntime(), AsyncHold, origin, ttl, Owner(label))
         fork.register(self)
 
     def lock(
@@ -191,7 +191,7 @@ class AsyncClient(ClientBase):
         await self.close()
 
     def __reduce__(self) -> Any:
-        return _revive, (self._source, self._ttl, self._ctx.label)
+        return _revive, (portable(self._source), self._ttl, self._ctx.label)
 
 
 def _revive(source: str, ttl: float, label: str | None) -> AsyncClient:

@@ -47,6 +47,7 @@ from .policy import (
     deadline,
     nap,
 )
+from .ports import NotYet
 
 if TYPE_CHECKING:
     from .context import Context
@@ -62,6 +63,8 @@ LATE_MAX = 5
 #: A lease of a pushed grant is what is left of the patience: first renewed at half of it. A push
 #: that comes later than that is not relied on, as the keeper may be busy when it is to renew.
 PUSHED_RENEW_PART = 0.5
+#: A store that lets nobody in for a while is asked so often whether it does now.
+BARRED_S = 0.5
 #: A lease of at least this part of the ttl is as good as a whole one.
 WHOLE_PART = 0.9
 
@@ -134,7 +137,11 @@ class Attempt:
         self.failures = self.late = 0
         self.holder = ""
         #: May a push grant? Only where the keeper lengthens what is left of the patience.
-        self.trust = terms.auto_renew and spec.ttl >= ctx.store.patience
+        self.trust = (
+            terms.auto_renew
+            and spec.ttl >= ctx.store.patience
+            and ctx.store.capabilities.push_grants
+        )
 
     async def run(self) -> tuple[int, float] | None:
         """The fence and the deadline once the claim is held, None when the time is over."""
@@ -208,6 +215,9 @@ class Attempt:
             within = min(REQUEST_S, max(self.limit - sent, REQUEST_S_MIN))
             try:
                 answer = await ctx.store.join(self.claim, self.wait, within)
+            except NotYet as barred:
+                await self._barred(barred)
+                continue
             except StoreUnavailable as failure:
                 self.suspect = True
                 await self._silence(failure)
@@ -261,6 +271,15 @@ class Attempt:
         """The store answered a request that was sent then."""
         self.sent = self.heard = sent
         self.failures = 0
+
+    async def _barred(self, failure: NotYet) -> None:
+        """The store answered that it lets nobody in yet. Raises when there is no time left."""
+        ctx = self.ctx
+        self.heard = ctx.now()
+        pause = min(failure.retry_in, BARRED_S) * (1 - ctx.runtime.jitter() / 2) + ASK_AGAIN_S_MIN
+        if not self.wait or self.heard + pause >= self.end:
+            raise StoreUnavailable(f"{self.spec.name!r} can't be acquired now: {failure}")
+        await ctx.runtime.sleep(pause)
 
     async def _silence(self, failure: StoreUnavailable) -> None:
         """The store did not answer. Raises when there is no time left, for then it isn't known

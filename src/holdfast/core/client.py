@@ -27,7 +27,7 @@ class ClientBase:
         store: Store,
         runtime: Runtime,
         hold_class: type[HoldBase],
-        source: str,
+        source: object,
         ttl: Any,
         owner: Owner,
     ) -> None:
@@ -99,7 +99,12 @@ class ClientBase:
             raise NotSupported(
                 f"{self.url} can't keep a name occupied after its release (min_hold)"
             )
-        lease = min(lease, terms.max_hold)
+        if lease > ctx.store.lease_max and not terms.auto_renew:
+            raise ConfigError(
+                f"{self.url} gives no lease of more than {ctx.store.lease_max:g} s, so a ttl of "
+                f"{lease:g} s must be renewed; take auto_renew=False out, or a shorter ttl"
+            )
+        lease = min(lease, terms.max_hold, ctx.store.lease_max)
         wait = None if timeout is None else checks.wait(True, timeout)
         text = meta if meta == "" else checks.meta(meta)
         spec = Spec(checks.name(name), kind, capacity, weight, lease, ctx.owner, text)

@@ -129,20 +129,25 @@ class Context:
             with contextlib.suppress(IndexError, Warning):
                 warn_orphan(self.orphans.popleft())
 
-    async def insist(self, call: Callable[[float], Awaitable[T]], until: float) -> tuple[T, bool]:
+    async def insist(
+        self, call: Callable[[float], Awaitable[T]], until: float, attempt: int = 0
+    ) -> tuple[T, bool]:
         """Ask the store until it answers or the time is over; also says if it took more than
         one attempt. Safe because every verb is idempotent by the claim's id."""
-        attempt = 0
         while True:
             within = min(REQUEST_S, max(until - self.now(), 0.05))
             try:
                 return await call(within), attempt > 0
-            except StoreUnavailable:
+            except StoreUnavailable as failure:
                 attempt += 1
-                pause = back_off(attempt, self.runtime.jitter(), 1.0)
-                if self.now() + pause >= until:
-                    raise
-                await self.runtime.sleep(pause)
+                await self._pause(attempt, until, failure)
+
+    async def _pause(self, attempt: int, until: float, failure: StoreUnavailable) -> None:
+        """Sleep before the next attempt; raise the failure if there is no time for one."""
+        pause = back_off(attempt, self.runtime.jitter(), 1.0)
+        if self.now() + pause >= until:
+            raise failure
+        await self.runtime.sleep(pause)
 
     async def leave(self, leave: Leave, deadline: float) -> bool:
         """Give a held claim back: was it there?
@@ -150,9 +155,15 @@ class Context:
         A repeated leave whose first reply was lost finds nothing; before our deadline that means
         that the first one did it. Whatever interrupts us, the claim is withdrawn.
         """
-        until = min(max(deadline, self.now() + 0.05), self.now() + REQUEST_S)
+        now = self.now()
+        until = min(max(deadline, now + 0.05), now + REQUEST_S)
         try:
-            there, retried = await self.insist(lambda w: self.store.leave(leave, w), until)
+            try:
+                # As a rule that is all, and whoever waits behind us waits for this to be sent.
+                return await self.store.leave(leave, until - now)
+            except StoreUnavailable as failure:
+                await self._pause(1, until, failure)
+            there, _ = await self.insist(lambda w: self.store.leave(leave, w), until, attempt=1)
         except StoreUnavailable:
             self.keeper.later(leave, deadline + leave.ttl)
             raise
@@ -162,7 +173,7 @@ class Context:
         except BaseException:
             await self.undo(leave)
             raise
-        return there or (retried and self.now() < deadline)
+        return there or self.now() < deadline
 
     async def undo(self, leave: Leave, until: float = math.inf) -> None:
         """Withdraw an abandoned claim, whatever is cancelled meanwhile; the keeper goes on with

@@ -152,24 +152,21 @@ class HoldBase:
     async def _release(self) -> bool:
         level = self._count
         try:
-            return await self._let_go()
+            if self._flow is not None and not self._ctx.flows.let_go(self):
+                return True
+            lease = self._lease
+            if lease.end is None:
+                if self.lost is Loss.FORKED:
+                    lease.closing, lease.end = True, State.LOST  # the parent's: nothing is sent
+                else:
+                    await self._give_back(lease)
+            self._step_back()
+            return lease.reason is None
         except Exception:
             raise
         except BaseException:
             self._cut(level)
             raise
-
-    async def _let_go(self) -> bool:
-        if self._flow is not None and not self._ctx.flows.let_go(self):
-            return True
-        lease = self._lease
-        if lease.end is None:
-            if self.lost is Loss.FORKED:
-                lease.closing, lease.end = True, State.LOST  # the parent's: nothing is sent
-            else:
-                await self._give_back(lease)
-        self._step_back()
-        return lease.reason is None
 
     async def _exit(self, failure: BaseException | None) -> None:
         """The body of a ``with`` over this hold is over."""
@@ -229,12 +226,13 @@ class HoldBase:
     def _leave_of(self, lease: Lease) -> Leave:
         """The request that gives it back, now or when ``min_hold`` is over."""
         after = max(0.0, lease.min_until - self._ctx.now()) if lease.min_until else 0.0
-        return Leave(self.name, lease.claim.id, lease.fence, after, lease.suspect, lease.ttl)
+        claim = lease.claim
+        return Leave(claim.spec.name, claim.id, lease.fence, after, lease.suspect, lease.ttl)
 
     async def _extend(self, ttl: Any = None) -> float:
         self.check()
         lease, keeper = self._lease, self._ctx.keeper
-        length = lease.ttl if ttl is None else checks.ttl(ttl)
+        length = lease.ttl if ttl is None else min(checks.ttl(ttl), self._ctx.store.lease_max)
         sent = self._ctx.now()
         await self._keep(lease.keep(sent, length))
         if length != lease.ttl:  # only now: if it failed, all goes on as it was

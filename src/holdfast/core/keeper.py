@@ -25,7 +25,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..errors import StoreUnavailable
+from ..errors import HoldfastError, StoreUnavailable
 from .lease import Lease
 from .model import Gone, Held, Keep, Leave, Loss, State
 from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off
@@ -41,6 +41,8 @@ LINGER_S = 5.0
 #: A first request is given no longer, lest one that is lost keeps others from being renewed; each
 #: repetition is given twice as long, for a store that is merely slow.
 FIRST_ASK_S = 1.0
+#: A store that did not answer when it was looked at is looked at again this much later.
+AGAIN_S = 0.25
 #: What is due this soon goes into the same batch.
 SLACK_S = 0.02
 
@@ -56,6 +58,8 @@ class Keeper:
         #: (when, tie-break, leave, until): undos that could not be carried out at once.
         self._undos: list[tuple[float, int, Leave, float]] = []
         self._tie = itertools.count()
+        #: When to look at the store next, while anything is kept.
+        self._look_at = math.inf
         self._latch = ctx.runtime.latch()
         self._wake_at = math.inf
         #: Gives True once: whoever gets it starts the thread or task.
@@ -171,6 +175,9 @@ class Keeper:
             self._latch.set()
 
     async def _run(self) -> None:
+        # It lingers even if the hold that it was started for is over by now.
+        self._idle_since = self._ctx.now()
+        self._look_at = self._idle_since + self._ctx.store.watch_every
         while not self._stopped and await self._round():
             pass
 
@@ -188,6 +195,8 @@ class Keeper:
         """One round of work and sleep; False when there has been nothing to do for long."""
         ctx = self._ctx
         ctx.drain_orphans()
+        if ctx.now() >= self._look_at:
+            await self._look()
         batch = self._due(ctx.now())
         if batch:
             await self._renew(batch)
@@ -201,12 +210,47 @@ class Keeper:
             self._wake_at = 0.0
         return True
 
+    async def _look(self) -> None:
+        """Look whether the store has lost data; if so, renew everything at once."""
+        ctx = self._ctx
+        every = ctx.store.watch_every
+        if next(self._nexts(), None) is None:
+            self._look_at = ctx.now() + every
+            return
+        try:
+            changed = await ctx.store.changed(min(FIRST_ASK_S, every / 2))
+        except StoreUnavailable:
+            self._look_at = ctx.now() + min(AGAIN_S, every / 4)
+            return
+        except Exception:
+            log.exception("looking at %s failed; it will be tried again", ctx.store.label)
+            changed = False
+        now = ctx.now()
+        self._look_at = now + every
+        if changed:
+            log.warning("%s isn't what it was; all holds are renewed", ctx.store.label)
+            self._hasten(now)
+
+    def _hasten(self, now: float) -> None:
+        """Everything that is renewed is due now."""
+        for queue in list(self._queues.values()):
+            for _ in range(len(queue)):
+                lease = self._head(queue)
+                if lease is None:
+                    break
+                if queue.pop(lease, lease) is None and not lease.closing:
+                    self.add_early(lease, now)
+        early = [(now, tie, lease) for _, tie, lease in self._heap if lease.renewing]
+        self._heap = early + [entry for entry in self._heap if not entry[2].renewing]
+        heapq.heapify(self._heap)
+
     def _plan(self, now: float) -> float | None:
         """Seconds to sleep. The plan is announced before it is checked, so that of a lease that
         comes in between either its caller sees the plan or we see the lease."""
         self._wake_at = self._soonest(now)
         target = min(self._wake_at, self._soonest(now))
-        return None if target == math.inf else max(0.0, target - now)
+        # It also wakes for a look if it has nothing to keep, as something may come meanwhile.
+        return None if target == math.inf else max(0.0, min(target, self._look_at) - now)
 
     def _soonest(self, now: float) -> float:
         soonest = min(self._nexts(), default=math.inf)
@@ -332,7 +376,7 @@ class Keeper:
                 await ctx.store.leave(leave, max(UNDO_S, 0.05))
             except Exception as failure:
                 now = ctx.now()
-                if not isinstance(failure, StoreUnavailable):
+                if not isinstance(failure, HoldfastError):
                     log.exception("withdrawing from %r failed; trying again", leave.name)
                 if now < until:
                     again = now + back_off(5, ctx.runtime.jitter(), 1.0)

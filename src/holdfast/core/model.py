@@ -218,6 +218,8 @@ class Capabilities(NamedTuple):
     detach: bool = True
     min_hold: bool = True
     push: bool = True
+    #: Does a push make the waiter a holder? Else it only says that asking again is worth it.
+    push_grants: bool = True
     across_processes: bool = True
     durable_fences: bool = True
     crash_noticed: str = "ttl"

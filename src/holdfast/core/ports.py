@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from ..errors import StoreUnavailable
 from .model import (
     Capabilities,
     Claim,
@@ -30,6 +31,14 @@ from .model import (
 T = TypeVar("T")
 
 
+class NotYet(StoreUnavailable):
+    """The store answered a join: it lets nobody in for about ``retry_in`` seconds more."""
+
+    def __init__(self, message: str, retry_in: float) -> None:
+        super().__init__(message)
+        self.retry_in = retry_in
+
+
 class Store(Protocol):
     """Where lines are kept."""
 
@@ -40,6 +49,10 @@ class Store(Protocol):
     keep_batch: int
     #: What people see in messages; never with a password.
     label: str
+    #: Seconds between two looks at the store while holds are kept (see `changed`); ``inf``: none.
+    watch_every: float
+    #: No lease is longer. A longer ttl is kept as renewed leases of this length.
+    lease_max: float
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically.
@@ -48,7 +61,7 @@ class Store(Protocol):
         than every ticket that this name ever gave. A claim whose id is in the line already is
         not entered twice: the answer is its standing. An id with a tombstone is ``Gone``.
         Another kind or capacity than the line's is ``Mismatch``, a line of 10,000 waiters
-        ``Full``. A grant by join carries the whole ttl.
+        ``Full``. A grant by join carries the whole ttl. May also raise `NotYet`.
         """
         ...
 
@@ -88,6 +101,14 @@ class Store(Protocol):
 
         Claims that come with the former capacity are still taken in, and follow the new one, so
         that a roll-out from 4 to 8 permits can pass through a fleet. Nobody who holds loses it.
+        """
+        ...
+
+    async def changed(self, within: float) -> bool:
+        """Since the last look, has the store lost what it had acknowledged, or may it have?
+
+        If so, all that is held must be renewed at once: a store that ``watch_every`` is finite of
+        lets nobody in for a while, and puts back in a ``keep`` what it has forgotten.
         """
         ...
 

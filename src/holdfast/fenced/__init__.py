@@ -3,11 +3,13 @@
 A lease can end while its holder is asleep: the process is stopped, the machine is suspended, a
 packet sits in a queue. When it wakes it believes in its lock and writes, although somebody else
 holds it now. No lock can prevent that; only the thing that is written to can, by remembering the
-greatest fence that it has accepted and refusing a smaller one. Two such things are here:
+greatest fence that it has accepted and refusing a smaller one. Three such things are here:
 
 * :class:`FencedFile`: append to a file, or replace it, through a guard.
 * :class:`SqlFence`: a row in your database, checked and advanced in your own transaction; and
   :func:`check_rowcount` for those who keep the fence in the row that they change.
+* :class:`FencedRedis` and :class:`AsyncFencedRedis`: a key of your Redis, written by a script that
+  checks first.
 
 Each takes a hold, or the bare integer ``hold.fence`` (in a command under ``holdfast run``:
 ``int(os.environ["HOLDFAST_FENCE"])``). A hold is the better choice, because it is asked first
@@ -24,6 +26,15 @@ distributed locking" (2016).
 
 from .fence import Fence, HoldLike
 from .file import FencedFile
+from .redis import AsyncFencedRedis, FencedRedis
 from .sql import SqlFence, check_rowcount
 
-__all__ = ["Fence", "FencedFile", "HoldLike", "SqlFence", "check_rowcount"]
+__all__ = [
+    "AsyncFencedRedis",
+    "Fence",
+    "FencedFile",
+    "FencedRedis",
+    "HoldLike",
+    "SqlFence",
+    "check_rowcount",
+]

@@ -58,5 +58,7 @@ def refusal(what: str, fence: int, greatest: int | None) -> FenceRejected:
     return FenceRejected(
         f"{what} refused fence {fence}: it has accepted {accepted}. Somebody took the lock "
         "after you and has written here, so your hold was lost and nothing of this write was "
-        "kept. Stop the work that it guards, and acquire it again"
+        "kept. Stop the work that it guards, and acquire it again",
+        fence=fence,
+        greatest=greatest,
     )

@@ -197,7 +197,8 @@ def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
         raise FenceRejected(
             f"{name!r:.80} refused fence {mine}: no row was changed, so it has accepted a greater "
             "fence (somebody took the lock after you, and your hold was lost) or it isn't there. "
-            "Roll back and stop the work that the lock guards"
+            "Roll back and stop the work that the lock guards",
+            fence=mine,
         )
 
 

@@ -199,8 +199,8 @@ class AioRuntime:
 
     @staticmethod
     def flow() -> Hashable:
-        """The thread object and the task object."""
-        return threading.current_thread(), asyncio.current_task()
+        """The task object, which belongs to one thread; outside of tasks the thread object."""
+        return asyncio.current_task() or threading.current_thread()
 
     @staticmethod
     async def sleep(seconds: float) -> None:

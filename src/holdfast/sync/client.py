@@ -12,7 +12,7 @@ from ..core.semaphore import OnConflict
 from ..runtime import fork
 from ..runtime.blocking import BlockingRuntime, run_sync
 from ..runtime.identity import Owner
-from ..url import find, source
+from ..url import NativeClient, NativeCluster, find, portable, source
 from .locks import Election, Hold, Lock, MultiLock, OnLost, RWLock, RWSide, Semaphore
 
 
@@ -28,15 +28,15 @@ class Client(ClientBase):
 
     def __init__(
         self,
-        store: str | os.PathLike[str] | None = None,
+        store: str | os.PathLike[str] | NativeClient | NativeCluster | None = None,
         *,
         ttl: float = DEFAULT_TTL_S,
         label: str | None = None,
     ) -> None:
-        text = source(store)
-        module, url = find(text)
+        origin = source(store)
+        module, url = find(origin)
         super().__init__(
-            module.open_blocking(url), BlockingRuntime(), Hold, text, ttl, Owner(label)
+            module.open_blocking(url), BlockingRuntime(), Hold, origin, ttl, Owner(label)
         )
         fork.register(self)
 
@@ -178,7 +178,7 @@ class Client(ClientBase):
         self.close()
 
     def __reduce__(self) -> Any:
-        return _revive, (self._source, self._ttl, self._ctx.label)
+        return _revive, (portable(self._source), self._ttl, self._ctx.label)
 
 
 def _revive(source: str, ttl: float, label: str | None) -> Client:

@@ -6,6 +6,7 @@ port. The port for threads does it at once, the one for asyncio on a worker thre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -104,6 +105,7 @@ class SqliteStore:
 
     capabilities = CAPABILITIES
     keep_batch = KEEP_BATCH
+    watch_every = lease_max = math.inf
 
     def __init__(self, port: Port) -> None:
         self._port = port
@@ -144,6 +146,10 @@ class SqliteStore:
         (``os.dup``). It belongs to the store: don't close it here.
         """
         return self._engine.session_fd(SESSION_S)
+
+    async def changed(self, within: float) -> bool:
+        """It loses nothing that it has acknowledged without ending itself; see the contract."""
+        return False
 
     def unlisten(self, claim: Claim) -> None:
         """The claim waits no more; see the contract."""

@@ -5,7 +5,8 @@
 * :func:`aim`: a hook at every step of every verb that a client sends to its store: cancel, raise
   or wait between sending and reply.
 * :class:`Strike`: an interrupt at each point, in turn, at which the interpreter looks for signals.
-* :class:`Proxy`: loses, delays or resets exactly the chosen request or reply of a TCP connection.
+* :class:`Proxy`: loses, keeps back or resets exactly the chosen request or reply of a TCP
+  connection, Redis's for example.
 * :class:`SmallDisk`, :func:`no_file_longer`, :func:`delete`: full disks and files that vanish.
 * :func:`dice`: random numbers that say their seed.
 
@@ -18,27 +19,34 @@ from .aim import Hook, Step, aim
 from .dice import dice
 from .disk import NoSmallDisk, SmallDisk, delete, no_file_longer
 from .proxy import (
+    DROP_PUSH,
     DROP_REPLY,
     DROP_REQUEST,
+    HOLD_REPLY,
+    HOLD_REQUEST,
     RESET_REPLY,
     RESET_REQUEST,
     Armed,
     Fault,
     Proxy,
-    Splitter,
-    chunks,
     delay_reply,
     delay_request,
-    lines,
 )
 from .strike import Strike, interrupt, points
 from .subject import Fork, Subject, SubjectGone
+from .wire import CHUNKS, LINES, RESP, Splitter, Wire
 
 __all__ = [
+    "CHUNKS",
+    "DROP_PUSH",
     "DROP_REPLY",
     "DROP_REQUEST",
+    "HOLD_REPLY",
+    "HOLD_REQUEST",
+    "LINES",
     "RESET_REPLY",
     "RESET_REQUEST",
+    "RESP",
     "Armed",
     "Fault",
     "Fork",
@@ -51,14 +59,13 @@ __all__ = [
     "Strike",
     "Subject",
     "SubjectGone",
+    "Wire",
     "aim",
-    "chunks",
     "delay_reply",
     "delay_request",
     "delete",
     "dice",
     "interrupt",
-    "lines",
     "no_file_longer",
     "points",
 ]

@@ -76,6 +76,8 @@ class _Aimed:
         self.capabilities = real.capabilities
         self.patience = real.patience
         self.keep_batch = real.keep_batch
+        self.watch_every = real.watch_every
+        self.lease_max = real.lease_max
         self.unlisten = real.unlisten
         self.close = real.close
         self.forked = real.forked

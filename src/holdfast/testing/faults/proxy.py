@@ -1,18 +1,17 @@
-"""A TCP proxy that loses, delays or resets exactly the request or the reply that you choose.
+"""A TCP proxy that loses, keeps back or resets exactly the request or the reply that you choose.
 
 Put it between a client and its server, and arm it::
 
-    with Proxy("127.0.0.1", 6379) as proxy:
+    with Proxy("127.0.0.1", 6379, RESP) as proxy:
         client = Client(f"redis://127.0.0.1:{proxy.port}")
         fault = proxy.arm(b"EVALSHA", DROP_REPLY)     # carried out, and the answer is lost
         ...
         assert fault.hits == 1
 
-A request is chosen by bytes that it contains, its reply by its place: a server is taken to answer
-in order, so the n-th message that it sends on a connection answers the n-th request. What is one
-message is said by a *splitter*. Without one, whatever arrives at once is a message, which is right
-for a client that sends one request at a time. Threads only, no event loop, so that it can
-stand beside either face.
+A request is chosen by bytes that it contains, or by a function of its bytes; a reply by the request
+that it answers: a server is taken to answer in order. A message that the server sends unasked, a
+*push*, is chosen by its own bytes. What a message is, and which are pushes, is said by a
+:class:`.Wire`. Threads only, no event loop, so that it can stand beside either face.
 """
 
 from __future__ import annotations
@@ -22,36 +21,31 @@ import socket
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Self
 
-#: How long the first whole message of these bytes is, 0 if none is whole yet.
-Splitter = Callable[[bytes], int]
+from .wire import CHUNKS, Wire
+
 _PIECE = 1 << 16
 _CONNECT_S = 5.0
 #: A reset: close with what is unsent thrown away.
 _ABORT = struct.pack("ii", 1, 0)
 
 
-def chunks(data: bytes) -> int:
-    """A splitter: what arrives at once is one message."""
-    return len(data)
-
-
-def lines(data: bytes) -> int:
-    r"""A splitter: each line is a message.
-
-    >>> lines(b"one\ntwo\n"), lines(b"tw")
-    (4, 0)
-    """
-    return data.find(b"\n") + 1
+#: What a message contains, or whether it is meant.
+Match = bytes | Callable[[bytes], bool]
 
 
 class Fault(NamedTuple):
-    """What happens to a message: it is lost, kept back for some seconds, or answered by a reset."""
+    """What happens to a message.
 
-    what: Literal["drop", "delay", "reset"]
-    of: Literal["request", "reply"]
+    It is lost, comes so many seconds later, is held until ``Armed.let_go``, or the connection is
+    reset in its place.
+    """
+
+    what: Literal["drop", "delay", "hold", "reset"]
+    of: Literal["request", "reply", "push"]
     seconds: float = 0.0
 
 
@@ -59,6 +53,12 @@ class Fault(NamedTuple):
 DROP_REQUEST = Fault("drop", "request")
 #: The server has carried it out, and the answer is lost; the connection stays.
 DROP_REPLY = Fault("drop", "reply")
+#: What the server sends unasked is lost; the connection stays.
+DROP_PUSH = Fault("drop", "push")
+#: It is on its way until you let it go, even if its client gives up and leaves meanwhile.
+HOLD_REQUEST = Fault("hold", "request")
+#: The server has carried it out, and the answer is on its way until you let it go.
+HOLD_REPLY = Fault("hold", "reply")
 #: The connection is reset before the server sees the request.
 RESET_REQUEST = Fault("reset", "request")
 #: The server has carried it out, and the connection is reset in place of the answer.
@@ -78,37 +78,57 @@ def delay_reply(seconds: float) -> Fault:
 class Armed:
     """A fault that lies in wait. ``hits``: how often it has struck."""
 
-    def __init__(self, match: bytes, fault: Fault, times: int) -> None:
-        self.match = match
+    def __init__(self, match: Match, fault: Fault, times: int) -> None:
+        self._match = match
         self.fault = fault
-        self.left = times
+        self._left = times
         self.hits = 0
         self._struck = threading.Condition()
+        self._gate = threading.Event()
 
-    def strike(self) -> None:
-        """It has struck: told by the proxy."""
+    def meant(self, message: bytes) -> bool:
+        """Is it for this message? Then it is used up once more."""
+        match = self._match
+        with self._struck:
+            if self._left < 1:
+                return False
+            if not (match in message if isinstance(match, bytes) else match(message)):
+                return False
+            self._left -= 1
+        return True
+
+    def strike(self) -> bool:
+        """It has struck: told by the proxy. May the message pass? Waits while it is late."""
         with self._struck:
             self.hits += 1
             self._struck.notify_all()
+        if self.fault.what == "delay":
+            time.sleep(self.fault.seconds)
+        elif self.fault.what == "hold":
+            self._gate.wait()
+        return self.fault.what in ("delay", "hold")
 
     def wait(self, within: float = 10.0, hits: int = 1) -> None:
         """Until it has struck so often; ``TimeoutError`` if that takes longer."""
         with self._struck:
             if not self._struck.wait_for(lambda: self.hits >= hits, within):
-                raise TimeoutError(f"{self.fault} of {self.match!r} struck {self.hits} times")
+                raise TimeoutError(f"{self.fault} of {self._match!r} struck {self.hits} times")
+
+    def let_go(self) -> None:
+        """What is held goes on now, and so does what will be struck later."""
+        self._gate.set()
 
 
 class Proxy:
     """Listens at ``port`` of the loopback and passes everything on to a server.
 
-    ``requests`` and ``replies`` split what the client and the server send into messages.
+    ``wire`` says what a message is. Without one, whatever arrives at once is a message, which is
+    right for a client that sends one request at a time.
     """
 
-    def __init__(
-        self, host: str, port: int, *, requests: Splitter = chunks, replies: Splitter = chunks
-    ) -> None:
+    def __init__(self, host: str, port: int, wire: Wire = CHUNKS) -> None:
         self._target = (host, port)
-        self.split = {"request": requests, "reply": replies}
+        self.wire = wire
         self._mutex = threading.Lock()
         self._armed: list[Armed] = []
         self._pairs: set[_Pair] = set()
@@ -125,8 +145,8 @@ class Proxy:
 
     # -- faults ----------------------------------------------------------------------------
 
-    def arm(self, match: bytes, fault: Fault, times: int = 1) -> Armed:
-        """This fault for the next requests (or their replies) that contain these bytes."""
+    def arm(self, match: Match, fault: Fault, times: int = 1) -> Armed:
+        """This fault for the next requests (or their replies), or pushes, that match."""
         armed = Armed(match, fault, times)
         with self._mutex:
             self._armed.append(armed)
@@ -146,6 +166,10 @@ class Proxy:
         """Reset every new connection at once, and those that there are."""
         self._refusing = True
         self.reset()
+
+    def lead_to(self, host: str, port: int) -> None:
+        """New connections lead to this server, as with an address that follows a primary."""
+        self._target = (host, port)
 
     def reset(self) -> None:
         """Reset every connection; new ones are taken."""
@@ -173,14 +197,11 @@ class Proxy:
 
     # -- passing on ------------------------------------------------------------------------
 
-    def chosen(self, message: bytes) -> Armed | None:
-        """The armed fault for this request, used up once more."""
+    def chosen(self, message: bytes, push: bool) -> Armed | None:
+        """The armed fault for this request or push, used up once more."""
         with self._mutex:
-            for armed in self._armed:
-                if armed.left > 0 and armed.match in message:
-                    armed.left -= 1
-                    return armed
-        return None
+            armed = [one for one in self._armed if (one.fault.of == "push") == push]
+        return next((one for one in armed if one.meant(message)), None)
 
     def passes(self, way: str) -> bool:
         """May bytes pass in this direction? Waits while they are kept back."""
@@ -224,6 +245,9 @@ class Proxy:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.reset()
+        with self._mutex:
+            for armed in self._armed:
+                armed.let_go()
         self._thread.join()
 
     def __enter__(self) -> Self:
@@ -240,8 +264,8 @@ class _Pair:
         self._proxy = proxy
         self._sockets = (client, server)
         self._mutex = threading.Lock()
-        #: Faults of replies that are to come: number of the request -> fault.
-        self._replies: dict[int, Armed] = {}
+        #: For each answer that is to come, in order, what shall happen to it.
+        self._awaited: deque[Armed | None] = deque()
         self._ends = 0
         self._resetting = False
         for one in self._sockets:
@@ -255,15 +279,19 @@ class _Pair:
             threading.Thread(target=self._pass_on, args=work, name=f"proxy-{way}s").start()
 
     def _pass_on(self, way: str, source: socket.socket, sink: socket.socket) -> None:
-        data, number = b"", 0
-        split = self._proxy.split[way]
+        wire = self._proxy.wire
+        split, lets = (
+            (wire.requests, self._lets_request)
+            if way == "request"
+            else (wire.replies, self._lets_reply)
+        )
+        data = b""
         try:
             while piece := source.recv(_PIECE):
                 data += piece
                 while data and (length := split(data)):
                     message, data = data[:length], data[length:]
-                    number += 1
-                    if self._lets(way, message, number) and self._proxy.passes(way):
+                    if lets(message):
                         sink.sendall(message)
             if not self._resetting:
                 sink.shutdown(socket.SHUT_WR)
@@ -272,26 +300,34 @@ class _Pair:
         finally:
             self._end()
 
-    def _lets(self, way: str, message: bytes, number: int) -> bool:
-        """Does this message pass? Does to it what is armed for it."""
-        if way == "request":
-            armed = self._proxy.chosen(message)
-            if armed is not None and armed.fault.of == "reply":
-                with self._mutex:
-                    self._replies[number] = armed
-                return True
+    def _lets_request(self, message: bytes) -> bool:
+        """Does it pass? Then its answer is awaited from now on."""
+        armed = self._proxy.chosen(message, push=False)
+        later = None
+        if armed is not None and armed.fault.of == "reply":
+            armed, later = None, armed
+        if not (self._strikes(armed) and self._proxy.passes("request")):
+            return False
+        if self._proxy.wire.answered(message):
+            self._awaited.append(later)
+        return True
+
+    def _lets_reply(self, message: bytes) -> bool:
+        """Does it pass?"""
+        if self._proxy.wire.pushed(message):
+            armed = self._proxy.chosen(message, push=True)
         else:
-            with self._mutex:
-                armed = self._replies.pop(number, None)
+            armed = self._awaited.popleft() if self._awaited else None
+        return self._strikes(armed) and self._proxy.passes("reply")
+
+    def _strikes(self, armed: Armed | None) -> bool:
+        """Let a fault strike; does the message pass all the same?"""
         if armed is None:
             return True
-        armed.strike()
-        if armed.fault.what == "delay":
-            time.sleep(armed.fault.seconds)
-            return True
+        passes = armed.strike()
         if armed.fault.what == "reset":
             self.reset()
-        return False
+        return passes
 
     def reset(self) -> None:
         """Reset both ends."""

@@ -1,0 +1,137 @@
+"""What the scripts cost a Redis, by its own account, beside a compare-and-delete.
+
+The server counts the time of each EVALSHA (INFO commandstats). All variants take turns within each
+round, pipelined, so that the machine's swings hit them alike: only the ratios count. It works
+under a prefix of its own and takes away what it made.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import redis
+
+from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
+from holdfast.stores.redis.keys import BUCKETS, guard_of
+from holdfast.stores.redis.scripts import SCRIPTS, Call, Requests, ending, load_command, packed
+
+PREFIX = "holdfast-bench"
+REFERENCE = "compare and delete"
+#: What a round gives, in its order.
+LABELS = (
+    REFERENCE,
+    "join",
+    "keep, of a batch",
+    "try, refused",
+    "leave",
+    "join, the first to wait",
+    "join, behind a line",
+    "keep of who waits",
+    "leave, serving the next",
+)
+COMPARE_AND_DELETE = (
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) "
+    "else return 0 end"
+)
+OWNER = "host-17:12345:MainThread"
+#: Nobody who waits here expires before the round is over.
+PATIENCE_S = 600.0
+#: So many names before it counts.
+_WARM_UP = 20
+
+Round = Iterator[tuple[str, float, float]]
+
+
+class Server:
+    """One connection, and the server's account of what went over it."""
+
+    def __init__(self, url: str) -> None:
+        self.client = redis.Redis.from_url(url)
+        self._wire: Any = self.client.connection_pool.get_connection()
+        self.requests = Requests(PREFIX, PATIENCE_S)
+        self.sha = str(self.client.script_load(COMPARE_AND_DELETE)).encode()
+        self.send([load_command(script) for script in SCRIPTS])
+        run_id = str(self.client.info("server")["run_id"]).encode()
+        self.ending = ending(run_id)
+        # As the guard against lost data leaves them, on a server that nothing has happened to.
+        self.send([packed(b"SET", guard_of(PREFIX, b), run_id) for b in range(BUCKETS)])
+
+    def send(self, wires: Sequence[bytes]) -> list[Any]:
+        """All of them in one write, and their replies."""
+        self._wire.send_packed_command([b"".join(wires)])
+        return [self._wire.read_response(disable_decoding=True) for _ in wires]
+
+    def timed(self, wires: Sequence[bytes]) -> float:
+        """Microseconds of the server for each of these EVALSHAs."""
+        before = self._spent()
+        self.send(wires)
+        after = self._spent()
+        assert after[0] - before[0] == len(wires), "somebody else uses this server"
+        return (after[1] - before[1]) / len(wires)
+
+    def _spent(self) -> tuple[int, int]:
+        found: Any = self.client.info("commandstats")
+        spent = found.get("cmdstat_evalsha", {"calls": 0, "usec": 0})
+        return spent["calls"], spent["usec"]
+
+    def close(self) -> None:
+        """Take away what was made."""
+        for key in self.client.scan_iter(PREFIX + ":*", count=1000):
+            self.client.delete(key)
+        self.client.connection_pool.release(self._wire)
+        self.client.close()
+
+
+def a_round(server: Server, names: Sequence[str]) -> Round:
+    """Each verb once on every name: label, claims in one call, microseconds of a call."""
+    ask = server.requests
+
+    def claims() -> list[Claim]:
+        return [
+            Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, 30.0, OWNER)) for name in names
+        ]
+
+    def of(calls: Sequence[Call]) -> float:
+        return server.timed([call.head + server.ending for call in calls])
+
+    def leaves(those: Sequence[Claim]) -> list[Call]:
+        return [ask.leave(Leave(c.spec.name, c.id, 0)) for c in those]
+
+    keys = [f"{PREFIX}:{{17}}:{name}".encode() for name in names]
+    ids = [c.id.encode() for c in claims()]
+    server.send(
+        [packed(b"SET", key, value, b"PX", b"30000") for key, value in zip(keys, ids, strict=True)]
+    )
+    pairs = zip(keys, ids, strict=True)
+    deletes = [packed(b"EVALSHA", server.sha, b"1", key, value) for key, value in pairs]
+    yield REFERENCE, 1, server.timed(deletes)
+    one, two, three = claims(), claims(), claims()
+    yield "join", 1, of([ask.join(c, True) for c in one])
+    batches = [one[i : i + 100] for i in range(0, len(one), 100)]
+    batch = len(one) / len(batches)
+    yield "keep, of a batch", batch, of([ask.keep([Keep(c, 0, 30.0) for c in b]) for b in batches])
+    yield "try, refused", 1, of([ask.join(c, False) for c in two])
+    yield "leave", 1, of(leaves(one))
+    of([ask.join(c, True) for c in one])
+    yield "join, the first to wait", 1, of([ask.join(c, True) for c in two])
+    yield "join, behind a line", 1, of([ask.join(c, True) for c in three])
+    yield "keep of who waits", 1, of([ask.stand(Keep(c, 0, 30.0)) for c in three])
+    yield "leave, serving the next", 1, of(leaves(one))
+    of(leaves(two))
+    of(leaves(three))
+
+
+def measured(url: str, names: int) -> dict[str, float]:
+    """Microseconds of the server for a claim, by label: one round."""
+    server = Server(url)
+    try:
+        for _ in a_round(server, [f"warm-{n}" for n in range(_WARM_UP)]):
+            pass
+        return {
+            label: us / claims
+            for label, claims, us in a_round(server, [f"name-{n}" for n in range(names)])
+        }
+    finally:
+        server.close()

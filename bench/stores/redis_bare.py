@@ -1,0 +1,226 @@
+"""The floors: ready bytes on bare connections, and a bare wake-up.
+
+Two of them send the commands of the plainest lock: SET NX PX, and a compare-and-delete by
+EVALSHA. It has no order, no waiting, no renewal and no fence. Two send what holdfast sends, but
+with nothing around it. Everything is packed beforehand, and of a reply only its beginning is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.core.model import Claim, Kind, Leave, Spec
+from holdfast.stores.redis.keys import bucket_of, guard_of
+from holdfast.stores.redis.scripts import JOIN, LEAVE, Requests, ending, load_command
+
+from ..servers import HOST, Wire, command, redis_port
+from ..servertime import COMPARE_AND_DELETE, OWNER, PREFIX
+from .ours import own_name
+
+_SHA = hashlib.sha1(COMPARE_AND_DELETE.encode(), usedforsecurity=False).hexdigest().encode()
+_TTL_S = 60.0
+_TTL_MS = b"%d" % (1000 * _TTL_S)
+#: More than any of the replies.
+_ROOM = 64
+
+
+class Bytes(NamedTuple):
+    """What is sent: once, each with the number of lines that answer it; to take; to free. And how
+    the replies begin if all is well."""
+
+    first: Sequence[tuple[bytes, int]]
+    take: bytes
+    free: bytes
+    taken: bytes
+    freed: bytes
+
+
+def plainest(name: str) -> Bytes:
+    """The plainest lock."""
+    key, token = name.encode(), secrets.token_hex(16).encode()
+    return Bytes(
+        [(command(b"SCRIPT", b"LOAD", COMPARE_AND_DELETE.encode()), 2)],
+        command(b"SET", key, token, b"NX", b"PX", _TTL_MS),
+        command(b"EVALSHA", _SHA, b"1", key, token),
+        b"+OK",
+        b":1",
+    )
+
+
+def same(name: str) -> Bytes:
+    """What holdfast sends."""
+    with Wire(redis_port()) as wire:
+        said = wire.text(b"INFO", b"server")
+    run_id = said.partition("run_id:")[2].split()[0].encode()
+    ask = Requests(PREFIX)
+    claim = Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, _TTL_S, OWNER))
+    record = command(b"SET", guard_of(PREFIX, bucket_of(name.encode())), run_id)
+    return Bytes(
+        [(record, 1), *((load_command(script), 2) for script in (JOIN, LEAVE))],
+        ask.join(claim, True).head + ending(run_id),
+        ask.leave(Leave(name, claim.id, 0)).head + ending(run_id),
+        b":",
+        b":1",
+    )
+
+
+class Unlike(Exception):
+    """The server's reply is another one than the floor reckons with."""
+
+
+class Bare:
+    """Both commands on a blocking socket."""
+
+    def __init__(self, place: Path, of: Callable[[str], Bytes] = plainest) -> None:
+        self._of = of(own_name(place))
+        self._wire = Wire(redis_port())
+        self._wire.socket.settimeout(None)
+        for packed, lines in self._of.first:
+            self._wire.socket.sendall(packed)
+            self._wire.lines(lines)
+
+    async def take(self) -> None:
+        self._ask(self._of.take, self._of.taken)
+
+    async def within(self, seconds: float) -> bool:
+        raise RuntimeError("the floor doesn't wait")
+
+    async def free(self) -> None:
+        self._ask(self._of.free, self._of.freed)
+
+    def _ask(self, packed: bytes, wanted: bytes) -> None:
+        socket = self._wire.socket
+        socket.sendall(packed)
+        said = socket.recv(_ROOM)
+        if not said.startswith(wanted):
+            raise Unlike(said)
+
+    async def close(self) -> None:
+        self._wire.close()
+
+    def pair(self) -> Callable[[], object]:
+        socket = self._wire.socket
+        send, receive = socket.sendall, socket.recv
+        _, take, free, taken, freed = self._of
+
+        def pair() -> None:
+            send(take)
+            if not receive(_ROOM).startswith(taken):
+                raise Unlike
+            send(free)
+            if not receive(_ROOM).startswith(freed):
+                raise Unlike
+
+        return pair
+
+
+class BareThreads:
+    """A blocking socket for each thread."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
+        del inside
+        return Bare(self._place / name).pair()
+
+    async def close(self) -> None:
+        """The sockets end with the process."""
+
+
+class BareStreams:
+    """Both commands on asyncio's streams."""
+
+    def __init__(self, place: Path, of: Callable[[str], Bytes] = plainest) -> None:
+        self._of = of(own_name(place))
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._streams is None:
+            reader, writer = await asyncio.open_connection(HOST, redis_port())
+            for packed, lines in self._of.first:
+                writer.write(packed)
+                for _ in range(lines):
+                    await reader.readline()
+            self._streams = reader, writer
+        return self._streams
+
+    async def _ask(self, packed: bytes, wanted: bytes) -> None:
+        reader, writer = await self._open()
+        writer.write(packed)
+        said = await reader.read(_ROOM)
+        if not said.startswith(wanted):
+            raise Unlike(said)
+
+    async def take(self) -> None:
+        await self._ask(self._of.take, self._of.taken)
+
+    async def within(self, seconds: float) -> bool:
+        raise RuntimeError("the floor doesn't wait")
+
+    async def free(self) -> None:
+        await self._ask(self._of.free, self._of.freed)
+
+    async def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+
+    def pair(self) -> Callable[[], object]:
+        opened = self._open
+        _, take, free, taken, freed = self._of
+
+        async def pair() -> None:
+            reader, writer = self._streams or await opened()
+            writer.write(take)
+            if not (await reader.read(_ROOM)).startswith(taken):
+                raise Unlike
+            writer.write(free)
+            if not (await reader.read(_ROOM)).startswith(freed):
+                raise Unlike
+
+        return pair
+
+
+class Baton:
+    """No lock, but the least that wakes another process by way of Redis: a bare PUBLISH.
+
+    Who comes second subscribes; who frees it publishes, and so passes it on.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._ask, self._ear = Wire(redis_port()), Wire(redis_port())
+        self._key = own_name(place).encode()
+        self._publish = command(b"PUBLISH", self._key, b"1")
+        self._listens = False
+
+    async def take(self) -> None:
+        if self._ask.ask(b"SET", self._key, b"1", b"NX", b"PX", _TTL_MS) == b"+OK":
+            return
+        self._ear.ask(b"SUBSCRIBE", self._key)
+        self._ear.lines(5)
+        self._listens = True
+        self._ear.lines(7)
+
+    async def within(self, seconds: float) -> bool:
+        raise RuntimeError("the floor has no time-out")
+
+    async def free(self) -> None:
+        if self._listens:
+            self._ear.ask(b"UNSUBSCRIBE", self._key)
+            self._ear.lines(5)
+            self._listens = False
+        self._ask.socket.sendall(self._publish)
+        if self._ask.line() == b":0":
+            self._ask.ask(b"DEL", self._key)
+
+    async def close(self) -> None:
+        self._ask.close()
+        self._ear.close()
+
+    def pair(self) -> Callable[[], object]:
+        raise RuntimeError("the floor is for hand-offs only")

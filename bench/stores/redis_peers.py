@@ -1,0 +1,181 @@
+"""Grips on the locks that others keep in Redis, each used as its own documentation shows it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redis
+import redis.asyncio
+
+from ..contenders import peer
+from ..servers import redis_url
+from .ours import own_name, several_of
+
+#: Long enough that nobody's lock expires meanwhile.
+TTL_S = 60.0
+#: As many connections as tasks, because redis-py's lock fails where its pool is at its end.
+CONNECTIONS = 2048
+
+
+class _Kept:
+    """A client and a lock object that is kept, with ``acquire`` and ``release``."""
+
+    lock: Any
+
+    def __init__(self) -> None:
+        self.client = redis.Redis.from_url(redis_url())
+
+    async def take(self) -> object:
+        return self.lock.acquire()
+
+    async def within(self, seconds: float) -> bool:
+        return bool(self.lock.acquire(timeout=seconds))
+
+    async def free(self) -> object:
+        return self.lock.release()
+
+    async def close(self) -> None:
+        self.client.close()
+
+    def pair(self) -> Callable[[], object]:
+        acquire, release = self.lock.acquire, self.lock.release
+
+        def pair() -> None:
+            acquire()
+            release()
+
+        return pair
+
+
+class RedisPy(_Kept):
+    """redis-py's ``Lock``, which looks every 100 ms."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self.lock = self.client.lock(own_name(place), timeout=TTL_S)
+
+    async def within(self, seconds: float) -> bool:
+        return bool(self.lock.acquire(blocking_timeout=seconds))
+
+
+class PythonRedisLock(_Kept):
+    """python-redis-lock's ``Lock``, whose waiters block on a list."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self.lock = peer("redis_lock").Lock(self.client, own_name(place), expire=int(TTL_S))
+
+    async def within(self, seconds: float) -> bool:
+        # It takes whole seconds only.
+        return bool(self.lock.acquire(timeout=max(1, round(seconds))))
+
+
+class Pottery(_Kept):
+    """pottery's ``Redlock`` with one master, which looks again after at most 200 ms."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        # It writes to the log for every time that it has to wait.
+        logging.getLogger("pottery").setLevel(logging.CRITICAL)
+        self.lock = peer("pottery").Redlock(
+            key=own_name(place), masters={self.client}, auto_release_time=TTL_S
+        )
+
+
+class RedisPyAsyncio:
+    """redis-py's ``Lock`` for asyncio, which looks every 100 ms."""
+
+    def __init__(self, place: Path) -> None:
+        self._client = redis.asyncio.Redis.from_url(redis_url())
+        self._lock = self._client.lock(own_name(place), timeout=TTL_S)
+
+    async def take(self) -> object:
+        return await self._lock.acquire()
+
+    async def within(self, seconds: float) -> bool:
+        return bool(await self._lock.acquire(blocking_timeout=seconds))
+
+    async def free(self) -> None:
+        await self._lock.release()
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    def pair(self) -> Callable[[], object]:
+        lock = self._lock
+
+        async def pair() -> None:
+            await lock.acquire()
+            await lock.release()
+
+        return pair
+
+
+class RedisPyThreads:
+    """One client of redis-py for many threads, a lock object per use."""
+
+    def __init__(self, _place: Path) -> None:
+        self._client = redis.Redis.from_url(redis_url(), max_connections=CONNECTIONS)
+
+    def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
+        client = self._client
+
+        def use() -> None:
+            with client.lock(name, timeout=TTL_S):
+                inside()
+
+        return use
+
+    async def close(self) -> None:
+        self._client.close()
+
+
+class RedisPyOneByOne(RedisPyThreads):
+    """Ten names, one after the other."""
+
+    def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
+        locks = [self._client.lock(one, timeout=TTL_S) for one in several_of(name)]
+
+        def use() -> None:
+            for lock in locks:
+                lock.acquire()
+            inside()
+            for lock in reversed(locks):
+                lock.release()
+
+        return use
+
+
+class PythonRedisLockThreads(RedisPyThreads):
+    """One client of redis-py for many threads, a lock object of python-redis-lock per use."""
+
+    def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
+        client, make = self._client, peer("redis_lock").Lock
+
+        def use() -> None:
+            with make(client, name, expire=int(TTL_S)):
+                inside()
+
+        return use
+
+
+class RedisPyTasks:
+    """One client of redis-py for many tasks, a lock object per use."""
+
+    def __init__(self, _place: Path) -> None:
+        self._client = redis.asyncio.Redis.from_url(redis_url(), max_connections=CONNECTIONS)
+
+    def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
+        client = self._client
+
+        async def use() -> None:
+            async with client.lock(name, timeout=TTL_S):
+                inside()
+
+        return use
+
+    async def close(self) -> None:
+        await self._client.aclose()

@@ -1,0 +1,282 @@
+"""Keys of a Redis that refuse whoever writes with an older fence.
+
+Beside the key ``report`` there is ``{report}#fence!``: a text, the greatest fence accepted for it.
+The braces keep both in one slot of a cluster. A key with a hash tag of its own keeps that, so
+``{user:7}:cart`` is guarded by ``{user:7}:cart#fence``; the two endings keep one key's fence from
+being another's. One script compares, notes the fence and carries out the command, and nothing
+comes in between.
+
+No driver is imported: a client of redis-py that the caller has is asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+
+from ..core import checks
+from ..errors import ConfigError, HoldfastError
+from .fence import Fence, number, refusal
+
+#: A key, an argument: what redis-py takes for one.
+Text = str | bytes
+Value = str | bytes | bytearray | memoryview | int | float
+#: Lua can't hand more arguments than about 8,000 to a command.
+ARGUMENTS_MAX = 7000
+#: The longest memory of a fence, seconds: ten years.
+REMEMBER_S_MAX = 10 * 365 * 86_400.0
+_COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9._]{0,63}")
+
+# Fences are compared as texts, because the numbers of Lua are exact up to 2**53 only. The fence is
+# noted before the command is carried out: if the script ends in between (no right, no memory),
+# older writers are refused although nothing was written, which is right; the other order would let
+# an older one write after a newer one.
+_SCRIPT = """
+local mine, life, seen = ARGV[1], ARGV[2], redis.call('GET', KEYS[1]) or '0'
+if not string.find(seen, '^%d+$') then return {-1, seen} end
+if #seen > #mine or (#seen == #mine and seen > mine) then return {0, seen} end
+if life == '0' then redis.call('SET', KEYS[1], mine)
+else redis.call('SET', KEYS[1], mine, 'PX', life) end
+return {1, redis.call(ARGV[3], KEYS[2], unpack(ARGV, 4))}
+"""
+
+
+class Client(Protocol):
+    """What is used of a client of redis-py, of either face: ``Redis``, ``RedisCluster``."""
+
+    def register_script(self, script: Any) -> Any:
+        """A script as something to be called with ``keys`` and ``args``."""
+        ...
+
+    def get(self, name: Any) -> Any:
+        """The text that a key has."""
+        ...
+
+
+class _Request(NamedTuple):
+    """One call of the script."""
+
+    keys: tuple[bytes, bytes]
+    args: tuple[Value, ...]
+    fence: int
+
+
+class _Guard:
+    """What both faces have in common: all but the asking."""
+
+    __slots__ = ("_client", "_life", "_script")
+
+    def __init__(self, client: Client, *, remember: float | timedelta | None = None) -> None:
+        if not hasattr(client, "register_script") or hasattr(client, "command_stack"):
+            raise ConfigError(
+                f"a redis.Redis, redis.RedisCluster or one of redis.asyncio is needed, not a "
+                f"{type(client).__name__}"
+            )
+        self._client: Any = client
+        self._script: Any = self._client.register_script(_SCRIPT)
+        self._life = 0
+        if remember is not None:
+            self._life = round(checks.seconds("remember", remember, 1.0, REMEMBER_S_MAX) * 1000)
+
+    def fence_key(self, key: Text) -> bytes:
+        """The key that has the greatest fence accepted for ``key``.
+
+        It is in the same slot of a cluster. Delete it to forget the fence.
+        """
+        return _fence_key(_bytes(key))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self._client).__name__})"
+
+    def _request(self, fence: Fence, command: Any, key: Text, args: Sequence[Value]) -> _Request:
+        mine = number(fence)
+        if not isinstance(command, str) or not _COMMAND.fullmatch(command):
+            raise ConfigError(f"a command is one word, such as 'SET', not {command!r:.80}")
+        if len(args) > ARGUMENTS_MAX:
+            raise ConfigError(f"{len(args)} arguments are too many: {ARGUMENTS_MAX} at most")
+        ours = _bytes(key)
+        keys = _fence_key(ours), ours
+        return _Request(keys, (str(mine), str(self._life), command, *args), mine)
+
+
+class FencedRedis(_Guard):
+    """Guarded keys of a Redis: who comes with a smaller fence than an accepted one is refused.
+
+    ``client`` is a ``redis.Redis`` or ``redis.RedisCluster`` of yours, however it is set up; it
+    stays open. For asyncio there is :class:`AsyncFencedRedis`, with the same methods to await::
+
+        guard = FencedRedis(redis.Redis())
+        with locks.lock("report") as hold:
+            guard.set(hold, "report", "day,total")
+            guard.execute(hold, "HSET", "report:state", "by", "me")
+
+    Guarantee, as long as all who write a key go through a guard:
+
+    * The check and the write are one step for every other client. An equal fence is accepted,
+      because one holder writes many times.
+    * Once a write can be seen, smaller fences are refused, as long as the server keeps what it
+      has acknowledged. A server that loses the write loses its fence with it, or earlier writes
+      too: a restored backup is guarded as it was then.
+
+    The fence of a key is kept for ever, in another key (``fence_key``). With ``remember`` it is
+    forgotten so many seconds after the last accepted write: choose much more than the longest
+    time for which a process, a machine or a message may be delayed. Keep it from being evicted, as
+    the data: both keys should be in a server with ``maxmemory-policy noeviction``.
+
+    It may be used as ``client`` may: from any thread, on both sides of a fork. A client that
+    repeats what wasn't answered (``retry``) may carry a command out twice, as it does without us.
+
+    Errors: ``FenceRejected``, which knows both fences, and nothing was written; ``LockLost`` or
+    ``NotHeld`` from the hold, before anything is sent; ``ConfigError`` for a fence, key or client
+    that is none, or a key of somebody else in the place of the fence; the driver's own errors. A
+    command that the server refuses (``WRONGTYPE``) writes nothing, but the fence may have moved on.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, client: Client, *, remember: float | timedelta | None = None) -> None:
+        super().__init__(client, remember=remember)
+        if _awaits(client):
+            raise ConfigError("this client is one of asyncio: use AsyncFencedRedis")
+
+    def set(
+        self, fence: Fence, key: Text, value: Value, *, ttl: float | timedelta | None = None
+    ) -> None:
+        """Write a value; ``ttl``: it ends by itself after so many seconds.
+
+        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        """
+        self.execute(fence, "SET", key, value, *_life(ttl))
+
+    def delete(self, fence: Fence, key: Text) -> bool:
+        """Delete a key, but not its fence; was it there?
+
+        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        """
+        return bool(self.execute(fence, "DEL", key))
+
+    def execute(self, fence: Fence, command: str, key: Text, *args: Value) -> Any:
+        """Carry out a command whose first argument is its only key, and give what it answers.
+
+        For example ``execute(hold, "HSET", "order:42", "state", "paid")``; a list where the driver
+        would make a dict. Raises ``FenceRejected`` if a later holder was here; see the class.
+        """
+        request = self._request(fence, command, key, args)
+        return _answer(request, self._script(keys=request.keys, args=request.args))
+
+    def fence(self, key: Text) -> int:
+        """The greatest fence accepted for a key; 0 if none."""
+        return _seen(self._client.get(self.fence_key(key)), key)
+
+
+class AsyncFencedRedis(_Guard):
+    """:class:`FencedRedis` for a client of ``redis.asyncio``: the same, to be awaited.
+
+    A write whose await is cancelled may still be carried out, by its fence.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, client: Client, *, remember: float | timedelta | None = None) -> None:
+        super().__init__(client, remember=remember)
+        if not _awaits(client):
+            raise ConfigError("this client isn't one of asyncio: use FencedRedis")
+
+    async def set(
+        self, fence: Fence, key: Text, value: Value, *, ttl: float | timedelta | None = None
+    ) -> None:
+        """Write a value; ``ttl``: it ends by itself after so many seconds.
+
+        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        """
+        await self.execute(fence, "SET", key, value, *_life(ttl))
+
+    async def delete(self, fence: Fence, key: Text) -> bool:
+        """Delete a key, but not its fence; was it there?
+
+        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        """
+        return bool(await self.execute(fence, "DEL", key))
+
+    async def execute(self, fence: Fence, command: str, key: Text, *args: Value) -> Any:
+        """Carry out a command whose first argument is its only key, and give what it answers.
+
+        For example ``execute(hold, "HSET", "order:42", "state", "paid")``; a list where the driver
+        would make a dict. Raises ``FenceRejected`` if a later holder was here; see the class.
+        """
+        request = self._request(fence, command, key, args)
+        asked: Awaitable[Any] = self._script(keys=request.keys, args=request.args)
+        return _answer(request, await asked)
+
+    async def fence(self, key: Text) -> int:
+        """The greatest fence accepted for a key; 0 if none."""
+        return _seen(await self._client.get(self.fence_key(key)), key)
+
+
+def _awaits(client: Any) -> bool:
+    """Is it of the face for asyncio?"""
+    return inspect.iscoroutinefunction(getattr(client, "execute_command", None))
+
+
+def _bytes(key: Text) -> bytes:
+    plain: Any = key.encode() if isinstance(key, str) else key
+    if not isinstance(plain, bytes) or not plain:
+        raise ConfigError(f"a key must be text or bytes, and not empty: {key!r:.80}")
+    return plain
+
+
+def _fence_key(key: bytes) -> bytes:
+    """Where the fence of a key is kept, in the slot of that key.
+
+    >>> _fence_key(b"report"), _fence_key(b"{user:7}:cart")
+    (b'{report}#fence!', b'{user:7}:cart#fence')
+    """
+    _, opened, rest = key.partition(b"{")
+    tag, closed, _ = rest.partition(b"}")
+    if opened and closed and tag:
+        return key + b"#fence"
+    if b"}" in key:
+        raise ConfigError(
+            f"the key {key!r:.80} has a '}}' but no hash tag, so its fence can't be kept in the "
+            "same slot of a cluster; give it one, as in {user:7}:cart"
+        )
+    return b"{" + key + b"}#fence!"
+
+
+def _life(ttl: float | timedelta | None) -> tuple[Value, ...]:
+    if ttl is None:
+        return ()
+    return "PX", round(checks.seconds("ttl", ttl, 0.001, REMEMBER_S_MAX) * 1000)
+
+
+def _answer(request: _Request, reply: Any) -> Any:
+    """What the command answered; the error if it wasn't carried out."""
+    match reply:
+        case [1, answer]:
+            return answer
+        case [0, seen]:
+            raise refusal(f"the key {_shown(request.keys[1])}", request.fence, int(seen))
+        case [-1, _]:
+            raise _foreign(request.keys[0])
+    raise HoldfastError(f"Redis answered what the guard's script doesn't answer: {reply!r:.80}")
+
+
+def _seen(found: Any, key: Text) -> int:
+    try:
+        return int(found or 0)
+    except ValueError:
+        raise _foreign(_fence_key(_bytes(key))) from None
+
+
+def _foreign(key: bytes) -> ConfigError:
+    return ConfigError(
+        f"the key {_shown(key)} is kept for a fence, but another program has written to it; "
+        "it is left as it is"
+    )
+
+
+def _shown(key: bytes) -> str:
+    return f"{key.decode('utf-8', 'backslashreplace')!r:.80}"

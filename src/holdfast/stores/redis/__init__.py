@@ -1,0 +1,93 @@
+"""Redis and Valkey: the line of claims as Lua, for all who reach one server.
+
+``redis://``, ``rediss://`` (TLS), ``redis+unix://`` (a socket), and the same for ``valkey``: the
+URLs of redis-py and of Celery, unchanged. Options: ``prefix=holdfast`` is what every key begins
+with; ``protocol=2`` for a proxy that knows no RESP3; the rest is redis-py's. A ``redis.Redis`` or
+``redis.asyncio.Redis`` may be given instead of a URL.
+
+``redis+sentinel://host1,host2/NAME/0`` is the primary that sentinels name, and
+``redis+cluster://host1,host2`` a cluster, by TLS with ``rediss``; clients of ``master_for()`` and
+``RedisCluster`` will do, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core.finding import Finding
+from ...core.ports import Store
+from ...errors import ConfigError
+from ...url import StoreURL
+from .config import OPTIONS as _OF_ONE
+from .config import settings
+from .store import CAPABILITIES, Port, RedisStore
+from .topology import OPTIONS as _OF_SENTINELS
+from .topology import Members, topology
+
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
+
+
+OPTIONS = {**_OF_ONE, **_OF_SENTINELS}
+
+
+def open_blocking(url: StoreURL) -> Store:
+    """A store for threads. It connects with the first verb."""
+    several = topology(url)
+    found = settings(url) if several is None else several.settings
+    port: Port
+    try:
+        if several is None:
+            from .blocking.port import ThreadPort
+
+            port = ThreadPort(found)
+        elif isinstance(several, Members):
+            from .blocking.cluster import open_cluster
+
+            port = open_cluster(several)
+        else:
+            from .blocking.sentinel import WatchedThreadPort
+
+            port = WatchedThreadPort(several)
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return RedisStore(port, found.prefix)
+
+
+def open_aio(url: StoreURL) -> Store:
+    """A store for one asyncio event loop. It connects with the first verb."""
+    several = topology(url)
+    found = settings(url) if several is None else several.settings
+    port: Port
+    try:
+        if several is None:
+            from .aio.port import LoopPort
+
+            port = LoopPort(found)
+        elif isinstance(several, Members):
+            from .aio.cluster import open_cluster
+
+            port = open_cluster(several)
+        else:
+            from .aio.sentinel import WatchedLoopPort
+
+            port = WatchedLoopPort(several)
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return RedisStore(port, found.prefix)
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with a server, for ``holdfast doctor``."""
+    try:
+        from .blocking.doctor import examine
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return examine(url)
+
+
+def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
+    if (missing.name or "").partition(".")[0] != "redis":
+        return missing
+    return ConfigError(
+        f"{url.scheme}:// needs redis-py 5.2 or later: pip install 'holdfast[redis]' ({missing})"
+    )

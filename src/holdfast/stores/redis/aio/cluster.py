@@ -1,0 +1,100 @@
+"""A cluster for one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine, Sequence
+from time import monotonic
+from typing import Any
+
+from redis.asyncio import SSLConnection
+from redis.asyncio.cluster import ClusterNode, NodesManager
+
+from ....errors import HoldfastError, StoreUnavailable
+from ..blocking.cluster import FAILURES, bucket_places, for_finding, lost
+from ..blocking.sentinel import step_of
+from ..cluster import ClusterPort
+from ..guard import ClusterGuard, Guard
+from ..nodes import Node
+from ..topology import Members, Place
+from .shard import LoopNode
+from .shared import Shared
+
+
+def open_cluster(members: Members) -> ClusterPort:
+    """The port for one event loop."""
+    return ClusterPort(members, LoopFace(members), ClusterGuard(members.settings))
+
+
+class LoopFace:
+    """See :class:`holdfast.stores.redis.nodes.Face`."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self.forked()
+
+    def forked(self) -> None:
+        """Nothing of this is ours."""
+        self._token = secrets.token_hex(9)
+        self._places: Sequence[Place] = ()
+        self._until = 0.0
+        self._finding = Shared(self._find)
+
+    def open(self, place: Place, guard: Guard) -> Node:
+        """A port to this node."""
+        return LoopNode(self._members.at(place), guard, self._token)
+
+    async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
+        """The primary of each bucket; asked for once, by however many."""
+        self._places, self._until = places, monotonic() + within
+        return await self._finding.wait(
+            within, f"{self._members.settings.label} did not say who has which slots"
+        )
+
+    async def _find(self) -> list[Place | None]:
+        settings, places = self._members.settings, self._places
+        arguments = for_finding(settings, step_of(len(places), self._until - monotonic()))
+        if settings.kind == "tls":
+            arguments["connection_class"] = SSLConnection
+        nodes = [ClusterNode(host, port, **arguments) for host, port in places]
+        manager = NodesManager(
+            nodes,
+            require_full_coverage=False,
+            connection_kwargs=arguments,
+            address_remap=self._members.remap,
+        )
+        try:
+            async with asyncio.timeout(self._left()):
+                await manager.initialize()
+        except TimeoutError as late:
+            raise StoreUnavailable(f"{settings.label} did not answer in time") from late
+        except FAILURES as wrong:
+            raise lost(settings, places, wrong) from wrong
+        finally:
+            for node in {*nodes, *manager.nodes_cache.values()}:
+                await node.disconnect()
+        return bucket_places(manager.slots_cache)
+
+    def _left(self) -> float:
+        return max(0.0, self._until - monotonic())
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep."""
+        await asyncio.sleep(seconds)
+
+    async def together(
+        self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
+    ) -> list[Any]:
+        """All at once."""
+        left = until - monotonic()
+        if len(works) == 1:
+            return [await _outcome(works[0](left))]
+        return await asyncio.gather(*(_outcome(work(left)) for work in works))
+
+
+async def _outcome(work: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return await work
+    except HoldfastError as wrong:
+        return wrong

@@ -1,0 +1,79 @@
+"""A connection as redis-py makes it, TLS, login, protocol and database included, taken over."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.connection import AbstractConnection
+
+from ....errors import StoreUnavailable
+from ..blocking.dial import error_of, knows_no_hello, own_name, silent
+from ..config import Settings
+from ..guard import Guard
+from ..scripts import tail
+from .wire import Answer, Wire
+
+_CLASSES: dict[str, type[AbstractConnection]] = {
+    "tcp": Connection,
+    "tls": SSLConnection,
+    "unix": UnixDomainSocketConnection,
+}
+#: The name of the connection need not be answered sooner than so.
+_NAMED_S = 5.0
+
+
+async def connect(
+    settings: Settings, wire: Wire, limit: float, guard: Guard | None = None
+) -> Settings:
+    """Connect, shake hands, and hand the bytes over to the wire, within so many seconds.
+
+    With a guard also learn which server this is. What comes back is ``settings``, with the protocol
+    that the server turned out to know.
+    """
+    made_of = settings.connection_class
+    if made_of is None or not issubclass(made_of, AbstractConnection):
+        made_of = _CLASSES[settings.kind]  # of the face for threads
+    connection = made_of(
+        **{**settings.arguments, **silent()},
+        protocol=settings.protocol,
+        socket_timeout=limit,
+        socket_connect_timeout=limit,
+    )
+    try:
+        async with asyncio.timeout(limit):
+            await connection.connect()
+        wire.take_over(connection)
+    except TimeoutError as late:
+        hint = " (if it doesn't speak TLS, it is redis://)" if settings.kind == "tls" else ""
+        text = f"{settings.label} took no connection within {limit:g} s{hint}"
+        raise StoreUnavailable(text) from late
+    except Exception as wrong:
+        if settings.protocol == 3 and knows_no_hello(wrong):
+            return await connect(settings._replace(protocol=2), wire, limit, guard)
+        raise error_of(settings, wrong) from wrong
+    finally:
+        if connection.is_connected:  # not taken over
+            connection._close()
+    if not settings.arguments.get("client_name"):
+        name = wire.command(b"CLIENT", b"SETNAME", own_name().encode(), within=_NAMED_S)
+        name.add_done_callback(unheeded)
+    if guard is not None:
+        await _identify(wire, guard, limit)
+    return settings
+
+
+async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
+    """Learn to which server it leads."""
+    answers = [wire.command(*words, within=limit) for words in guard.hello]
+    try:
+        wire.server = tail(guard.server([await one for one in answers]))
+    except BaseException:
+        wire.drop(f"{wire.label} is not known to be the server that it should be")
+        raise
+
+
+def unheeded(answer: Answer) -> None:
+    """How this request ended doesn't matter, and nobody needs to be told."""
+    if not answer.cancelled():
+        answer.exception()

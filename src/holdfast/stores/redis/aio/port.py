@@ -1,0 +1,349 @@
+"""The port for one event loop: one connection for all that is asked, and for hearing of grants.
+
+Under RESP3 the messages come on the connection that the requests go by; under RESP2, which can't
+do that, a second one listens. It subscribes when somebody first has to wait, and keeps its
+address, a channel of this client's own, over every new connection: the lines know it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+
+from ....core.model import Granted
+from ....core.policy import PATIENCE_S, back_off
+from ....errors import ConfigError, StoreUnavailable
+from ..complaints import ServerSaid, complaint
+from ..config import Settings
+from ..guard import Guard, Verdict, grants, wait_words
+from ..replies import Reply, poked
+from ..scripts import Call
+from .connect import connect, unheeded
+from .shared import Shared
+from .wire import Answer, Wire
+
+log = logging.getLogger("holdfast")
+
+#: The first attempt to connect may take so many seconds, each further one twice as many.
+FIRST_S = 1.0
+#: At its end, what is under way may take so many seconds.
+CLOSE_S = 2.0
+#: A second connection, that only listens, is asked for a sign of life when it was silent so long.
+SILENT_S = 5.0
+SIGN_S = 1.0
+#: When listening has failed, it isn't tried again before so many seconds.
+MUTE_S = 1.0
+_SCAN_COUNT = b"1000"
+#: What a forked child has of its parent: kept, because its end would be heard by the server.
+_of_the_parent: list[object] = []
+
+
+class Box:
+    """Where a claim sleeps until its poke is here: what pokes it so far got, and its sleep."""
+
+    __slots__ = ("fence", "ticket", "waiter")
+
+    def __init__(self, fence: int, ticket: int, waiter: asyncio.Future[None]) -> None:
+        self.fence = fence
+        self.ticket = ticket
+        self.waiter = waiter
+
+
+class LoopPort:
+    """See :class:`holdfast.stores.redis.store.Port`."""
+
+    clustered = False
+    patience = PATIENCE_S
+
+    def __init__(self, settings: Settings) -> None:
+        self.label = settings.label
+        self.guard = Guard(settings)
+        self.replicas = settings.replicas
+        self._settings = settings
+        self._start()
+
+    def _start(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wire: Wire | None = None
+        #: The connection on which we are subscribed.
+        self._ear: Wire | None = None
+        self._not_before = self._mute_until = 0.0
+        self._failures = 0
+        self._closed = self._deaf = False
+        self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
+        #: Of each claim that may wait: the fence of its last poke (0: none), or where it sleeps.
+        self._boxes: dict[str, int | Box] = {}
+        self._connecting = Shared(self._connect)
+        self._listening = Shared(self._listen)
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
+        """Send one call: at once, before it is awaited, if there is a connection."""
+        wire = self._wire
+        if wire is None or asyncio.get_running_loop() is not self._loop:
+            return self._ask(call, within)
+        return self._send(wire, call, within)
+
+    async def _ask(self, call: Call, within: float) -> Reply:
+        wire, within = await self._reach(within)
+        return await self._send(wire, call, within)
+
+    def _send(self, wire: Wire, call: Call, within: float) -> Awaitable[Reply]:
+        answer = wire.send(call, within)
+        return self._confirmed(wire, call, answer, within) if self.replicas else answer
+
+    async def _confirmed(self, wire: Wire, call: Call, answer: Answer, within: float) -> Reply:
+        """The answer, once replicas have confirmed what was granted."""
+        due = monotonic() + within
+        reply = await answer
+        if grants(call, reply):
+            left = due - monotonic()
+            said = await wire.command(*wait_words(self.replicas, left), within=left)
+            wrong = self.guard.unconfirmed(said, self.replicas)
+            if wrong is not None:
+                raise wrong
+        return reply
+
+    async def look(self, within: float) -> Verdict:
+        """What the guard says at present; see the protocol."""
+        wire, within = await self._reach(within)
+        due = monotonic() + within
+        found = self.guard.verdict(await wire.send(self.guard.look, within))
+        if isinstance(found, Verdict) and found.record != found.run_id:
+            found = self.guard.verdict(await wire.send(self.guard.all, due - monotonic()))
+        if isinstance(found, ServerSaid):
+            raise complaint(found, self.label)
+        return found
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
+        """Send many in one write; one answer per call, in order."""
+        wire, within = await self._reach(within)
+        answers = [asyncio.ensure_future(self._send(wire, call, within)) for call in calls]
+        found: list[Reply | Exception] = []
+        try:
+            for answer in answers:
+                try:
+                    found.append(await answer)
+                except StoreUnavailable as failure:
+                    found.append(failure)
+        finally:
+            for answer in answers[len(found) :]:
+                _abandon(answer)
+        return found
+
+    async def enter(
+        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> tuple[Reply, bool]:
+        """The join of somebody who may wait; also says whether it had an address."""
+        wire = self._wire
+        if wire is None or asyncio.get_running_loop() is not self._loop:
+            wire, within = await self._reach(within)
+        self._boxes[claim_id] = 0
+        if self._ear is not None:
+            return await self._send(wire, call_of(self._address), within), True
+        return await self._send(wire, call_of(b""), within), False
+
+    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
+        """Send a waiting claim's call; subscribes first where that isn't done yet."""
+        wire, within = await self._reach(within)
+        self._boxes.setdefault(claim_id, 0)
+        ear = self._ear
+        if ear is None and not self._deaf and monotonic() >= self._mute_until:
+            begun = monotonic()
+            try:
+                # Half of the time at most, as the claim must be kept in any case.
+                await self._listening.wait(within / 2, f"could not subscribe at {self.label}")
+            except StoreUnavailable:
+                self._mute_until = monotonic() + MUTE_S
+            return await self.ask(call_of(self._here()), within - (monotonic() - begun))
+        if ear is not None and ear is not wire and monotonic() > ear.heard_at + SILENT_S:
+            ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
+        return await self._send(wire, call_of(self._here()), within)
+
+    def _here(self) -> bytes:
+        return self._address if self._ear is not None else b""
+
+    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
+        """The keys that match, each once, in no order."""
+        due = monotonic() + within
+        wire, _ = await self._reach(within)
+        found: set[bytes] = set()
+        cursor = b"0"
+        while True:
+            words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT)
+            reply = await wire.command(*words, within=due - monotonic())
+            if isinstance(reply, ServerSaid):
+                raise complaint(reply, self.label)
+            cursor, keys = reply
+            found.update(keys)
+            if cursor == b"0":
+                return list(found)
+
+    # -- waiting ---------------------------------------------------------------------------
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until the poke for this claim and ticket is here, or for so long."""
+        loop = self._own()
+        known = self._boxes.get(claim_id, 0)
+        fence = known.fence if isinstance(known, Box) else known
+        if fence == ticket:
+            return Granted(ticket)
+        if self._ear is None and not self._deaf and monotonic() >= self._mute_until:
+            return None
+        waiter: asyncio.Future[None] = loop.create_future()
+        box = self._boxes[claim_id] = Box(fence, ticket, waiter)
+        timer = loop.call_later(max(0.0, seconds), wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+        return Granted(ticket) if box.fence == ticket else None
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more."""
+        self._boxes.pop(claim_id, None)
+
+    def _heard(self, message: bytes) -> None:
+        """Somebody who left has made one of our claims a holder."""
+        poke = poked(message)
+        if poke is None or (box := self._boxes.get(poke[0])) is None:
+            return
+        if not isinstance(box, Box):
+            self._boxes[poke[0]] = poke[1]
+            return
+        box.fence = poke[1]
+        if box.ticket == poke[1]:
+            wake(box.waiter)
+
+    # -- connecting ------------------------------------------------------------------------
+
+    def _own(self) -> asyncio.AbstractEventLoop:
+        """The running loop, if it is ours."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigError(
+                "an AsyncClient belongs to the event loop in which it was first used, and this "
+                "is another one: make a client in each loop"
+            )
+        return loop
+
+    async def _reach(self, within: float) -> tuple[Wire, float]:
+        """The connection, made if there is none, and how much of the time is left."""
+        self._own()
+        if self._closed:
+            raise StoreUnavailable(f"this client of {self.label} is closed")
+        if self._wire is not None:
+            return self._wire, within
+        begun = monotonic()
+        wire = await self._connecting.wait(within, f"{self.label} took no connection")
+        return wire, within - (monotonic() - begun)
+
+    async def _connect(self) -> Wire:
+        await asyncio.sleep(max(0.0, self._not_before - monotonic()))
+        wire = self._new_wire()
+        try:
+            found = await self._where()
+            self._settings = await connect(found, wire, self._attempt_s(), self.guard)
+        except StoreUnavailable:
+            self._failed()
+            raise
+        if not wire.over:
+            self._wire = wire
+        return wire
+
+    def _new_wire(self, ear: bool = False) -> Wire:
+        return Wire(self.label, self._heard, self._ended, self.guard, ear)
+
+    async def _where(self) -> Settings:
+        """How to reach the server: now, as it may be another one than before."""
+        return self._settings
+
+    def _attempt_s(self) -> float:
+        """An attempt is given up soon at first, as its packets may be lost; the next has longer."""
+        return min(self._settings.connect_s, FIRST_S * 2.0 ** min(self._failures, 12))
+
+    def _failed(self) -> None:
+        self._failures += 1
+        self._not_before = monotonic() + back_off(self._failures, random.random(), 1.0)
+
+    def _ended(self, wire: Wire) -> None:
+        """A connection can be used no more: wake those who wait, so that they ask."""
+        if wire is self._wire:
+            self._wire = None
+            if wire.unfit:
+                self._failed()
+            else:
+                self._failures = 0
+        if wire is self._ear:
+            self._ear = None
+            for box in self._boxes.values():
+                if isinstance(box, Box):
+                    wake(box.waiter)
+
+    async def _listen(self) -> None:
+        """Subscribe: on the connection that there is, or on one of its own where it must be."""
+        limit = self._attempt_s()
+        ear, _ = await self._reach(limit)
+        own = self._settings.protocol == 2
+        if own:
+            ear = self._new_wire(ear=True)
+            await connect(self._settings, ear, limit)
+        try:
+            reply = await ear.confirmed(b"SUBSCRIBE", self._address, within=limit)
+            if not isinstance(reply, ServerSaid):
+                self._ear = None if ear.over else ear
+            elif isinstance(wrong := complaint(reply, self.label), StoreUnavailable):
+                raise wrong
+            else:
+                self._deaf = True
+                text = "%s doesn't let us subscribe (%s): whoever waits asks once a second instead"
+                log.warning(text, self.label, reply)
+        finally:
+            if own and self._ear is not ear:
+                ear.close()
+
+    # -- the end ---------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connections; what is under way is finished first."""
+        self._own()
+        if self._closed:
+            return
+        self._closed = True
+        wires = {one for one in (self._wire, self._ear) if one is not None}
+        if self._wire is not None and self._wire.under_way:
+            with contextlib.suppress(StoreUnavailable):
+                await self._wire.command(b"PING", within=CLOSE_S)  # answered after all the others
+        await self._connecting.cancel()
+        await self._listening.cancel()
+        for wire in wires:
+            wire.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(wire.gone, CLOSE_S)
+
+    def forked(self) -> None:
+        """In the child nothing of this is ours."""
+        for wire in {one for one in (self._wire, self._ear) if one is not None}:
+            wire.leak()
+        _of_the_parent.append((self._wire, self._ear, self._connecting, self._listening))
+        self._start()
+
+
+def wake(waiter: asyncio.Future[None]) -> None:
+    """End this sleep, unless it has ended."""
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _abandon(answer: Answer) -> None:
+    """Nobody waits for it any more; its place on the connection stays."""
+    if not answer.cancel():
+        unheeded(answer)

@@ -1,0 +1,213 @@
+"""The port to one node of a cluster, for one event loop.
+
+Pokes come by channels that belong to a slot, one for each bucket that somebody waits for. All
+nodes of a client use the same address for a bucket, so that a claim keeps its own when its slot
+moves. The node that it leaves ends the subscription and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from ....core.model import Granted
+from ....errors import StoreUnavailable
+from ..complaints import MOVED, ServerSaid, complaint
+from ..config import Settings
+from ..guard import Guard, Verdict
+from ..replies import Reply
+from ..scripts import Call
+from ..slots import ELSEWHERE, address_in, bucket_in
+from .connect import connect, unheeded
+from .port import MUTE_S, SIGN_S, SILENT_S, Box, LoopPort, log, wake
+from .shared import Shared
+from .wire import Slot, Wire
+
+
+class ShardWire(Wire):
+    """A connection that may lose a subscription, and some of the slots."""
+
+    unsubscribed: Callable[[bytes], None]
+
+    def _pushed(self, reply: Any) -> None:
+        if isinstance(reply, list) and reply[0] == b"sunsubscribe":
+            self.unsubscribed(reply[1])
+        else:
+            super()._pushed(reply)
+
+    def _odd(self, slot: Slot, reply: Any) -> None:
+        if isinstance(reply, ServerSaid) and reply.code == MOVED:
+            if not slot[0].done():
+                slot[0].set_result(reply)  # one slot is elsewhere; the others may still be here
+        else:
+            super()._odd(slot, reply)
+
+
+class LoopNode(LoopPort):
+    """See :class:`holdfast.stores.redis.nodes.Node`."""
+
+    def __init__(self, settings: Settings, guard: Guard, token: str) -> None:
+        super().__init__(settings)
+        self.guard = guard
+        self._token = token
+
+    def _start(self) -> None:
+        super()._start()
+        #: Buckets to whose channel we are subscribed, and those to which we just try to be.
+        self._heard_of: set[int] = set()
+        self._subscribing: dict[int, Shared[ServerSaid | None]] = {}
+        #: Of each claim that may wait.
+        self._buckets: dict[str, int] = {}
+
+    def _new_wire(self, ear: bool = False) -> Wire:
+        wire = ShardWire(self.label, self._heard, self._ended, self.guard, ear)
+        wire.unsubscribed = self._unsubscribed
+        return wire
+
+    # -- asking ----------------------------------------------------------------------------
+
+    async def asking(self, call: Call, within: float) -> Reply:
+        """Send a call for a slot that this node is just taking over."""
+        wire, within = await self._reach(within)
+        wire.command(b"ASKING", within=within).add_done_callback(unheeded)
+        return await wire.send(call, within)
+
+    async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
+        """What the guard says of this bucket."""
+        wire, within = await self._reach(within)
+        return self.guard.verdict(await wire.send(self.guard.asked(bucket), within))
+
+    # -- waiting ---------------------------------------------------------------------------
+
+    async def enter(
+        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> tuple[Reply, bool]:
+        """The join of somebody who may wait; also says whether it had an address."""
+        wire, within = await self._reach(within)
+        bucket = self._buckets[claim_id] = call_of(b"").bucket
+        self._boxes[claim_id] = 0
+        address = self._address_of(bucket)
+        return await self._send(wire, call_of(address), within), address != b""
+
+    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
+        """Send a waiting claim's call; subscribes first where that isn't done yet."""
+        wire, within = await self._reach(within)
+        due = monotonic() + within
+        bucket = self._buckets[claim_id] = call_of(b"").bucket
+        self._boxes.setdefault(claim_id, 0)
+        if self._must_subscribe(bucket):
+            try:
+                # Half of the time at most, as the claim must be kept in any case.
+                refusal = await self._subscribe(bucket, within / 2)
+            except StoreUnavailable:
+                self._mute_until = monotonic() + MUTE_S
+            else:
+                if refusal is not None and not self._deaf:
+                    return refusal
+            return await self.ask(call_of(self._address_of(bucket)), due - monotonic())
+        ear = self._ear
+        if ear is not None and ear is not wire and monotonic() > ear.heard_at + SILENT_S:
+            ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
+        return await self._send(wire, call_of(self._address_of(bucket)), within)
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until the poke is here; None at once if none can come."""
+        if self._must_subscribe(self._buckets.get(claim_id, -1)):
+            known = self._boxes.get(claim_id, 0)
+            fence = known.fence if isinstance(known, Box) else known
+            return Granted(ticket) if fence == ticket else None
+        return await super().wait(claim_id, ticket, seconds)
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more."""
+        super().unlisten(claim_id)
+        self._buckets.pop(claim_id, None)
+
+    def seat(self, claim_id: str, address: bytes) -> None:
+        """The claim waits here from now on; its address is the one that it has everywhere."""
+        self._boxes.setdefault(claim_id, 0)
+
+    def address(self, claim_id: str) -> bytes:
+        """By which the line knows a claim that waits here."""
+        return address_in(self._buckets.get(claim_id, 0), self._settings.prefix, self._token)
+
+    # -- channels --------------------------------------------------------------------------
+
+    def _must_subscribe(self, bucket: int) -> bool:
+        return bucket not in self._heard_of and not self._deaf and monotonic() >= self._mute_until
+
+    def _address_of(self, bucket: int) -> bytes:
+        if bucket not in self._heard_of:
+            return b""
+        return address_in(bucket, self._settings.prefix, self._token)
+
+    async def _subscribe(self, bucket: int, within: float) -> ServerSaid | None:
+        undertaking = self._subscribing.get(bucket)
+        if undertaking is None:
+            undertaking = Shared(partial(self._listen_to, bucket))
+            self._subscribing[bucket] = undertaking
+        return await undertaking.wait(within, f"could not subscribe at {self.label}")
+
+    async def _listen(self) -> None:
+        """Have a connection for subscriptions: the one that there is, or one of its own."""
+        limit = self._attempt_s()
+        ear, _ = await self._reach(limit)
+        if self._settings.protocol == 2:
+            ear = self._new_wire(ear=True)
+            await connect(self._settings, ear, limit)
+        self._ear = None if ear.over else ear
+
+    async def _listen_to(self, bucket: int) -> ServerSaid | None:
+        """Subscribe to the channel of a bucket; what the server said if it doesn't let us."""
+        limit = self._attempt_s()
+        if self._ear is None:
+            await self._listening.wait(limit, f"could not subscribe at {self.label}")
+        ear = self._ear
+        if ear is None:
+            raise StoreUnavailable(f"the connection to {self.label} was lost")
+        address = address_in(bucket, self._settings.prefix, self._token)
+        reply = await ear.confirmed(b"SSUBSCRIBE", address, within=limit)
+        if not isinstance(reply, ServerSaid):
+            if not ear.over:
+                self._heard_of.add(bucket)
+            return None
+        if reply.code in ELSEWHERE:
+            return reply
+        if isinstance(wrong := complaint(reply, self.label), StoreUnavailable):
+            raise wrong
+        self._deaf = True
+        text = "%s doesn't let us subscribe (%s): whoever waits asks once a second instead"
+        log.warning(text, self.label, reply)
+        return reply
+
+    def _unsubscribed(self, address: bytes) -> None:
+        """The slot has moved: who waits for it asks again, and is sent there."""
+        bucket = bucket_in(address)
+        self._heard_of.discard(bucket)
+        for claim_id, box in self._boxes.items():
+            if isinstance(box, Box) and self._buckets.get(claim_id) == bucket:
+                wake(box.waiter)
+
+    def _ended(self, wire: Wire) -> None:
+        if wire is self._ear:
+            self._heard_of.clear()
+        super()._ended(wire)
+
+    # -- the end ---------------------------------------------------------------------------
+
+    async def retire(self) -> None:
+        """It has no slots any more: end the connections, if nobody uses them."""
+        wire, ear = self._wire, self._ear
+        if self._boxes or wire is None or wire.under_way:
+            return
+        wire.close()
+        if ear is not None and ear is not wire:
+            ear.close()
+
+    async def close(self) -> None:
+        """End the connections."""
+        await super().close()
+        for undertaking in self._subscribing.values():
+            await undertaking.cancel()

@@ -1,0 +1,74 @@
+"""An undertaking that many tasks wait for, each as long as it likes: connecting, subscribing.
+
+It runs in a task of its own, so that who loses patience or is cancelled doesn't end it for the
+others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from ....errors import HoldfastError, StoreUnavailable
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """One undertaking at a time; the next begins when somebody waits after the last has ended."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[T]] = []
+        #: How the last one failed.
+        self._last = ""
+
+    async def wait(self, within: float, late: str) -> T:
+        """What comes of it; ``StoreUnavailable`` that begins with ``late`` if it takes longer."""
+        loop = asyncio.get_running_loop()
+        if self._task is None:
+            self._task = loop.create_task(self._run())
+        answer: asyncio.Future[T] = loop.create_future()
+        self._waiting.append(answer)
+        text = f"{late} within {within:.3g} s{self._last}"
+        timer = loop.call_later(within, _fail, answer, StoreUnavailable(text))
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+
+    async def _run(self) -> None:
+        try:
+            result = await self._work()
+        except HoldfastError as failure:
+            self._last = f"; the last attempt: {failure}"
+            for answer in self._over():
+                _fail(answer, type(failure)(*failure.args))
+        except asyncio.CancelledError:
+            for answer in self._over():
+                _fail(answer, StoreUnavailable("the event loop or the client is ending"))
+            raise
+        else:
+            self._last = ""
+            for answer in self._over():
+                if not answer.done():
+                    answer.set_result(result)
+
+    def _over(self) -> list[asyncio.Future[T]]:
+        self._task = None
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    async def cancel(self) -> None:
+        """End it, and return when it has ended."""
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def _fail(answer: asyncio.Future[Any], failure: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(failure)

@@ -1,0 +1,399 @@
+"""One connection that all tasks share: what they ask in one tick of the loop leaves in one write.
+
+The server answers in order, so the replies are matched to the requests by their order; and each
+reply echoes the tag of its request, so that one can never be taken for another's: if they don't
+fit, the connection is dropped. A request keeps its place when its caller is cancelled or runs out
+of time. So what is sent later, such as its undo, can't overtake it, and its reply is for nobody.
+
+redis-py has made the connection and shaken hands; from then on the bytes are ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any, TypeAlias
+
+from ....errors import StoreUnavailable
+from ..blocking.resp import NOTHING, Push, new_reader
+from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
+from ..guard import Guard, Reply, asks, still_barred
+from ..scripts import SCRIPTS, Call, load_command, packed, tail
+
+Answer: TypeAlias = "asyncio.Future[Any]"
+#: A request under way: where its answer goes, its tag, until when and since when it is waited
+#: for, what it is, how often it was sent. A plain tuple, as one is made for each request.
+Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
+
+#: So many requests may be under way on a connection; one more is refused.
+QUEUE_MAX = 50_000
+#: A connection on which nothing has come for so long, with a request under way, is given up.
+STALL_S = 1.0
+#: Overdue requests are looked for no more often than this.
+SWEEP_S = 0.002
+#: A call is sent so often at most: as it is, after loading, after loading the text for old servers,
+#: after the guard was asked.
+TRIES_MAX = 5
+#: What such a request is called that loads a script.
+LOADING = "SCRIPT LOAD"
+#: What arrives at once is read in pieces of at most so many bytes.
+ROOM = 1 << 16
+#: After an answer with one of these the connection isn't used any more: it leads to no master.
+_OVER = DEMOTED | {"LOADING", "MOVED"}
+_TAGS = tuple(b"%x" % n for n in range(1 << 12))
+_TAILS = tuple(map(tail, _TAGS))
+_MASK = len(_TAGS) - 1
+#: The tags of what isn't a script: its reply carries none, or is a push.
+PLAIN, BY_PUSH = b"-", b">"
+
+
+class Wire(asyncio.BufferedProtocol):
+    """One connection, from the handshake to its end.
+
+    ``heard`` is called with each message that is published to us, ``ended`` once, when it can be
+    used no more. ``ear``: a connection of RESP2 that only listens.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        heard: Callable[[bytes], None],
+        ended: Callable[[Wire], None],
+        guard: Guard,
+        ear: bool = False,
+    ) -> None:
+        self.label = label
+        self._guard = guard
+        #: The guard is being asked, by what it is asked.
+        self._judging: dict[bytes, Answer] = {}
+        #: The server to which it leads, as the scripts are told.
+        self.server = tail(b"")
+        self._heard = heard
+        self._ended = ended
+        self._ear = ear
+        self._loop = loop = asyncio.get_running_loop()
+        self._create = loop.create_future
+        self._room = memoryview(bytearray(ROOM))
+        self._reader = new_reader()
+        self._pending: deque[Slot] = deque()
+        self._out: list[bytes] = []
+        self._flushing = self._crowded = self._paused = False
+        self._number = random.randrange(len(_TAGS))
+        #: The server is too old for scripts whose first line is ``#!lua``.
+        self._old = False
+        self._loading = 0
+        self._load_failed: ServerSaid | None = None
+        self.heard_at = monotonic()
+        self._sweep_at = math.inf
+        self._sweeper: asyncio.TimerHandle | None = None
+        #: Why it can be used no more, and whether the server said so, as another one might not.
+        self.over = ""
+        self.unfit = False
+        self.gone = loop.create_future()
+
+    def take_over(self, connection: Any) -> None:
+        """From now on the bytes of this connection of redis-py's are ours."""
+        # It is kept, as its stream would close the transport when it is collected.
+        self._connection, self._stream = connection, connection._writer
+        self._transport: asyncio.Transport = self._stream.transport
+        connection._reader = connection._writer = None
+        self._transport.set_protocol(self)
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def send(self, call: Call, within: float) -> Answer:
+        """Send a script's call; the answer is what it says, or the value ``ServerSaid``."""
+        answer = self._create()
+        if self._old:
+            call = call.for_old()
+        self._post_call(call, within, answer, 1)
+        return answer
+
+    def _post_call(self, call: Call, within: float, answer: Answer, tries: int) -> None:
+        number = self._number = (self._number + 1) & _MASK
+        data = call.head + self.server + _TAILS[number]
+        self._post(data, _TAGS[number], within, call, answer, tries)
+
+    def command(self, *words: bytes, within: float) -> Answer:
+        """Send a command that is no script."""
+        return self._plain(words, PLAIN, within)
+
+    def confirmed(self, *words: bytes, within: float) -> Answer:
+        """Send a command that is answered by a push: SUBSCRIBE, or PING on an ear."""
+        return self._plain(words, BY_PUSH, within)
+
+    def _plain(self, words: tuple[bytes, ...], tag: bytes, within: float) -> Answer:
+        answer = self._create()
+        self._post(packed(*words), tag, within, words[0].decode(), answer, 1)
+        return answer
+
+    def _post(
+        self,
+        data: bytes,
+        tag: bytes,
+        within: float,
+        what: Call | str,
+        answer: Answer,
+        tries: int,
+    ) -> None:
+        now = monotonic()
+        due = now + within
+        pending = self._pending
+        if self.over or len(pending) >= QUEUE_MAX:
+            answer.set_exception(StoreUnavailable(self.over or self._too_much()))
+            return
+        if due < self._sweep_at:
+            self._sweep_next(due)
+        if pending or self._crowded or self._paused:
+            self._out.append(data)
+            if not self._flushing and not self._paused:
+                self._loop.call_soon(self._flush)
+                self._flushing = True
+        else:
+            self._transport.write(data)  # alone: it needn't wait for others
+        pending.append((answer, tag, due, now, what, tries))
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._paused or self.over:
+            return
+        out, self._out = self._out, []
+        self._crowded = len(out) > 1
+        self._transport.write(b"".join(out))
+
+    def pause_writing(self) -> None:
+        """The peer doesn't read: keep back what is asked from now on."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self._paused = False
+        if self._out:
+            self._flush()
+
+    # -- answers ---------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the transport may put what has arrived."""
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes have arrived: hand out the whole replies among them."""
+        self.heard_at = monotonic()
+        reader = self._reader
+        gets, pending = reader.gets, self._pending
+        try:
+            reader.feed(self._room, 0, nbytes)
+            while (reply := gets()) is not NOTHING:
+                kind = type(reply)
+                if kind is Push or self._ear:
+                    self._pushed(reply)
+                    continue
+                slot = pending[0]
+                if kind is list and slot[1] == reply[0]:
+                    if asks(reply[1]):
+                        self._judge(slot, reply[1])
+                    elif not slot[0].done():
+                        slot[0].set_result(reply[1])
+                else:
+                    self._odd(slot, reply)
+                    if self.over:
+                        return
+                pending.popleft()  # only now, as Ctrl-C may come between any two lines
+        except (ValueError, IndexError) as wrong:
+            self.drop(f"{self.label} sent what is no answer to anything that was asked: {wrong}")
+
+    def _odd(self, slot: Slot, reply: Any) -> None:
+        """A reply without a tag: to a plain command, or an error."""
+        answer, tag, _, _, what, _ = slot
+        if what is LOADING:
+            self._loaded(reply)
+        if isinstance(reply, ServerSaid):
+            if reply.code == NOSCRIPT and not isinstance(what, str):
+                self._load(slot, reply)
+                return
+        elif tag is not PLAIN:
+            raise ValueError("the tag is another one")
+        if not answer.done():
+            answer.set_result(reply)
+        if isinstance(reply, ServerSaid) and reply.code in _OVER:
+            self.unfit = True
+            self.drop(f"{self.label} can't answer now: {reply}")
+
+    def _pushed(self, reply: Any) -> None:
+        if not isinstance(reply, list):
+            self._odd(self._pending[0], reply)
+            if not self.over:
+                self._pending.popleft()
+        elif reply[0] in (b"message", b"smessage"):
+            self._heard(reply[2])
+        elif reply[0] in (b"subscribe", b"ssubscribe", b"pong"):
+            answer, tag, *_ = self._pending[0]
+            if tag is not BY_PUSH:
+                raise ValueError("a push came in place of a reply")
+            self._pending.popleft()
+            if not answer.done():
+                answer.set_result(None)
+
+    def _load(self, slot: Slot, reply: ServerSaid) -> None:
+        """The server doesn't know the script (any more): load all, and send the call again.
+
+        Not if nobody waits for it any more: an abandoned join is better not sent at all.
+        """
+        answer, _, due, _, call, tries = slot
+        if answer.done() or isinstance(call, str):
+            return
+        if tries >= TRIES_MAX:
+            answer.set_result(self._load_failed or reply)
+            return
+        within = due - monotonic()
+        if not self._loading:
+            self._load_failed = None
+            for script in SCRIPTS:
+                self._loading += 1
+                command = load_command(script, self._old)
+                self._post(command, PLAIN, within, LOADING, self._unheeded(), 1)
+        if self._old:
+            call = call.for_old()
+        self._post_call(call, within, answer, tries + 1)
+
+    def _loaded(self, reply: Any) -> None:
+        """At once, because the call that is sent again may be answered in the same read."""
+        self._loading -= 1
+        if isinstance(reply, ServerSaid):
+            self._load_failed = reply
+            # Before 7.0 a script can't begin with #!lua; the next try loads what they can read.
+            self._old = self._old or reply.code == "ERR"
+
+    def _judge(self, slot: Slot, reply: Reply) -> None:
+        """A script wants the guard to be asked. As above: not if nobody waits for it any more."""
+        answer, _, due, _, call, tries = slot
+        if answer.done() or isinstance(call, str):
+            return
+        if tries >= TRIES_MAX:
+            answer.set_result(reply)
+            return
+        asked = self._guard.asked(call.bucket)
+        judging = self._judging.get(asked.head)
+        if judging is None or judging.done():
+            judging = self._judging[asked.head] = self.send(asked, due - monotonic())
+        judging.add_done_callback(partial(self._judged, slot, reply))
+
+    def _judged(self, slot: Slot, reply: Reply, judging: Answer) -> None:
+        answer, _, due, _, call, tries = slot
+        failure = None if judging.cancelled() else judging.exception()
+        if answer.done() or isinstance(call, str):
+            return
+        if failure is not None or judging.cancelled():
+            answer.set_exception(failure or StoreUnavailable(self.over))
+            return
+        verdict = self._guard.verdict(judging.result())
+        if isinstance(verdict, ServerSaid):
+            answer.set_result(verdict)
+            return
+        self.server = tail(verdict.run_id)
+        barred = still_barred(call, reply, verdict)
+        if barred is None:
+            self._post_call(call, due - monotonic(), answer, tries + 1)
+        else:
+            answer.set_result(barred)
+
+    def _unheeded(self) -> Answer:
+        """For a request whose answer nobody waits for, not even if it fails."""
+        answer = self._create()
+        answer.add_done_callback(lambda one: one.cancelled() or one.exception())
+        return answer
+
+    # -- time ------------------------------------------------------------------------------
+
+    def _sweep_next(self, due: float) -> None:
+        before = self._sweeper
+        self._sweeper = self._loop.call_later(due - monotonic(), self._sweep)
+        self._sweep_at = due
+        if before is not None:
+            before.cancel()
+
+    def _sweep(self) -> None:
+        """End the requests whose time is over, and a connection on which nothing comes."""
+        soonest = now = monotonic()
+        try:
+            soonest = self._end_late(now)
+        finally:  # as Ctrl-C may come between any two lines
+            self._sweeper, self._sweep_at = None, math.inf
+            if soonest < math.inf and not self.over:
+                self._sweep_next(max(soonest, now + SWEEP_S))
+
+    def _end_late(self, now: float) -> float:
+        """End the requests whose time is over; when that of the next one is."""
+        soonest = math.inf
+        late = False
+        for answer, _, due, sent, what, _ in self._pending:
+            if answer.done():
+                continue
+            if due <= now + SWEEP_S / 2:
+                late = True
+                answer.set_exception(StoreUnavailable(self._late(what, now - sent)))
+            elif due < soonest:
+                soonest = due
+        if late and now - max(self.heard_at, self._pending[0][3]) >= STALL_S:
+            self.drop(f"{self.label} has not said anything for {STALL_S:g} s")
+        return soonest
+
+    def _late(self, what: Call | str, seconds: float) -> str:
+        word = what if isinstance(what, str) else what.script.name
+        return f"{self.label} did not answer a {word} within {seconds:.3g} s"
+
+    def _too_much(self) -> str:
+        return f"{len(self._pending)} requests are under way to {self.label}: no more are taken"
+
+    # -- the end ---------------------------------------------------------------------------
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._pending)
+
+    def leak(self) -> None:
+        """We are the child of a fork: let go of the socket, and leave all else as it is.
+
+        What an end would send, by TLS for one, would end the parent's session.
+        """
+        self.over = "it is the parent's"
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, self._transport.get_extra_info("socket").fileno())
+        os.close(nothing)
+
+    def drop(self, why: str) -> None:
+        """Use it no more: all that is under way ends with ``StoreUnavailable``."""
+        self._finish(why)
+        self._transport.abort()
+
+    def close(self) -> None:
+        """End it politely, once what is under way has been written."""
+        self._flush()
+        self._finish(f"the connection to {self.label} was closed")
+        self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The transport has ended."""
+        self._finish(f"the connection to {self.label} was lost" + (f": {exc}" if exc else ""))
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def _finish(self, why: str) -> None:
+        if self.over:
+            return
+        self.over = why
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        pending, self._pending = self._pending, deque()
+        for slot in pending:
+            if not slot[0].done():
+                slot[0].set_exception(StoreUnavailable(why))
+        self._ended(self)

@@ -1,0 +1,113 @@
+"""A cluster for threads: redis-py finds out who has which slots, from any node that answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from time import monotonic
+from typing import Any
+
+from redis import exceptions as said
+from redis.cluster import ClusterNode, NodesManager
+
+from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ..cluster import ClusterPort
+from ..config import Settings
+from ..guard import ClusterGuard, Guard
+from ..nodes import Node
+from ..slots import BUCKET_SLOTS
+from ..topology import Members, Place, shown
+from .dial import error_of
+from .sentinel import hurried, step_of
+from .shard import ThreadNode
+
+#: How redis-py says that it could not find out.
+FAILURES = (said.RedisError, said.RedisClusterException, OSError)
+_node: Any = ClusterNode
+_manager: Any = NodesManager
+
+
+def open_cluster(members: Members) -> ClusterPort:
+    """The port for threads."""
+    return ClusterPort(members, ThreadFace(members), ClusterGuard(members.settings))
+
+
+class ThreadFace:
+    """See :class:`holdfast.stores.redis.nodes.Face`."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+
+    def open(self, place: Place, guard: Guard) -> Node:
+        """A port to this node."""
+        return ThreadNode(self._members.at(place), guard)
+
+    async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
+        """The primary of each bucket."""
+        settings = self._members.settings
+        step = step_of(len(places), within)
+        try:
+            manager = _manager(
+                [_node(host, port) for host, port in places],
+                address_remap=self._members.remap,
+                **for_finding(settings, step),
+                **({"ssl": True} if settings.kind == "tls" else {}),
+            )
+        except FAILURES as wrong:
+            raise lost(settings, places, wrong) from wrong
+        manager.close()
+        return bucket_places(manager.slots_cache)
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+    async def together(
+        self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
+    ) -> list[Any]:
+        """One after the other, each with its share of the time that is left."""
+        found: list[Any] = []
+        for number, work in enumerate(works):
+            share = (until - monotonic()) / (len(works) - number)
+            try:
+                found.append(await work(share))
+            except HoldfastError as wrong:
+                found.append(wrong)
+        return found
+
+    def forked(self) -> None:
+        """Nothing of it is the parent's."""
+
+
+#: What of a connection's arguments redis-py wants to have in other words here, or not at all.
+_ELSEWHERE = ("db", "host", "port")
+
+
+def for_finding(settings: Settings, step: float) -> dict[str, Any]:
+    """Arguments for redis-py's own connections, each step of which takes so long at most."""
+    kept = {key: one for key, one in settings.arguments.items() if key not in _ELSEWHERE}
+    return {**kept, **hurried(step), "protocol": 2}
+
+
+def bucket_places(slots: dict[int, list[Any]]) -> list[Place | None]:
+    """The primary of each bucket, as redis-py has found them."""
+    found = [slots.get(slot) for slot in BUCKET_SLOTS]
+    return [(nodes[0].host, int(nodes[0].port)) if nodes else None for nodes in found]
+
+
+def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> HoldfastError:
+    """The error if no node tells where the slots are."""
+    cause: BaseException | None = wrong
+    while cause is not None:
+        if isinstance(cause, said.AuthenticationError):
+            return error_of(settings, cause)
+        if isinstance(cause, said.NoPermissionError) or "not enabled" in str(cause):
+            return ConfigError(
+                f"{settings.label} can't be used as a cluster: what answers is no node of one "
+                "(then write redis://), or the user lacks a right: give it with ACL SETUSER ... "
+                "+cluster|slots"
+            )
+        cause = cause.__cause__
+    nodes = ", ".join(map(shown, places))
+    text = " ".join(str(wrong).split())
+    return StoreUnavailable(f"{settings.label} can't be reached at any of {nodes}: {text}")

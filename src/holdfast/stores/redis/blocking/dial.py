@@ -1,0 +1,215 @@
+"""Making connections: redis-py does it, TLS, passwords, databases and sockets included.
+
+What comes back is a socket past its handshake; requests and replies are then our own affair
+(`link.py`), because redis-py hides what the server says unasked, and sets time-outs by two calls
+of the kernel for each reply.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any
+
+import redis
+from redis import exceptions as said
+from redis.connection import AbstractConnection
+
+from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ..complaints import ServerSaid
+from ..config import Settings
+from ..guard import Guard
+from ..scripts import packed
+
+#: Of this class redis-py makes a connection of each kind.
+_CLASSES: dict[str, Callable[[], type[Any]]] = {
+    "tcp": lambda: redis.Connection,
+    "tls": lambda: redis.SSLConnection,
+    "unix": lambda: redis.UnixDomainSocketConnection,
+}
+#: A server that was silent for the whole time of one attempt isn't asked again before so long.
+SILENT_S = 0.1
+#: No step of connecting is given less, or it could not succeed at all.
+_LEAST_S = 0.005
+
+
+class Timed:
+    """A connection of redis-py all of whose time-outs are what is left until a moment."""
+
+    until = 0.0
+    #: The server to which it leads, if there is a guard and the server says so.
+    run_id = b""
+    #: What it answered to the guard's questions.
+    said: Sequence[Any] = ()
+
+    @property
+    def socket_timeout(self) -> float:
+        """Seconds for the next read or write."""
+        return max(_LEAST_S, self.until - time.monotonic())
+
+    @socket_timeout.setter
+    def socket_timeout(self, _: object) -> None:
+        """Asked for by redis-py's own constructor."""
+
+    @property
+    def socket_connect_timeout(self) -> float:
+        """Seconds for the next address to be tried."""
+        return max(_LEAST_S, self.until - time.monotonic())
+
+    @socket_connect_timeout.setter
+    def socket_connect_timeout(self, _: object) -> None:
+        """Asked for by redis-py's own constructor."""
+
+
+class Dialler:
+    """Makes connections to one server."""
+
+    def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
+        self._settings = settings
+        self._guard = guard
+        #: 3 until a server turns out not to know it.
+        self.protocol = settings.protocol
+        arguments = dict(settings.arguments)
+        base = settings.connection_class or _CLASSES[settings.kind]()
+        if not issubclass(base, AbstractConnection):
+            base = _CLASSES[settings.kind]()  # of the asyncio face
+        #: What the owner of a given client does on a new connection, such as its handshake.
+        self._greet = arguments.pop("redis_connect_func", None)
+        self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
+        self._named = bool(arguments.get("client_name"))
+        self._arguments = {**arguments, **silent()}
+        self._silent: tuple[float, Exception] = (-SILENT_S, OSError())
+
+    def dial(self, until: float) -> Any:
+        """A connection that is ready, before this moment (``time.monotonic``), or the error."""
+        settings = self._settings
+        now = time.monotonic()
+        when, last = self._silent
+        if now - when < SILENT_S:
+            raise error_of(settings, last)
+        try:
+            return self._dial(min(until, now + settings.connect_s))
+        except HoldfastError:
+            raise
+        except (said.RedisError, OSError) as wrong:
+            if isinstance(wrong, said.TimeoutError):
+                self._silent = time.monotonic(), wrong
+            if self.protocol == 3 and knows_no_hello(wrong):
+                self.protocol = 2
+                return self.dial(until)
+            raise error_of(settings, wrong) from wrong
+
+    def _dial(self, until: float) -> Any:
+        connection = self._class(
+            **self._arguments, protocol=self.protocol, redis_connect_func=self._handshake
+        )
+        connection.until = until
+        try:
+            connection.connect()
+            if self._guard is not None:
+                connection.run_id = self._guard.server(connection.said)
+        except BaseException:
+            connection.disconnect()
+            raise
+        return connection
+
+    def _handshake(self, connection: Any) -> None:
+        connection._sock.settimeout(connection.socket_timeout)
+        if self._greet is not None:
+            self._greet(connection)
+        else:
+            connection.on_connect()
+        hello = self._guard.hello if self._guard is not None else ()
+        wanted = [packed(*words) for words in hello]
+        if not self._named:
+            wanted.append(packed(b"CLIENT", b"SETNAME", own_name().encode()))
+        if wanted:
+            connection.send_packed_command(wanted)
+            answers = [_answer(connection) for _ in wanted]
+            connection.said = answers[: len(hello)]  # that a name is refused doesn't matter
+
+
+def _answer(connection: Any) -> Any:
+    """The next reply as bytes, or what the server refuses."""
+    try:
+        return connection.read_response(disable_decoding=True)
+    except said.BusyLoadingError:
+        raise
+    except said.ResponseError as wrong:
+        return ServerSaid("", str(wrong))
+
+
+def silent() -> dict[str, None]:
+    """Arguments that keep redis-py from introducing itself: nothing but round trips."""
+    known = signature(AbstractConnection.__init__).parameters
+    # Older ones know it by other words.
+    return dict.fromkeys(["driver_info"] if "driver_info" in known else ["lib_name", "lib_version"])
+
+
+def own_name() -> str:
+    """How a connection of ours is called in CLIENT LIST."""
+    return f"holdfast:{os.uname().nodename}:{os.getpid()}".replace(" ", "-")
+
+
+def knows_no_hello(wrong: Exception) -> bool:
+    """Is it the answer of a server, or a proxy, that doesn't know the third protocol?"""
+    text = str(wrong).lower()
+    told = isinstance(wrong, said.ResponseError) and not isinstance(wrong, said.AuthenticationError)
+    return told and ("hello" in text or "noproto" in text or "unknown command" in text)
+
+
+def error_of(settings: Settings, wrong: Exception) -> HoldfastError:
+    """The error for whatever came in place of a new connection."""
+    if isinstance(wrong, said.AuthenticationError):
+        return _unwelcome(settings, wrong)
+    if isinstance(wrong, said.ResponseError):
+        return refused(settings.label, wrong)
+    return unreachable(settings, wrong)
+
+
+def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
+    text = str(wrong)
+    if "without any password configured" in text:
+        hint = "it has no password: take the one in the URL out"
+    elif not {"username", "password", "credential_provider"} & set(settings.arguments):
+        hint = "it wants a password: put it into the URL, as in redis://user:password@host/0"
+    else:
+        hint = "user name or password is wrong"
+    return ConfigError(f"{settings.label} lets us not in; {hint}. It said: {text}")
+
+
+def refused(label: str, wrong: Exception) -> HoldfastError:
+    """The error for a server that answers, but not as it must on a new connection."""
+    text = str(wrong)
+    if isinstance(wrong, said.BusyLoadingError | said.MaxConnectionsError):
+        return StoreUnavailable(f"{label} can't serve us now: {text}")
+    return ConfigError(f"{label} refused a new connection: {text}")
+
+
+def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
+    """The error for a server that could not be reached, or isn't one."""
+    label, text = settings.label, " ".join(str(wrong).split())
+    cause: BaseException | None = wrong
+    seen = text
+    while cause is not None:
+        seen += f" {type(cause).__name__} {cause}"
+        cause = cause.__cause__ or cause.__context__
+    if settings.kind == "tls" and "CERTIFICATE_VERIFY_FAILED" in seen:
+        return ConfigError(
+            f"the certificate of {label} is not to be trusted; name the authority that signed it "
+            f"with ssl_ca_certs=/path/to/ca.pem. It said: {text}"
+        )
+    if settings.kind == "tls" and ("SSLError" in seen or "SSLEOFError" in seen):
+        return ConfigError(f"{label} doesn't speak TLS, or not as we do: {text}")
+    if isinstance(wrong, said.InvalidResponse):
+        return ConfigError(f"what answers at {label} is no Redis: {text}")
+    if isinstance(wrong, said.TimeoutError):
+        hint = "; a server that speaks no TLS is redis://" if settings.kind == "tls" else ""
+        return StoreUnavailable(f"{label} did not answer while a connection was made: {text}{hint}")
+    hint = ""
+    if settings.kind == "tcp" and re.search("closed by server|while reading", text):
+        hint = " (a server that expects TLS is rediss://)"
+    return StoreUnavailable(f"{label} can't be reached: {text}{hint}")

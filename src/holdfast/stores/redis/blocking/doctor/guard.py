@@ -1,0 +1,48 @@
+"""The guard against a server that has lost data: does it know this one, and let anybody in?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .....core.finding import Finding, Level
+from ...guard import Guard, barred
+from ...keys import BUCKETS, guard_of
+from .visit import Visit, well
+
+_RECORD = re.compile(rb"([0-9a-f]{40})(?: (\d+) (\w))?")
+
+
+def examine(visit: Visit) -> Iterator[Finding]:
+    """What the records say of this server; nothing if it doesn't say which one it is."""
+    guard = Guard(visit.settings)
+    run_id = visit.info.get("run_id", "")
+    if not guard.on:
+        yield well("guard", "off, as the URL says: after a restart without data two may hold")
+    elif run_id.strip("0"):
+        yield _records(visit, guard, run_id.encode())
+
+
+def _records(visit: Visit, guard: Guard, run_id: bytes) -> Finding:
+    said = visit.ask_many([(b"GET", guard_of(visit.prefix, bucket)) for bucket in range(BUCKETS)])
+    found = [_RECORD.fullmatch(one) for one in said if isinstance(one, bytes)]
+    records = [one for one in found if one]
+    clock, up = visit.clock(), visit.number("uptime_in_seconds")
+    now = clock.server if clock else 0.0
+    shut = [one for one in records if one[1] == run_id and one[2] and int(one[2]) / 1e6 > now]
+    if shut:
+        latest = max(shut, key=lambda one: int(one[2]))
+        words = str(barred(visit.label, int(latest[2]) / 1e6 - now, latest[3]))
+        return Finding(Level.WARN, "guard", words, "wait, and find out why that happened")
+    if up is not None and up < guard.window and len(records) < BUCKETS:
+        words = str(barred(visit.label, guard.window - up, b"r"))
+        return Finding(Level.WARN, "guard", words, "wait")
+    if any(one[1] != run_id for one in records):
+        return Finding(
+            Level.WARN,
+            "guard",
+            "this isn't the server that gave the latest grants: it started again, or was promoted. "
+            f"Nobody will be let in for {guard.window:g} s, so that holders can say so first",
+            "nothing, if you know of it; otherwise look why it happened",
+        )
+    return well("guard", f"{guard.mode}, {guard.window:g} s; knows this server")

@@ -1,0 +1,169 @@
+"""What stands under the prefix: ours, and somebody else's."""
+
+from __future__ import annotations
+
+import re
+import struct
+import time
+from collections.abc import Iterator
+
+from .....core.finding import Finding, Level
+from ...complaints import ServerSaid
+from ...keys import bucket_of
+from .visit import Visit, well
+
+#: Looking through a large database is ended after so long, seconds.
+LOOK_S = 2.0
+#: How many keys are looked at in one step of it.
+STEP = 1000
+#: What is shown of those that aren't ours.
+SHOWN = 3
+#: What the mark behind the bucket says of the type of a key.
+TYPES = {b":": b"hash", b"~": b"hash", b"!": b"zset", b"#": b"string"}
+#: The fences of names that are in use, or were lately: so many are looked at.
+FENCES = 1000
+#: A fence is the server's time at the grant: it lies ahead of it only if the clock was set back.
+AHEAD_S = 1.0
+#: Where the last ticket stands in the state of a line, by its length; see ``lua/line.lua``.
+_IDLE, _ALONE, _ALONE_AT = 8, 48, 32
+
+
+class _Found:
+    """The keys under a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._layout = re.compile(re.escape(f"{prefix}:").encode() + rb"\{(\d{1,3})\}([:~!#])")
+        self.all = 0
+        self.lines: list[bytes] = []
+        #: Not of our making; of our making by name, but not by type; without an end.
+        self.foreign: list[bytes] = []
+        self.mistaken: list[bytes] = []
+        self.endless: list[bytes] = []
+
+    def take(self, key: bytes, kind: bytes, pttl: int) -> None:
+        """Sort in one key."""
+        if kind == b"none":
+            return  # it has ended meanwhile
+        self.all += 1
+        mark = self._mark(key)
+        if mark is None:
+            self.foreign.append(key)
+        elif TYPES[mark] != kind:
+            self.mistaken.append(key)
+        elif mark != b"#" and pttl == -1:
+            self.endless.append(key)
+        elif mark == b":":
+            self.lines.append(key)
+
+    def _mark(self, key: bytes) -> bytes | None:
+        """What kind of key it is by its name; None if it isn't ours."""
+        found = self._layout.match(key)
+        if not found:
+            return None
+        name, mark = key[found.end() :], found[2]
+        if mark == b"#":
+            return mark if name == b"guard" else None
+        return mark if name and int(found[1]) == bucket_of(name) else None
+
+
+def examine(visit: Visit) -> Iterator[Finding]:
+    """Who writes under the prefix, and do the fences lie behind the server's clock?"""
+    found = _Found(visit.prefix)
+    refusal = whole = None
+    cursor, end = b"0", time.monotonic() + LOOK_S
+    while not whole:
+        said = visit.ask(
+            b"SCAN", cursor, b"MATCH", f"{visit.prefix}:*".encode(), b"COUNT", b"%d" % STEP
+        )
+        if isinstance(said, ServerSaid):
+            refusal = said
+            break
+        cursor, keys = said
+        _sort(visit, found, keys)
+        whole = cursor == b"0"
+        if time.monotonic() > end:
+            break
+    if refusal:
+        return  # said under "rights"
+    yield from _others(visit, found)
+    if not whole:
+        yield Finding(
+            Level.WARN,
+            "keys",
+            f"the database is so large that it wasn't seen whole within {LOOK_S:g} s",
+            "holdfast ls looks through all of it: a database of its own makes that quick",
+        )
+    yield from _fences(visit, found)
+
+
+def _sort(visit: Visit, found: _Found, keys: list[bytes]) -> None:
+    asked: list[tuple[bytes, ...]] = []
+    for key in keys:
+        asked += (b"TYPE", key), (b"PTTL", key)
+    said = visit.ask_many(asked)
+    for key, kind, pttl in zip(keys, said[::2], said[1::2], strict=True):
+        if isinstance(kind, bytes) and isinstance(pttl, int):
+            found.take(key, kind, pttl)
+
+
+def _others(visit: Visit, found: _Found) -> Iterator[Finding]:
+    prefix = f"{visit.prefix}:"
+    if found.foreign:
+        yield Finding(
+            Level.WARN,
+            "keys",
+            f"{len(found.foreign)} under {prefix} aren't holdfast's: {_some(found.foreign)}",
+            "somebody else writes there: give the locks a prefix or a database of their own",
+        )
+    if found.mistaken:
+        yield Finding(
+            Level.WARN,
+            "keys",
+            f"{len(found.mistaken)} that holdfast needs are of another type: "
+            f"{_some(found.mistaken)}. Their names can't be locked",
+            "find out who has written them, and delete or rename them",
+        )
+    if found.endless:
+        yield Finding(
+            Level.WARN,
+            "keys",
+            f"{len(found.endless)} have no end any more: {_some(found.endless)}",
+            "holdfast gives an end to all of its keys; somebody has taken it away (PERSIST)",
+        )
+    if not (found.foreign or found.mistaken or found.endless):
+        yield well("keys", f"{found.all:,} under {prefix}, all of them holdfast's")
+
+
+def _some(keys: list[bytes]) -> str:
+    shown = [key.decode("utf-8", "backslashreplace")[:60] for key in sorted(keys)[:SHOWN]]
+    return ", ".join(shown) + (", ..." if len(keys) > SHOWN else "")
+
+
+def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
+    """Is a fence that was given ahead of the server's clock?"""
+    lines = found.lines[:FENCES]
+    states = visit.ask_many([(b"HGET", key, b"s") for key in lines])
+    clock = visit.clock()
+    if clock is None:
+        return
+    ahead = max((ticket_of(state) / 1e6 - clock.server for state in states), default=0.0)
+    if ahead > AHEAD_S:
+        yield Finding(
+            Level.WARN,
+            "fences",
+            f"the server's clock was set back: a fence lies {ahead:,.0f} s ahead of it. Of names "
+            "that are used fences go on rising; one that was idle for 90 minutes starts at the "
+            "clock, and may be given smaller ones than before",
+            "put the clock right, and keep it from jumping (NTP)",
+        )
+
+
+def ticket_of(state: object) -> float:
+    """The last ticket of a line, from its state as it stands in the server; 0 if it has many."""
+    if not isinstance(state, bytes) or state[:1] == b"*":
+        return 0.0
+    at = 0 if len(state) == _IDLE else _ALONE_AT
+    if at and len(state) < _ALONE:
+        return 0.0
+    ticket: float = struct.unpack_from(">d", state, at)[0]
+    return ticket

@@ -1,0 +1,131 @@
+"""Which server it is: its version, its role, whether it is one server at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .....core.finding import Finding, Level
+from .visit import Visit, well
+
+OLDEST = (6, 2)
+#: Servers that take Redis's commands, by the line of INFO that tells their own version.
+KIN = {"valkey_version": "Valkey", "dragonfly_version": "Dragonfly", "keydb_version": "KeyDB"}
+#: So many connections are asked whether they lead to the same server.
+CONNECTIONS = 4
+_NO_ID = re.compile(r"0*")
+
+
+def examine(visit: Visit) -> Iterator[Finding]:
+    """Version, kind, role and identity."""
+    yield version(visit.hello, visit.info, visit.protocol)
+    yield from _kind(visit)
+    yield from _role(visit)
+    yield from _identity(visit)
+
+
+def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Finding:
+    """Is it new enough?"""
+    told = info.get("redis_version") or _text(hello.get("version"))
+    numbers = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
+    name = "Redis " + (told or "of a version that isn't told")
+    for key, kin in KIN.items():
+        if key in info:
+            name = f"{kin} {info[key]} (as Redis {told})"
+    words = [name, f"protocol RESP{protocol}"]
+    if uptime := info.get("uptime_in_seconds"):
+        words.append(f"up for {_span(int(uptime))}")
+    text = ", ".join(words)
+    if not told:
+        return Finding(
+            Level.WARN,
+            "server",
+            f"{text}: INFO and HELLO aren't answered",
+            "a proxy, or another program? Redis 6.2 or Valkey is needed",
+        )
+    if numbers < OLDEST:
+        return Finding(Level.FAIL, "server", text, "it must be Redis 6.2 or later, or Valkey")
+    return well("server", text)
+
+
+def _kind(visit: Visit) -> Iterator[Finding]:
+    """A sentinel and a node of a cluster take connections as a server does."""
+    mode = visit.info.get("redis_mode") or _text(visit.hello.get("mode"))
+    if mode == "sentinel":
+        yield Finding(
+            Level.FAIL,
+            "kind",
+            "this is a sentinel, which keeps no data",
+            "name the server that it watches",
+        )
+    elif mode == "cluster":
+        state = visit.look("cluster|info", b"CLUSTER", b"INFO")
+        found = re.search(rb"cluster_state:(\w+)", state) if isinstance(state, bytes) else None
+        how = f"; the cluster's state is {found[1].decode()}" if found else ""
+        yield Finding(
+            Level.FAIL,
+            "kind",
+            f"this is one node of a cluster, with a part of the names only{how}",
+            f"a {visit.settings.label.partition(':')[0]}:// URL names a server that is in none",
+        )
+
+
+def _role(visit: Visit) -> Iterator[Finding]:
+    info = visit.info
+    role = info.get("role") or _text(visit.hello.get("role"))
+    if role in ("slave", "replica"):
+        link = info.get("master_link_status", "")
+        place = f" of {info['master_host']}:{info['master_port']}" if "master_host" in info else ""
+        down = ", which it has lost" if link == "down" else ""
+        yield Finding(
+            Level.FAIL,
+            "role",
+            f"it is a replica{place}{down}, and takes in nothing",
+            "name the primary, or an address that follows it",
+        )
+    elif role:
+        yield well("role", "a primary, which takes in what is written")
+
+
+def _identity(visit: Visit) -> Iterator[Finding]:
+    """Do all connections lead to one server, and does it say which one it is?"""
+    if not visit.info:
+        return  # said under "unseen"
+    ids = {visit.info.get("run_id", "")}
+    for _ in range(CONNECTIONS):
+        with visit.connected() as link:
+            ids.add(visit.told(link).get("run_id", ""))
+    if len(ids) > 1:
+        yield Finding(
+            Level.FAIL,
+            "identity",
+            f"{CONNECTIONS + 1} connections have led to {len(ids)} different servers, or it was "
+            "started anew meanwhile",
+            "a proxy or a name that stands for several servers can't keep a lock: name one of them",
+        )
+    elif _NO_ID.fullmatch(next(iter(ids))):
+        yield Finding(
+            Level.WARN,
+            "identity",
+            "it hides its run id, so a restart without data isn't noticed",
+            "connect to the server itself, not through a proxy, if you can",
+        )
+    else:
+        yield well("identity", f"run id {next(iter(ids))[:8]}..., the same on every connection")
+
+
+def _text(raw: Any) -> str:
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+
+
+def _span(seconds: int) -> str:
+    """A time that people can read at a glance.
+
+    >>> _span(59), _span(7200), _span(864000)
+    ('59 s', '2 h', '10 d')
+    """
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,159 @@
+"""The connections of an examination, and what the server has said of itself."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self
+
+from .....core.finding import Finding, Level
+from .....errors import StoreUnavailable
+from ...complaints import ServerSaid
+from ...config import Settings
+from ...scripts import packed
+from ..dial import Dialler
+from ..link import Link
+
+#: No request is waited for longer than this, seconds.
+WITHIN_S = 3.0
+Reply = Any
+
+
+class Clock(NamedTuple):
+    """One look at the server's clock, seconds: its time, ours, and how long the answer took."""
+
+    server: float
+    ours: float
+    took: float
+
+
+class Visit:
+    """One examination of one server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.label = settings.label
+        self.prefix = settings.prefix
+        #: The rights that were lacking for a look.
+        self.unseen: set[str] = set()
+        #: A word that nobody else uses.
+        self.word = f"doctor-{secrets.token_hex(6)}".encode()
+        self._dialler = Dialler(settings)
+        self._main = self._connect()
+
+    @contextmanager
+    def connected(self) -> Generator[Link]:
+        """One more connection for the moment; few may be left."""
+        link = self._connect()
+        try:
+            yield link
+        finally:
+            link.close()
+
+    def _connect(self) -> Link:
+        return Link(self._dialler.dial(time.monotonic() + self.settings.connect_s))
+
+    @property
+    def protocol(self) -> int:
+        """Which of the two protocols is spoken."""
+        return self._dialler.protocol
+
+    def ask(self, *words: bytes, link: Link | None = None) -> Reply:
+        """The answer to one command; an error reply is a value."""
+        return self.ask_many([words], link)[0]
+
+    def ask_many(self, commands: list[tuple[bytes, ...]], link: Link | None = None) -> list[Reply]:
+        """The answers to some commands, in one round trip."""
+        if not commands:
+            return []
+        wires = [packed(*words) for words in commands]
+        try:
+            return (link or self._main).ask_many(wires, time.monotonic() + WITHIN_S)
+        except OSError as wrong:
+            what = commands[0][0].decode()
+            raise StoreUnavailable(
+                f"{self.label} did not answer {what} within {WITHIN_S:g} s: {wrong}"
+            ) from wrong
+
+    def look(self, right: str, *words: bytes, link: Link | None = None) -> Reply:
+        """The answer to a question that may be forbidden: then None, and the right is noted."""
+        reply = self.ask(*words, link=link)
+        if isinstance(reply, ServerSaid):
+            if reply.code == "NOPERM":
+                self.unseen.add(right)
+            return None
+        return reply
+
+    # -- what it says of itself ------------------------------------------------------------
+
+    def told(self, link: Link | None = None) -> dict[str, str]:
+        """INFO, over this connection; empty if that isn't allowed or not known."""
+        text = self.look("info", b"INFO", link=link)
+        if not isinstance(text, bytes):
+            return {}
+        lines = text.decode("utf-8", "replace").splitlines()
+        return {key: value for key, colon, value in (one.partition(":") for one in lines) if colon}
+
+    @functools.cached_property
+    def info(self) -> dict[str, str]:
+        """INFO, once."""
+        return self.told()
+
+    @functools.cached_property
+    def hello(self) -> dict[str, Any]:
+        """What HELLO says, which needs no right; empty before Redis 6.2 and behind many proxies."""
+        said = self.ask(b"HELLO")
+        if isinstance(said, list):  # as RESP2 has it
+            said = dict(zip(said[::2], said[1::2], strict=False))
+        if not isinstance(said, dict):
+            return {}
+        return {key.decode(): value for key, value in said.items() if isinstance(key, bytes)}
+
+    @functools.cached_property
+    def user(self) -> str:
+        """Who we are to the server."""
+        said = self.ask(b"ACL", b"WHOAMI")
+        if isinstance(said, bytes):
+            return f"the user {said.decode('utf-8', 'replace')}"
+        name = self.settings.arguments.get("username")
+        return f"the user {name}" if name else "the user"
+
+    def number(self, key: str) -> int | None:
+        """A number of INFO; None if it isn't told."""
+        text = self.info.get(key, "")
+        return int(text) if text.isdecimal() else None
+
+    def setting(self, name: str) -> str | None:
+        """One line of the server's configuration; None if it isn't told."""
+        said = self.look("config|get", b"CONFIG", b"GET", name.encode())
+        if isinstance(said, dict):
+            said = [part for pair in said.items() for part in pair]
+        if isinstance(said, list) and len(said) == 2:
+            text: str = said[1].decode("utf-8", "replace")
+            return text
+        return None
+
+    def clock(self) -> Clock | None:
+        """The server's clock beside ours; None if it doesn't tell."""
+        begun, ours = time.monotonic(), time.time()
+        said = self.ask(b"TIME")
+        took = time.monotonic() - begun
+        if not isinstance(said, list):
+            return None
+        return Clock(int(said[0]) + int(said[1]) / 1e6, ours + took / 2, took)
+
+    # -- its end ---------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._main.close()
+
+
+def well(subject: str, text: str) -> Finding:
+    """A part that is as it should be."""
+    return Finding(Level.OK, subject, text)

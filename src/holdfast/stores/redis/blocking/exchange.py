@@ -1,0 +1,120 @@
+"""What goes between a request and its final answer on one connection, and the caller never sees.
+
+A server that doesn't know our scripts is given them; the guard is asked where a script wants it;
+replicas confirm where that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+from ..complaints import NOSCRIPT, ServerSaid
+from ..config import Settings
+from ..guard import Guard, Unconfirmed, Verdict, asks, grants, still_barred, wait_words
+from ..scripts import SCRIPTS, Call, ending, load_command, packed
+from .link import Link
+
+
+class Exchange:
+    """What the port does on a connection that it has for itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.guard = Guard(settings)
+        self.replicas = settings.replicas
+        #: Does the server read scripts only without their first line?
+        self._old = False
+
+    def _wire(self, link: Link, call: Call) -> bytes:
+        return (call.for_old() if self._old else call).head + link.ending
+
+    def _mended(self, link: Link, call: Call, reply: Any, until: float) -> Any:
+        """What is said after all, if the server didn't know our scripts, now it does; or if the
+        guard had to be asked."""
+        if _is_unknown(reply):
+            reply = self._load(link, until) or self._again(link, call, until)
+        if asks(reply):
+            verdict = self._judge(link, until, call.bucket)
+            if isinstance(verdict, ServerSaid):
+                return verdict
+            return still_barred(call, reply, verdict) or self._again(link, call, until)
+        return reply
+
+    def _again(self, link: Link, call: Call, until: float) -> Any:
+        return link.ask(self._wire(link, call), monotonic(), until)
+
+    def _judge(self, link: Link, until: float, bucket: int = 0) -> Verdict | ServerSaid:
+        """Have the guard look at all of its records, and take down which server this is."""
+        found = self._verdict(link, self.guard.asked(bucket), until)
+        if isinstance(found, Verdict):
+            link.ending = ending(found.run_id)
+        return found
+
+    def _verdict(self, link: Link, call: Call, until: float) -> Verdict | ServerSaid:
+        reply = self._again(link, call, until)
+        if _is_unknown(reply):
+            reply = self._load(link, until) or self._again(link, call, until)
+        return self.guard.verdict(reply)
+
+    def _load(self, link: Link, until: float) -> ServerSaid | None:
+        """Load all scripts; what the server said if that can't be done."""
+        wrong: ServerSaid | None = None
+        for old in (False, True)[self._old :]:
+            said = link.ask_many([load_command(one, old) for one in SCRIPTS], until)
+            wrong = next((one for one in said if isinstance(one, ServerSaid)), None)
+            if wrong is None:
+                self._old = old
+                return None
+        return wrong
+
+    def _ask_again(
+        self, link: Link, calls: Sequence[Call], places: list[int], replies: list[Any], until: float
+    ) -> None:
+        """Replace the replies in these places."""
+        said = link.ask_many([self._wire(link, calls[at]) for at in places], until)
+        for at, reply in zip(places, said, strict=True):
+            replies[at] = reply
+
+    def _mend(self, link: Link, calls: Sequence[Call], replies: list[Any], until: float) -> None:
+        """The same for many, in place."""
+        again = [at for at, reply in enumerate(replies) if _is_unknown(reply)]
+        if again and self._load(link, until) is None:
+            self._ask_again(link, calls, again, replies, until)
+        groups: dict[bytes, list[int]] = {}
+        for at, reply in enumerate(replies):
+            if asks(reply):
+                groups.setdefault(self.guard.asked(calls[at].bucket).head, []).append(at)
+        for again in groups.values():
+            if isinstance(self._judge(link, until, calls[again[0]].bucket), Verdict):
+                self._ask_again(link, calls, again, replies, until)
+
+    # -- replicas ----------------------------------------------------------------------------
+
+    def _confirm(self, link: Link, call: Call, reply: Any, until: float) -> None:
+        """Have replicas confirm a grant; raises ``Unconfirmed``."""
+        if grants(call, reply):
+            now = monotonic()
+            said = link.ask(packed(*wait_words(self.replicas, until - now)), now, until)
+            wrong = self.guard.unconfirmed(said, self.replicas)
+            if wrong is not None:
+                raise wrong
+
+    def _confirmed_of(
+        self, link: Link, calls: Sequence[Call], replies: list[Any], until: float
+    ) -> list[Any]:
+        """The replies, with an error in the place of those that no replica has confirmed."""
+        for call, reply in zip(calls, replies, strict=True):
+            try:
+                self._confirm(link, call, reply, until)
+            except Unconfirmed as wrong:
+                pairs = zip(calls, replies, strict=True)
+                return [wrong if grants(one, said) else said for one, said in pairs]
+            if grants(call, reply):
+                break  # it was asked for all that came before
+        return replies
+
+
+def _is_unknown(reply: Any) -> bool:
+    """Did the server say that it has no such script?"""
+    return reply.__class__ is ServerSaid and reply.code == NOSCRIPT

@@ -1,0 +1,251 @@
+"""One connection, for one thread at a time: a request, its reply, and what comes unasked.
+
+The socket blocks, and the kernel ends a read after a *tick*: a second, or less where less is left.
+So a request costs one write and one read, and nothing else.
+
+Not here: who may use it, and what a broken one means. Any exception but those of time and network
+leaves it in an unknown state as well; whoever gets one closes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections import deque
+from typing import Any
+
+from ..complaints import ServerSaid
+from ..scripts import ending, packed
+from .resp import NOTHING, Push, new_reader
+
+_TV = struct.Struct("@ll")
+#: How long the kernel lets a read last.
+TICK_S = 1.0
+_BYTES = 65536
+#: What one reply needs as a rule: a smaller buffer is made sooner.
+_FEW_BYTES = 4096
+#: A poke as the wire has it: its lines, whatever the protocol.
+_POKE_LINES = 7
+_COLON, _NEWLINE = b":\n"
+#: A wait may end this much sooner than asked for: cheaper than another call of the kernel.
+_NEAR_S = 0.01
+_flags = socket.MSG_DONTWAIT
+
+
+class Closed(ConnectionError):
+    """The server closed the connection."""
+
+    def __init__(self) -> None:
+        super().__init__("the server closed the connection")
+
+
+class Link:
+    """See above. ``ear``: the connection at which pokes arrive instead, where the protocol allows
+    none on this one."""
+
+    __slots__ = (
+        "__weakref__",
+        "_driver",
+        "_reader",
+        "_recv",
+        "_send",
+        "_sock",
+        "_tick",
+        "_tls",
+        "_whole",
+        "address",
+        "dead",
+        "ear",
+        "ending",
+        "mail",
+        "subscribed",
+        "used",
+    )
+
+    def __init__(self, driver: Any) -> None:
+        #: What completes each call here: to which server it goes, for the guard.
+        self.ending = ending(driver.run_id)
+        self._driver = driver  # it closes the socket when it is collected
+        self._sock = sock = driver._sock
+        self._tls = hasattr(sock, "pending")
+        self._send, self._recv = sock.sendall, sock.recv
+        self._reader = new_reader()
+        self._whole = True
+        self._tick = 0.0
+        self.address = b""
+        self.ear: Link | None = None
+        self.subscribed = False
+        self.mail: deque[bytes] = deque()
+        self.dead = False
+        self.used = time.monotonic()
+        if not self._tls:
+            sock.settimeout(None)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TV.pack(int(TICK_S), 0))
+        self._beat(TICK_S)
+
+    # -- requests ----------------------------------------------------------------------------
+
+    def ask(self, wire: bytes, now: float, until: float) -> Any:
+        """Send one request and read its reply; ``OSError`` if it doesn't come in time."""
+        self.used = now
+        if until - now < TICK_S or self._tick < TICK_S:
+            self._beat(min(TICK_S, until - now))
+        self._send(wire)
+        try:
+            data = self._recv(_FEW_BYTES)
+        except (BlockingIOError, TimeoutError):
+            data = self._read(until)
+        if not data:
+            raise Closed
+        if data[0] == _COLON and data[-1] == _NEWLINE and self._whole:
+            try:
+                return int(data[1:])  # nearly every reply is one integer
+            except ValueError:
+                pass  # and this is one with something behind it
+        self._feed(data)
+        return self._reply(until)
+
+    def ask_many(self, wires: list[bytes], until: float) -> list[Any]:
+        """The same for many requests at once."""
+        self.used = now = time.monotonic()
+        self._beat(min(TICK_S, until - now))
+        self._send(b"".join(wires))
+        return [self._reply(until) for _ in wires]
+
+    def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
+        """Have the pokes for this address sent here; what the server said if it doesn't let us."""
+        self._send(packed(b"SUBSCRIBE", address))
+        while True:
+            said = self._next(until)
+            if isinstance(said, ServerSaid):
+                return said
+            if isinstance(said, list) and said[:2] == [b"subscribe", address]:
+                self.subscribed = True
+                return None
+            self._file(said)
+
+    def listen(self, poke: bytes, until: float) -> bool:
+        """Sleep until this poke is here (True), or until the time is over. Looks at least once."""
+        while True:
+            while (said := self._take()) is not NOTHING:  # it may have come with a reply
+                self._file(said)
+            while self.mail:
+                if self.mail.popleft() == poke:
+                    return True
+            left = until - time.monotonic()
+            if left < -_NEAR_S:
+                return False
+            if not TICK_S == self._tick < left + _NEAR_S:
+                self._beat(min(TICK_S, left))
+            try:
+                data = self._recv(_FEW_BYTES)
+            except (BlockingIOError, TimeoutError):
+                if time.monotonic() > until - _NEAR_S:
+                    return False
+                continue
+            if not data:
+                raise Closed
+            if self._whole and data.endswith(poke + b"\r\n") and data.count(b"\n") == _POKE_LINES:
+                return True
+            self._feed(data)
+
+    def stale(self) -> bool:
+        """Has it died while it was idle? Looks, and takes in what has come meanwhile."""
+        try:
+            if self._tls:
+                self._sock.settimeout(0.0)
+                self._tick = 0.0
+                data = self._recv(_BYTES)
+            else:
+                data = self._recv(_BYTES, _flags)
+        except (BlockingIOError, TimeoutError):
+            return False
+        except OSError as wrong:
+            return "want" not in type(wrong).__name__.lower()  # SSLWantReadError: it is idle
+        if not data:
+            return True
+        self._feed(data)
+        while (said := self._take()) is not NOTHING:
+            self._file(said)
+        return False
+
+    # -- bytes ---------------------------------------------------------------------------------
+
+    def _reply(self, until: float) -> Any:
+        """The next thing said that isn't said unasked."""
+        while True:
+            said = self._next(until)
+            if not isinstance(said, Push):
+                return said
+            self._file(said)
+
+    def _next(self, until: float) -> Any:
+        while (said := self._take()) is NOTHING:
+            data = self._read(until)
+            if not data:
+                raise Closed
+            self._feed(data)
+        return said
+
+    def _take(self) -> Any:
+        """The next thing that has been read."""
+        if self._whole:
+            return NOTHING
+        said = self._reader.gets()
+        if said is NOTHING and not self._reader.has_data():
+            self._whole = True
+        return said
+
+    def _feed(self, data: bytes) -> None:
+        self._whole = False
+        self._reader.feed(data, 0, len(data))
+
+    def _file(self, said: Any) -> None:
+        """Keep a poke; of other messages nothing is kept."""
+        if isinstance(said, list) and len(said) == 3 and said[0] == b"message":
+            self.mail.append(said[2])
+
+    def _read(self, until: float) -> bytes:
+        while (left := until - time.monotonic()) > 0:
+            if left < self._tick:
+                self._beat(left)
+            try:
+                return self._recv(_BYTES)  # type: ignore[no-any-return]
+            except (BlockingIOError, TimeoutError):
+                continue
+        raise TimeoutError("no answer")
+
+    def _beat(self, tick: float) -> None:
+        """Have the kernel end a read after so long."""
+        if tick == self._tick:
+            return
+        self._tick = tick = max(tick, 0.001)
+        if self._tls:
+            self._sock.settimeout(tick)
+            return
+        whole = int(tick)
+        micros = min(999_999, int((tick - whole) * 1e6))
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.pack(whole, micros))
+
+    # -- its end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the connection."""
+        self.dead = True
+        with contextlib.suppress(Exception):
+            self._driver.disconnect()
+        if self.ear is not None:
+            self.ear.close()
+
+    def hang_up(self) -> None:
+        """End it for whoever is just reading from it, who then closes it."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def forget(self) -> None:
+        """We are the child of a fork: the connection is our parent's, who goes on with it."""
+        self.dead = True
+        with contextlib.suppress(OSError):
+            self._sock.close()

@@ -1,0 +1,160 @@
+"""Replies out of bytes: with hiredis if it is installed, else with a small parser of our own.
+
+Both are fed with what has arrived and asked for one reply after the other, ``NOTHING`` when there
+is no whole one. A push (RESP3) comes as a ``Push``, an error as the value ``ServerSaid``; bytes
+that are no reply raise ``ValueError``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..complaints import said
+
+NOTHING: Any = object()
+
+
+class Reader(Protocol):
+    """What takes replies out of bytes."""
+
+    def feed(self, data: Any, start: int, length: int, /) -> None:
+        """Take in what has arrived: so many bytes of this buffer."""
+        ...
+
+    def gets(self) -> Any:
+        """The next whole reply, or ``NOTHING``."""
+        ...
+
+    def has_data(self) -> bool:
+        """Has anything been read that ``gets`` has not given?"""
+        ...
+
+
+class PlainPush(list[Any]):
+    """What the server says without having been asked."""
+
+    __slots__ = ()
+
+
+class Parser:
+    """The parser of our own: RESP2 and RESP3, in pure Python.
+
+    A reply that is not yet there as a whole is gone on with, not begun anew: its finished parts
+    wait on a stack.
+    """
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._at = 0
+        #: Aggregates that aren't full yet: what they are, how many parts they have, the parts.
+        self._open: list[tuple[int, int, list[Any]]] = []
+
+    def feed(self, data: Any, start: int, length: int, /) -> None:
+        """Take in what has arrived: so many bytes of this buffer."""
+        del self._data[: self._at]
+        self._at = 0
+        self._data += memoryview(data)[start : start + length]
+
+    def gets(self) -> Any:
+        """The next whole reply, or ``NOTHING``."""
+        while (value := self._part()) is not NOTHING:
+            if value is not _OPENED and (value := self._fold(value)) is not NOTHING:
+                return value
+        return NOTHING
+
+    def has_data(self) -> bool:
+        """Has anything been read that ``gets`` has not given?"""
+        return bool(self._open) or self._at < len(self._data)
+
+    def _part(self) -> Any:
+        """The next scalar, or that an aggregate was opened."""
+        end = self._data.find(b"\r\n", self._at)
+        if end < 0:
+            return NOTHING
+        kind, line = self._data[self._at], bytes(self._data[self._at + 1 : end])
+        after = end + 2
+        if kind in _AGGREGATES:
+            size = int(line)
+            self._at = after
+            if size > 0:
+                doubled = 2 if kind in _PAIRS else 1
+                self._open.append((kind, size * doubled, []))
+                return _OPENED
+            return None if size < 0 else _made(kind, [])
+        if kind in _BLOBS:
+            size = int(line)
+            if size < 0:
+                self._at = after
+                return None
+            if len(self._data) < after + size + 2:
+                return NOTHING
+            line = bytes(self._data[after : after + size])
+            after += size + 2
+        self._at = after
+        return _scalar(kind, line)
+
+    def _fold(self, value: Any) -> Any:
+        """Put a finished part into what it is part of; the whole reply if that is full now."""
+        while self._open:
+            kind, size, parts = self._open[-1]
+            parts.append(value)
+            if len(parts) < size:
+                return NOTHING
+            self._open.pop()
+            if kind == ord("|"):
+                return NOTHING  # attributes: the reply that they are about follows
+            value = _made(kind, parts)
+        return value
+
+
+_OPENED = object()
+_AGGREGATES = frozenset(b"*~>%|")
+_PAIRS = frozenset(b"%|")
+_BLOBS = frozenset(b"$!=")
+
+
+def _made(kind: int, parts: list[Any]) -> Any:
+    if kind == ord(">"):
+        return PlainPush(parts)
+    if kind == ord("%"):
+        return dict(zip(parts[::2], parts[1::2], strict=True))
+    return parts
+
+
+def _scalar(kind: int, line: bytes) -> Any:
+    text = chr(kind)
+    if text in "$+":
+        return line
+    if text in ":(":
+        return int(line)
+    if text in "-!":
+        return said(line.decode("utf-8", "replace"))
+    if text == "_":
+        return None
+    if text == "#":
+        return line == b"t"
+    if text == ",":
+        return float(line)
+    if text == "=":
+        return line[4:]
+    raise ValueError(f"no reply begins with {text!r}")
+
+
+Push: type[list[Any]] = PlainPush
+_quick: Any = None
+try:
+    import hiredis
+except ImportError:
+    pass
+else:
+    # Older ones give a push as a list like any other, so that it can't be told from a reply.
+    if hasattr(hiredis, "PushNotification"):
+        _quick, Push = hiredis.Reader, hiredis.PushNotification
+
+
+def new_reader() -> Reader:
+    """A reader for a new connection."""
+    if _quick is None:
+        return Parser()
+    reader: Reader = _quick(protocolError=ValueError, replyError=said, notEnoughData=NOTHING)
+    return reader

@@ -1,0 +1,90 @@
+"""A server that sentinels watch over: each connection leads to whoever is the primary by then."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError
+
+from ....errors import StoreUnavailable
+from ..guard import Guard
+from ..topology import Place, Sentinels, shown
+from .dial import Dialler
+from .port import ThreadPort
+
+#: A sentinel is given so long at most, for each step; they are asked one after the other.
+STEP_S = 0.5
+_LEAST_S = 0.02
+_new: Any = redis.Sentinel
+
+
+class WatchedDialler(Dialler):
+    """Asks the sentinels, and connects to whom they name."""
+
+    def __init__(self, watch: Sentinels, guard: Guard | None = None) -> None:
+        super().__init__(watch.settings, guard)
+        self._watch = watch
+
+    def _dial(self, until: float) -> Any:
+        host, port = self._primary(until)
+        self._arguments = {**self._arguments, "host": host, "port": port}
+        return super()._dial(until)
+
+    def _primary(self, until: float) -> Place:
+        watch = self._watch
+        step = step_of(len(watch.places), until - monotonic())
+        sentinel = _new(
+            list(watch.places),
+            min_other_sentinels=watch.others,
+            sentinel_kwargs={**watch.arguments, **hurried(step), "retry": Retry(NoBackoff(), 0)},
+            force_master_ip=watch.force_ip,
+        )
+        try:
+            host, port = sentinel.discover_master(watch.service)
+        except MasterNotFoundError as wrong:
+            raise nobody(watch) from wrong
+        finally:
+            for one in sentinel.sentinels:
+                one.close()
+        at = sentinel.sentinels[0].connection_pool.connection_kwargs
+        self._watch = known_first(watch, (at["host"], at["port"]))
+        return host, int(port)
+
+
+def step_of(servers: int, left: float) -> float:
+    """How long one step of asking a server may take, so that all can be asked in this time."""
+    return max(_LEAST_S, min(STEP_S, left / (servers + 1)))
+
+
+def hurried(step: float) -> dict[str, Any]:
+    """What bounds the time of redis-py's own clients."""
+    return {"socket_timeout": step, "socket_connect_timeout": step}
+
+
+def nobody(watch: Sentinels) -> StoreUnavailable:
+    """The error for no primary."""
+    places = ", ".join(map(shown, watch.places))
+    return StoreUnavailable(
+        f"{watch.settings.label} can't be reached: none of the sentinels ({places}) names a "
+        f"primary of {watch.service!r}"
+    )
+
+
+def known_first(watch: Sentinels, place: Place) -> Sentinels:
+    """The same, but this one is asked first from now on: it has answered."""
+    if watch.places[0] == place or place not in watch.places:
+        return watch
+    rest = tuple(one for one in watch.places if one != place)
+    return watch._replace(places=(place, *rest))
+
+
+class WatchedThreadPort(ThreadPort):
+    """See :class:`holdfast.stores.redis.store.Port`."""
+
+    def __init__(self, watch: Sentinels) -> None:
+        super().__init__(watch.settings)
+        self._dialler = WatchedDialler(watch, self.guard)

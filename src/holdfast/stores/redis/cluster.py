@@ -1,0 +1,355 @@
+"""The port for a cluster: which node each call goes to, for threads and for asyncio.
+
+A call goes to the node that has the slot of its bucket. Where that is, redis-py finds out; what
+the nodes say since (MOVED) is believed at once. Each node is reached by a port of its own
+(``blocking/shard.py``, ``aio/shard.py``), which deals with scripts, the guard and pokes.
+
+While a slot is on its way from one node to another, a script whose keys are not all in one place
+is answered TRYAGAIN by both. It is sent again until the slot has arrived, within the call's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from time import monotonic
+from typing import Any
+
+from ...core.model import Granted
+from ...core.policy import PATIENCE_S
+from ...errors import HoldfastError, StoreUnavailable
+from .complaints import MOVED, ServerSaid, complaint
+from .guard import Guard, Reply, Verdict
+from .keys import BUCKETS
+from .nodes import Face, Node
+from .scripts import KEEP, Call
+from .slots import ASK, ELSEWHERE, sent_to
+from .topology import Members, Place
+
+#: Between two tries of the same call: at first, and at most.
+PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
+#: The nodes are asked for the whole map no more often than this.
+FRESH_S = 0.5
+#: Finding out where the slots are may take so long, if there is an old map to go by.
+FIND_S = 1.0
+
+
+class ClusterPort:
+    """See :class:`holdfast.stores.redis.store.Port`."""
+
+    clustered = True
+    patience = PATIENCE_S
+
+    def __init__(self, members: Members, face: Face, guard: Guard) -> None:
+        self.label = members.settings.label
+        self.guard = guard
+        self.replicas = members.settings.replicas
+        self._members = members
+        self._face = face
+        self._start()
+
+    def _start(self) -> None:
+        #: Of each bucket; empty until the nodes were asked.
+        self._map: list[Place | None] = []
+        #: Where the last call for it went.
+        self._last: list[Place | None] = [None] * BUCKETS
+        self._nodes: dict[Place, Node] = {}
+        #: Those that could not be reached lately are asked last.
+        self._silent: set[Place] = set()
+        self._found_at = -FRESH_S
+        self._stale = True
+        self._finding = False
+        #: Where each claim waits.
+        self._seats: dict[str, Node] = {}
+
+    # -- the map -----------------------------------------------------------------------------
+
+    async def _place(self, bucket: int, until: float) -> Place:
+        """The node that has this bucket."""
+        if self._stale and monotonic() - self._found_at >= FRESH_S:
+            await self._find(until)
+        place = self._map[bucket] if self._map else None
+        if place is None:
+            raise StoreUnavailable(f"no node of {self.label} serves the slot of bucket {bucket}")
+        return place
+
+    async def _find(self, until: float) -> None:
+        if self._finding and self._map:
+            return  # somebody else does it just now
+        self._finding = True
+        known = {place for place in self._map if place is not None}
+        order = [*known, *(one for one in self._members.places if one not in known)]
+        order.sort(key=self._silent.__contains__)
+        left = until - monotonic()
+        try:
+            found = await self._face.find(order, min(left, FIND_S) if self._map else left)
+        except StoreUnavailable:
+            self._found_at = monotonic()
+            if not self._map:
+                self._found_at -= FRESH_S
+                raise
+            return
+        finally:
+            self._finding = False
+        self._map, self._stale, self._found_at = found, False, monotonic()
+        self._silent.clear()
+        for place, node in list(self._nodes.items()):
+            if place not in found:
+                await node.retire()
+
+    def _node(self, place: Place) -> Node:
+        node = self._nodes.get(place)
+        if node is None:
+            node = self._nodes.setdefault(place, self._face.open(place, self.guard))
+        return node
+
+    def _unreachable(self, place: Place) -> None:
+        self._stale = True
+        self._silent.add(place)
+
+    def _told(self, bucket: int, place: Place, said: ServerSaid) -> bool:
+        """Take in what a node said; is it worthwhile to ask again at once?"""
+        self._stale = True
+        if said.code != MOVED:
+            return False
+        to = sent_to(said, place)
+        if to is None:
+            return False
+        if self._members.remap is not None:
+            to = self._members.remap(to)
+        self._map[bucket] = to
+        return to != place
+
+    # -- asking ------------------------------------------------------------------------------
+
+    async def _routed(
+        self, bucket: int, send: Callable[[Node, float], Awaitable[Reply]], within: float
+    ) -> Reply:
+        """Send it to the node that has the bucket, and again as long as it is refused there."""
+        until = monotonic() + within
+        pause = PAUSE_S
+        hops = 0
+        while True:
+            place = await self._place(bucket, until)
+            node = self._node(place)
+            try:
+                if self._last[bucket] != place:
+                    await self._introduced(bucket, place, node, until)
+                reply = await send(node, until - monotonic())
+            except StoreUnavailable:
+                self._unreachable(place)
+                raise
+            said = _refusal(reply)
+            if said is None:
+                return reply
+            if self._told(bucket, place, said) and hops < 2:
+                hops += 1
+                continue
+            if monotonic() + pause >= until:
+                return reply
+            await self._face.pause(pause)
+            pause, hops = min(2 * pause, PAUSE_MAX_S), 0
+
+    async def _introduced(self, bucket: int, place: Place, node: Node, until: float) -> None:
+        """If the slot has come to this node from another one, its guard has to see it there.
+
+        A join would have it look, but a release must serve the next one at once, too.
+        """
+        if self.guard.on and self._last[bucket] is not None:
+            said = await node.look_at(bucket, until - monotonic())
+            if isinstance(said, ServerSaid):
+                return
+        self._last[bucket] = place
+
+    async def ask(self, call: Call, within: float) -> Reply:
+        """Send one call to the node of its bucket; see the protocol."""
+
+        async def send(node: Node, left: float) -> Reply:
+            return await self._followed(call, await node.ask(call, left), left)
+
+        return await self._routed(call.bucket, send, within)
+
+    async def _followed(self, call: Call, reply: Reply, left: float) -> Reply:
+        """If it is one key that was sent on already: what the node says that takes it over."""
+        if isinstance(reply, ServerSaid) and reply.code == ASK and call.script is KEEP:
+            place = sent_to(reply, (self._members.places[0]))
+            if place is not None:
+                said = await self._node(place).asking(call, left)
+                return reply if _refusal(said) is not None else said
+        return reply
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
+        """Send many, in one round trip per node; see the protocol."""
+        until = monotonic() + within
+        found: list[Reply | Exception] = [None] * len(calls)
+        left = list(range(len(calls)))
+        pause = PAUSE_S
+        while left:
+            groups: dict[Place, list[int]] = {}
+            for at in left:
+                try:
+                    place = await self._place(calls[at].bucket, until)
+                except HoldfastError as wrong:
+                    found[at] = wrong
+                else:
+                    groups.setdefault(place, []).append(at)
+            again, at_once = await self._ask_groups(groups, calls, found, until)
+            if not again or monotonic() + pause >= until:
+                break
+            left = again
+            if not at_once:
+                await self._face.pause(pause)
+                pause = min(2 * pause, PAUSE_MAX_S)
+        return found
+
+    async def _ask_groups(
+        self,
+        groups: dict[Place, list[int]],
+        calls: Sequence[Call],
+        found: list[Reply | Exception],
+        until: float,
+    ) -> tuple[list[int], bool]:
+        """Ask each node; which calls have to be sent again, and whether at once."""
+        order = sorted(groups, key=self._silent.__contains__)
+        works = [self._part(self._node(one), [calls[at] for at in groups[one]]) for one in order]
+        again: list[int] = []
+        at_once = True
+        for place, said in zip(order, await self._face.together(works, until), strict=True):
+            failed = isinstance(said, Exception)
+            if failed:
+                self._unreachable(place)
+            replies = [said] * len(groups[place]) if failed else said
+            for at, reply in zip(groups[place], replies, strict=True):
+                found[at] = reply
+                refusal = _refusal(reply)
+                if isinstance(reply, StoreUnavailable):
+                    self._unreachable(place)
+                elif refusal is not None:
+                    again.append(at)
+                    at_once &= self._told(calls[at].bucket, place, refusal)
+        return again, at_once
+
+    def _part(
+        self, node: Node, calls: Sequence[Call]
+    ) -> Callable[[float], Coroutine[Any, Any, list[Reply | Exception]]]:
+        async def ask(within: float) -> list[Reply | Exception]:
+            said = await node.ask_many(calls, within)
+            return [
+                await self._followed(call, one, within)
+                for call, one in zip(calls, said, strict=True)
+            ]
+
+        return ask
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    async def enter(
+        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> tuple[Reply, bool]:
+        """The join of somebody who may wait, where the claim will wait; see the protocol."""
+        heard = False
+
+        async def send(node: Node, left: float) -> Reply:
+            nonlocal heard
+            before = self._seats.get(claim_id)
+            if before is not None and before is not node:
+                before.unlisten(claim_id)
+            self._seats[claim_id] = node
+            reply, heard = await node.enter(claim_id, call_of, left)
+            return reply
+
+        reply = await self._routed(call_of(b"").bucket, send, within)
+        if reply.__class__ is int:
+            self._seats.pop(claim_id, None)
+        return reply, heard
+
+    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
+        """A waiting claim's call, where it waits by now; see the protocol."""
+
+        async def send(node: Node, left: float) -> Reply:
+            before = self._seats.get(claim_id)
+            if before is not node:
+                address = b"" if before is None else before.address(claim_id)
+                if before is not None:
+                    before.unlisten(claim_id)
+                self._seats[claim_id] = node
+                node.seat(claim_id, address)
+            return await node.stand(claim_id, call_of, left)
+
+        return await self._routed(call_of(b"").bucket, send, within)
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until poked; see the protocol."""
+        node = self._seats.get(claim_id)
+        return None if node is None else await node.wait(claim_id, ticket, seconds)
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more; see the protocol."""
+        node = self._seats.pop(claim_id, None)
+        if node is not None:
+            node.unlisten(claim_id)
+
+    # -- all nodes ---------------------------------------------------------------------------
+
+    async def _primaries(self, until: float) -> dict[Place, int]:
+        """The nodes that have buckets, and one bucket of each."""
+        await self._place(0, until)
+        return {place: at for at, place in enumerate(self._map) if place is not None}
+
+    async def look(self, within: float) -> Verdict:
+        """What the guards of all nodes say together; see the protocol."""
+        until = monotonic() + within
+        primaries = await self._primaries(until)
+        works = [_looked(self._node(place), at) for place, at in primaries.items()]
+        verdicts: list[Verdict] = []
+        for place, said in zip(primaries, await self._face.together(works, until), strict=True):
+            if isinstance(said, Exception):
+                self._unreachable(place)
+                raise complaint(said, self.label) if isinstance(said, ServerSaid) else said
+            verdicts.append(said)
+        worst = max(verdicts, key=lambda one: one.seconds)
+        ids = b" ".join(sorted(one.run_id for one in verdicts))
+        return Verdict(
+            ids, worst.seconds, worst.cause, b" ".join(sorted(v.record for v in verdicts))
+        )
+
+    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
+        """The keys of all primaries that match; see the protocol."""
+        until = monotonic() + within
+        primaries = await self._primaries(until)
+        works = [_scanned(self._node(place), pattern) for place in primaries]
+        found: set[bytes] = set()
+        for place, said in zip(primaries, await self._face.together(works, until), strict=True):
+            if isinstance(said, Exception):
+                self._unreachable(place)
+                raise said
+            found.update(said)
+        return list(found)
+
+    # -- its life ----------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connections to all nodes."""
+        for node in list(self._nodes.values()):
+            await node.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the protocol."""
+        for node in self._nodes.values():
+            node.forked()
+        self._face.forked()
+        self._start()
+
+
+def _refusal(reply: Reply | Exception) -> ServerSaid | None:
+    """What a node said, if it didn't do what it was asked for as it isn't the one to be asked."""
+    if isinstance(reply, ServerSaid) and reply.code in ELSEWHERE:
+        return reply
+    return None
+
+
+def _looked(node: Node, bucket: int) -> Callable[[float], Coroutine[Any, Any, Any]]:
+    return lambda within: node.look_at(bucket, within)
+
+
+def _scanned(node: Node, pattern: bytes) -> Callable[[float], Coroutine[Any, Any, Any]]:
+    return lambda within: node.scan(pattern, within)

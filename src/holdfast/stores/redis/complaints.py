@@ -1,0 +1,127 @@
+"""What the server says when it refuses, and what that means for whoever asked.
+
+An error reply is a value, `ServerSaid`, never raised by a port: one reply of a pipeline may be an
+error and the others not. A port looks at ``said.code`` for what it can put right itself (see
+the sets below); everything else becomes the right exception here, in `complaint`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...errors import ConfigError, HoldfastError, StoreUnavailable
+
+#: The script isn't loaded: load all of them and send the call again, on the same connection.
+NOSCRIPT = "NOSCRIPT"
+#: Another node of the cluster has the slot.
+MOVED = "MOVED"
+#: This server is the wrong one: connect anew, to whichever is the master now.
+DEMOTED = frozenset({"READONLY", "MASTERDOWN"})
+
+
+class ServerSaid(Exception):
+    """An error reply, as a value: ``code`` is its first word, ``text`` the rest."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.text}".rstrip()
+
+
+#: Before 7.0 what a command in a script says stands at the end of a sentence about the script.
+_IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
+
+
+def said(line: str) -> ServerSaid:
+    """The error reply of a line without its ``-``, as the wire has it.
+
+    >>> said("MOVED 3999 127.0.0.1:6381").code
+    'MOVED'
+    """
+    if found := _IN_SCRIPT.match(line):
+        line = found[1]
+    code, _, text = line.partition(" ")
+    return ServerSaid(code, text)
+
+
+#: What may pass by itself, or once somebody looks after the server: code -> in our words.
+_UNAVAILABLE = {
+    "READONLY": "it is a replica by now",
+    "MASTERDOWN": "it is a replica and has lost its primary",
+    "LOADING": "it is still reading its data from the disk",
+    "TRYAGAIN": "the keys are just being moved to another node",
+    MOVED: "another node of the cluster has these keys",
+    "ASK": "another node of the cluster is taking over these keys",
+    "CLUSTERDOWN": "the cluster lacks a node that has these keys",
+    "BUSY": "a script runs there for too long, and none of holdfast's; end it with SCRIPT KILL",
+    "NOREPLICAS": "it has fewer replicas than min-replicas-to-write wants, so it takes in nothing",
+    "MISCONF": "it can't write its data to the disk, so it takes nothing in; see its log",
+    "OOM": "it has no memory left (maxmemory), so nobody new is let in, though holds are still "
+    "renewed and released; give it more",
+    "INPROG": "it is handing over to another server",
+}
+#: What stays wrong until somebody changes it.
+_WRONG = {
+    "NOAUTH": "it asks for a password: write redis://:PASSWORD@host or redis://USER:PASSWORD@host",
+    "WRONGPASS": "the user or the password is wrong, or the user is disabled",
+    "WRONGTYPE": "another program uses a key that holdfast needs. Give holdfast a prefix of its "
+    "own in the URL (?prefix=...), or a database of its own",
+    "NOSCRIPT": "it forgets scripts as soon as they are loaded; is a proxy in between?",
+    "NOPERM": "the user lacks a right",
+    "NOPROTO": "it doesn't know the protocol that is asked for; write ?protocol=2",
+    "CROSSSLOT": "it is a node of a cluster; write redis+cluster://",
+}
+_NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
+_NO_RIGHT = re.compile(r"(?:run|execute) the '([\w|]+)' command", re.IGNORECASE)
+_OLDEST = "6.2"
+
+
+def complaint(error: ServerSaid, label: str) -> HoldfastError:
+    """The exception for an error reply of the server ``label``: what it means, what to do."""
+    words = _UNAVAILABLE.get(error.code)
+    if "max number of clients" in error.text:
+        words = "it has as many connections as it may have (maxclients)"
+    if words is not None:
+        return StoreUnavailable(f"{label} can't do that now: {words} ({error})")
+    words = _WRONG.get(error.code) or _other(error)
+    if error.code == "NOPERM":
+        words += _right(error.text)
+    if words:
+        return ConfigError(f"{label} refuses: {words} ({error})")
+    return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
+
+
+def _right(text: str) -> str:
+    """Which right is missing, and how it is given."""
+    if found := _NO_RIGHT.search(text):
+        return f": give it with ACL SETUSER ... +{found[1].lower()}"
+    if "channel" in text:
+        return ": give it with ACL SETUSER ... &holdfast:*"
+    return ": give it with ACL SETUSER ... ~holdfast:*"
+
+
+def _other(error: ServerSaid) -> str:
+    """Of what is merely called ERR, what we know by its text."""
+    if found := _NO_COMMAND.search(error.text):
+        return (
+            f"it has no command {found[1].upper()}: it is older than Redis {_OLDEST}, or another "
+            "program, or the command was taken away (rename-command)"
+        )
+    # Before Redis 7.2 the command that a script may not call isn't named.
+    if "user executing the script" in error.text or "ACL failure" in error.text:
+        return (
+            "the user lacks a right to a command that the scripts call; the page of this store "
+            "(docs/stores/redis.md) lists them all"
+        )
+    if "unauthenticated" in error.text:
+        return _WRONG["NOAUTH"]
+    if "DB index" in error.text:
+        return "it has no database of that number"
+    if "SELECT is not allowed in cluster" in error.text:
+        return "it is a node of a cluster, which has database 0 alone"
+    if "Error compiling script" in error.text or "without a shebang" in error.text:
+        return f"it can't read the scripts: it is older than Redis {_OLDEST}, or another program"
+    return ""

@@ -1,0 +1,309 @@
+"""From a URL, or from a client of redis-py, to what is needed to connect. No driver is imported.
+
+Every URL that redis-py takes is taken, and those of Celery and kombu, so that a program can hand
+over the very string that it has. What such a string says of redis-py's own pool, time-outs and
+decoding is accepted and has no effect: requests are bounded by holdfast's own times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...errors import ConfigError
+from ...url import seconds, word
+
+if TYPE_CHECKING:
+    from ...url import StoreURL
+
+PORT = 6379
+DEFAULT_PREFIX = "holdfast"
+#: Longer prefixes only cost memory, with every name.
+PREFIX_MAX = 64
+_PREFIX = re.compile(rf"[A-Za-z0-9_.:-]{{1,{PREFIX_MAX}}}")
+_NO = ("0", "f", "false", "n", "no", "")
+#: What redis-py keeps for its own use, and is set otherwise for our connections.
+_OURS = (
+    "cache",
+    "cache_config",
+    "connection_pool",
+    "decode_responses",
+    "encoding",
+    "encoding_errors",
+    "event_dispatcher",
+    "health_check_interval",
+    "himport_registry",
+    "legacy_responses",
+    "maint_notifications_config",
+    "maint_notifications_pool_handler",
+    "max_connections",
+    "parser_class",
+    "protocol",
+    "retry",
+    "retry_on_error",
+    "retry_on_timeout",
+    "socket_connect_timeout",
+    "socket_read_size",
+    "socket_timeout",
+    "timeout",
+)
+
+
+class Settings(NamedTuple):
+    """How to reach a server. ``arguments`` are those of redis-py's ``Connection`` of this kind."""
+
+    kind: str
+    arguments: Mapping[str, Any]
+    label: str
+    prefix: str = DEFAULT_PREFIX
+    protocol: int = 3
+    #: Seconds that connecting may take at most; a request that has less time counts.
+    connect_s: float = 5.0
+    #: How a server that has lost data is dealt with: reclaim, strict or off.
+    guard: str = "reclaim"
+    #: Seconds in which nobody is let in then; 0: as usual.
+    grace: float = 0.0
+    #: So many replicas must have confirmed what a grant rests on.
+    replicas: int = 0
+    #: The class that a given client makes its connections of.
+    connection_class: Any = None
+
+    def __repr__(self) -> str:
+        return f"Settings({self.label!r})"
+
+
+def _prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        raise ValueError(f"letters, digits and any of _ . : -, at most {PREFIX_MAX}")
+    return text
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _yes(text: str) -> bool:
+    return text.lower() not in _NO
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise ValueError(f"must be a number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _requirement(text: str) -> str:
+    plain = text.lower().removeprefix("cert_")
+    return word("none", "optional", "required")(plain)
+
+
+def _flags(text: str) -> list[Any]:
+    import ssl  # because few need it, and it is slow to import
+
+    names = [name.strip() for name in text.strip("[]").split(",")]
+    flags = [getattr(ssl.VerifyFlags, name, None) for name in names]
+    if None in flags:
+        raise ValueError("names of ssl.VerifyFlags, with commas between them")
+    return flags
+
+
+_any_time = seconds(0.0, 86_400.0)
+_any_number = _number(0, 1 << 31)
+#: The shortest and the longest time in which the guard lets nobody in.
+GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
+REPLICAS_MAX = 100
+
+#: Of these redis-py's connections are made.
+_ARGUMENTS: dict[str, Callable[[str], Any]] = {
+    "username": _text,
+    "password": _text,
+    "client_name": _text,
+    "socket_keepalive": _yes,
+    "ssl_keyfile": _text,
+    "ssl_certfile": _text,
+    "ssl_password": _text,
+    "ssl_cert_reqs": _requirement,
+    "ssl_ca_certs": _text,
+    "ssl_ca_path": _text,
+    "ssl_ca_data": _text,
+    "ssl_check_hostname": _yes,
+    "ssl_ciphers": _text,
+    "ssl_min_version": _any_number,
+    "ssl_include_verify_flags": _flags,
+    "ssl_exclude_verify_flags": _flags,
+    "ssl_validate_ocsp": _yes,
+    "ssl_validate_ocsp_stapled": _yes,
+}
+#: These are understood by redis-py, Celery or kombu, and mean nothing here.
+_ACCEPTED: dict[str, Callable[[str], Any]] = {
+    "decode_responses": _yes,
+    "encoding": _text,
+    "encoding_errors": _text,
+    "health_check_interval": _any_number,
+    "legacy_responses": _yes,
+    "max_connections": _any_number,
+    "retry_on_error": _text,
+    "retry_on_timeout": _yes,
+    "socket_read_size": _any_number,
+    "socket_timeout": _any_time,
+    "timeout": _any_time,
+}
+#: Everything that a URL may say behind its question mark.
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "prefix": _prefix,
+    "db": _any_number,
+    "virtual_host": _any_number,
+    "protocol": _number(2, 3),
+    "socket_connect_timeout": _any_time,
+    "guard": word("reclaim", "strict", "off"),
+    "grace": seconds(GRACE_S_MIN, GRACE_S_MAX),
+    "replicas": _number(0, REPLICAS_MAX),
+    **_ARGUMENTS,
+    **_ACCEPTED,
+}
+
+
+def settings(url: StoreURL) -> Settings:
+    """How to reach the server that a URL or a given client names."""
+    return _of_client(url.native) if url.native is not None else _of_url(url)
+
+
+def _of_url(url: StoreURL) -> Settings:
+    options = url.options
+    arguments: dict[str, Any] = {
+        key: value for key, value in options.items() if key in _ARGUMENTS and value != ""
+    }
+    user, colon, password = url.secret.partition(":")
+    for key, text in (("username", user), ("password", password if colon else "")):
+        if text:
+            arguments[key] = _plain(text)
+    db = options.get("db", options.get("virtual_host"))
+    if _is_socket(url.scheme):
+        if url.host or len(url.path) < 2:
+            raise ConfigError(f"{url.scheme}:// names a socket: {url.scheme}:///path/to/redis.sock")
+        kind, arguments["path"] = "unix", url.path
+        place = url.path
+    else:
+        kind = "tls" if url.scheme in ("rediss", "valkeys") else "tcp"
+        host, port = _place(url)
+        arguments["host"], arguments["port"] = host, port
+        if db is None:
+            db = _database(url)
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    arguments["db"] = db or 0
+    prefix = options.get("prefix", DEFAULT_PREFIX)
+    return Settings(
+        kind,
+        arguments,
+        _label(url.scheme, place, arguments["db"], prefix),
+        prefix,
+        options.get("protocol", 3),
+        options.get("socket_connect_timeout") or 5.0,
+        options.get("guard", "reclaim"),
+        options.get("grace", 0.0),
+        options.get("replicas", 0),
+    )
+
+
+def _is_socket(scheme: str) -> bool:
+    return scheme.endswith(("unix", "+socket"))
+
+
+def _place(url: StoreURL) -> tuple[str, int]:
+    """Host and port of a text such as ``localhost:6380`` or ``[::1]``."""
+    text = url.host
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        port, good = rest.removeprefix(":"), bool(closed) and (not rest or rest[0] == ":")
+    else:
+        host, _, port = text.partition(":")
+        good = True
+    if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+        raise ConfigError(
+            f"{url}: {text!r} is no host and port; write host, host:port or [IPv6 address]:port"
+        )
+    return _plain(host) or "localhost", int(port or PORT)
+
+
+def _database(url: StoreURL) -> int:
+    text = url.path.replace("/", "")
+    if text and not (text.isascii() and text.isdigit()):
+        raise ConfigError(
+            f"{url}: {text!r} is no database; the path of a {url.scheme}:// URL is its number, as "
+            f"in {url.scheme}://localhost:6379/0"
+        )
+    return int(text or 0)
+
+
+def _label(scheme: str, place: str, db: int, prefix: str) -> str:
+    text = f"{scheme}://{place}"
+    if _is_socket(scheme):
+        text += f"?db={db}" if db else ""
+    else:
+        text += f"/{db}"
+    if prefix != DEFAULT_PREFIX:
+        text += f"{'&' if '?' in text else '?'}prefix={prefix}"
+    return text
+
+
+def _plain(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
+# -- given clients ------------------------------------------------------------------------------
+
+
+def _of_client(client: Any) -> Settings:
+    """The same for a client of redis-py: connections of our own, made as its own are.
+
+    So what was handed in is never in our way, nor we in its: its pool may be small, its
+    connections may decode, wait for 5 s and retry ten times.
+    """
+    pool = getattr(client, "connection_pool", None)
+    given = getattr(pool, "connection_kwargs", None)
+    made_of = getattr(pool, "connection_class", None)
+    if not isinstance(given, Mapping) or not isinstance(made_of, type):
+        raise ConfigError(
+            f"a {type(client).__name__} can't be used as a store; give a redis.Redis or "
+            "redis.asyncio.Redis, or a URL"
+        )
+    arguments = {key: value for key, value in given.items() if key not in _OURS}
+    kind = _kind(made_of)
+    arguments["db"] = db = int(arguments.get("db") or 0)
+    if kind == "unix":
+        label = _label("redis+unix", str(arguments.get("path")), db, DEFAULT_PREFIX)
+    else:
+        host, port = str(arguments.get("host", "localhost")), arguments.get("port", PORT)
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        label = _label("rediss" if kind == "tls" else "redis", place, db, DEFAULT_PREFIX)
+    return Settings(
+        kind,
+        arguments,
+        label,
+        protocol=int(given.get("protocol") or 3),
+        connect_s=given.get("socket_connect_timeout") or 5.0,
+        connection_class=made_of,
+    )
+
+
+def _kind(made_of: type) -> str:
+    """Which of the three kinds of connections a class is, whichever face of redis-py it is of."""
+    names = {one.__name__ for one in made_of.__mro__}
+    if "UnixDomainSocketConnection" in names:
+        return "unix"
+    if "SSLConnection" in names:
+        return "tls"
+    if "Connection" in names:
+        return "tcp"
+    raise ConfigError(
+        f"a client whose connections are of the class {made_of.__name__} can't be used as a store; "
+        "give a URL"
+    )

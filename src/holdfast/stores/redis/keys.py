@@ -1,0 +1,86 @@
+"""How a name becomes keys, and a key becomes a name again.
+
+For the name ``N`` in bucket 17, with the prefix that the URL gives (``holdfast`` by default):
+
+    holdfast:{17}:N       hash: the line's state and its holders
+    holdfast:{17}~N       hash: who waits; exists only while somebody does
+    holdfast:{17}!N       sorted set: the tombstones of claims that must not enter any more
+    holdfast:{17}#guard   string: the guard against a server that lost its data
+
+The bytes of the name follow as they are, so no two names share a key, and no escape is needed:
+a cluster hashes what stands in the first pair of braces, which is ours. All keys of a name, and
+the guard of its bucket, are therefore in one slot, with a cluster and without.
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+
+#: Names are spread over so many buckets. It can't be changed: the keys depend on it.
+BUCKETS = 128
+PREFIX = "holdfast"
+
+
+def bucket_of(name: bytes) -> int:
+    """The bucket of a name.
+
+    >>> bucket_of(b"invoice:42")
+    110
+    """
+    return crc32(name) % BUCKETS
+
+
+def tag_of(bucket: int) -> str:
+    """The hash tag of a bucket, with its braces.
+
+    >>> tag_of(17)
+    '{17}'
+    """
+    return f"{{{bucket}}}"
+
+
+def keys_of(prefix: str, name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """State, waiters, tombstones and guard of a name.
+
+    >>> keys_of("holdfast", b"x")[:3]
+    (b'holdfast:{3}:x', b'holdfast:{3}~x', b'holdfast:{3}!x')
+    """
+    start = f"{prefix}:{tag_of(bucket_of(name))}".encode()
+    return start + b":" + name, start + b"~" + name, start + b"!" + name, start + b"#guard"
+
+
+def guard_of(prefix: str, bucket: int) -> bytes:
+    """The record of the guard of a bucket.
+
+    >>> guard_of("holdfast", 17)
+    b'holdfast:{17}#guard'
+    """
+    return f"{prefix}:{tag_of(bucket)}#guard".encode()
+
+
+def pattern_of(prefix: str, names: bytes) -> bytes:
+    r"""The SCAN pattern for the lines whose names begin so. It may find too much: see `name_of`.
+
+    >>> pattern_of("holdfast", b"a*b")
+    b'holdfast:{*}:a\\*b*'
+    """
+    plain = b"".join(b"\\" + bytes((c,)) if c in b"*?[]\\" else bytes((c,)) for c in names)
+    return f"{prefix}:{{*}}:".encode() + plain + b"*"
+
+
+def name_of(prefix: str, key: bytes) -> str | None:
+    """The name whose state a key is; None if the key is something else.
+
+    >>> name_of("holdfast", b"holdfast:{3}:x")
+    'x'
+    """
+    start = f"{prefix}:{{".encode()
+    number, brace, name = key[len(start) :].partition(b"}:")
+    if not key.startswith(start) or not brace or not name:
+        return None
+    if number != str(bucket_of(name)).encode():
+        return None
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return None

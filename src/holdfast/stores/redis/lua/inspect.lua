@@ -1,0 +1,51 @@
+#!lua flags=no-writes
+-- The claims of a line that are alive, in no order.
+-- KEYS  state, waiters, tombstones, guard
+-- ARGV  run id, tag
+-- ->    kind, capacity, and of each claim: 1 if held, else 0; ticket; weight; microseconds since
+--       it joined or was served; microseconds left; owner; meta. nil: nobody is here
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local found = redis.pcall('HGET', KEYS[1], 's')
+
+--@ line.lua
+
+local seen = {}
+
+local function show(held, ticket, weight, since, expires, words)
+  if expires <= now then return end
+  local name, meta = owner(words)
+  local age, left = math.max(0, now - since), expires - now
+  for _, part in ipairs({held, ticket, weight, age, left, name, meta}) do
+    seen[#seen + 1] = part
+  end
+end
+
+local function show_holder(row)
+  local ticket, expires, since, _, weight = struct.unpack(HELD, row)
+  show(1, ticket, weight, since, expires, string.sub(row, WORDS))
+end
+
+local function inspect()
+  if found and found.err then return error(found) end
+  load(found)
+  seen = {kind, capacity}
+  if alone then
+    show_holder(alonerow)
+  elseif found then
+    local all = call('HGETALL', H)
+    for i = 1, #all, 2 do
+      if #all[i] == 32 then show_holder(all[i + 1]) end
+    end
+    all = waiters > 0 and call('HGETALL', W) or {}
+    for i = 1, #all, 2 do
+      if string.sub(all[i], 1, 1) == 'q' then
+        local _, ticket, expires, _, weight, _, at = struct.unpack(WAITS, all[i + 1])
+        show(0, ticket, weight, ticket, expires, string.sub(all[i + 1], at))
+      end
+    end
+  end
+  return seen[3] and seen or false
+end
+
+return answer(inspect)

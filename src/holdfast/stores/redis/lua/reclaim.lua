@@ -1,0 +1,75 @@
+#!lua flags=allow-oom
+-- Put back a claim that was held, on a server that has forgotten it: only as long as the guard lets
+-- nobody else in. Those who are beside it have shown that they live, or it takes their place.
+-- KEYS  state, waiters, tombstones, guard
+-- ARGV  claim id, ticket, ttl ms; weight, kind, capacity and words; window ms; run id, tag
+-- ->    ticket: it is held; {0, reason}; {6}: ask the guard first
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local found = redis.pcall('HGET', KEYS[1], 's')
+
+--@ line.lua
+
+local id, ticket, ttl, window_us = ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[5] * 1000
+local weight, mine, wanted, words = string.match(ARGV[4], '^(%d+) (%a) (%d+) (.*)$')
+weight, wanted = weight + 0, wanted + 0
+
+-- Make room: of those who were not renewed since the server came to be as it is, the one who was
+-- renewed longest ago goes first; then who came before this claim, for he must have been broken.
+local function displace(since)
+  flush()
+  local all = alone and {alone, alonerow} or call('HGETALL', H)
+  local rows, sum = {}, 0
+  for i = 1, #all, 2 do
+    if #all[i] == 32 then
+      local theirs, expires, _, lease, heavy, leaving = struct.unpack(HELD, all[i + 1])
+      local renewed = leaving == 1 and now or expires - lease * 1000
+      local rank = renewed < since and renewed or theirs < ticket and since + theirs
+      if rank then
+        rows[#rows + 1] = {all[i], heavy, rank}
+        sum = sum + heavy
+      end
+    end
+  end
+  if used - sum + weight > capacity then return false end
+  table.sort(rows, function(a, b) return a[3] < b[3] end)
+  for _, row in ipairs(rows) do
+    if used + weight <= capacity then break end
+    let_go({row[1]}, row[2])
+  end
+  return true
+end
+
+local function reclaim()
+  if found and found.err then return error(found) end
+  local record = call('GET', G)
+  if run == '' or record == run then return {0, 'expired'} end
+  local server, ends = string.match(record or '', '^(%S+) (%d+) ')
+  if server ~= run then return {6} end
+  ends = ends + 0
+  if ends <= now then return {0, 'expired'} end
+  load(found)
+  local reason = tombstone(id)
+  if reason then return {0, reason} end
+  settle()
+  local row = holder(id)
+  if row then
+    local _, _, _, _, heavy, leaving = struct.unpack(HELD, row)
+    if leaving == 1 then return {0, 'expired'} end
+    let_go({id}, heavy)
+  end
+  local seat = waiter(id)
+  if seat then rise(seat, id) end
+  if holders + waiters == 0 then
+    kind, capacity, former = mine, wanted, 0
+  elseif kind ~= mine then
+    return {0, 'expired'}
+  end
+  if used + weight > capacity and not displace(ends - window_us) then return {0, 'expired'} end
+  given, lives = math.max(given, ticket), ttl + LIFE
+  local expires = now + ttl * 1000
+  hold(id, struct.pack(HELD, ticket, expires, ticket, ttl, weight, 0) .. words, expires, weight)
+  return ticket
+end
+
+return answer(reclaim)

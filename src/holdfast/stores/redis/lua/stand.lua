@@ -1,0 +1,78 @@
+#!lua flags=allow-oom
+-- Keep one claim alive, whatever it is: one who waits takes his turn here if it is his. A claim
+-- that is held may also become lighter, or change its secret.
+-- KEYS  state, waiters, tombstones, guard
+-- ARGV  claim id, ttl ms, patience ms, address ('': as it is), weight (0: as it is), new id, its
+--       owner, run id, tag
+-- ->    as join.lua: ticket, {2, ...} or {0, ...}; {6, ...}: as {2, ...}, and it could be served,
+--       but the guard lets nobody in
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local found = redis.pcall('HGET', KEYS[1], 's')
+
+--@ line.lua
+
+local id, ttl, patience, address = ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[4]
+local lighter, fresh, adopter = ARGV[5] + 0, ARGV[6], ARGV[7]
+
+local function gone(why)
+  settle()
+  return {0, why}
+end
+
+-- The row of one who waited and whose turn it is; or else the answer.
+local function wait()
+  local seat, waits = waiter(id)
+  if not waits or fresh ~= '' then return nil, {0, tombstone(id) or 'expired'} end
+  if waits[3] <= now then return nil, gone('expired') end
+  stay(seat, waits, patience, address)
+  settle()
+  for i, row in ipairs(pokes) do
+    if row[1] == id then table.remove(pokes, i) break end
+  end
+  local row = holder(id)
+  if row then return row end
+  seat, waits = waiter(id)
+  -- It may have been too heavy for a line that was made smaller.
+  if not waits then return nil, {0, 'expired'} end
+  return nil, {shut and 6 or 2, waits[2], seat - head + 1, retry()}
+end
+
+local function renew(row)
+  local ticket, expires, since, _, weight, leaving = struct.unpack(HELD, row)
+  if leaving == 1 or expires <= now then return gone('expired') end
+  local until_ = math.max(expires, now + ttl * 1000)
+  if window(expires) ~= window(until_) or ttl > SHORT then lives = ttl + LIFE end
+  local words = string.sub(row, WORDS)
+  if lighter > 0 and lighter < weight then
+    used, weight = used - weight + lighter, lighter
+  end
+  if fresh ~= '' and fresh ~= id then
+    local _, meta = owner(words)
+    words = #adopter .. ' ' .. adopter .. meta
+    if not alone then call('HDEL', H, id) end
+    id = fresh
+  end
+  alone, dirty = nil, true
+  put[#put + 1] = id
+  put[#put + 1] = struct.pack(HELD, ticket, until_, since, ttl, weight, 0) .. words
+  if holders == 1 then first = until_ end
+  settle()
+  return ticket
+end
+
+local function stand()
+  if found and found.err then return error(found) end
+  load(found)
+  local row = fresh ~= '' and holder(fresh)
+  if row then
+    id = fresh
+  else
+    row = holder(id)
+  end
+  local answered
+  if not row then row, answered = wait() end
+  return answered or renew(row)
+end
+
+return answer(stand)

@@ -1,0 +1,324 @@
+"""The verbs as requests: Lua scripts, and ready bytes that ask for them.
+
+A `Call` is a whole EVALSHA command, packed, but for its last two arguments. They are known to the
+connection alone: the *run id* of the server to which it leads, for the guard (`guard`), and a
+*tag*::
+
+    call.head + ending(run_id)             nobody else uses the connection: the bare reply
+    call.head + ending(run_id, b"7f")      it is shared: the reply is [b"7f", reply], always
+    call.head + UNTAGGED                   no guard, no tag
+
+so that a reply can't be taken for somebody else's. Error replies carry no tag: match those by
+their order. `replies` turns what comes back into the nouns of the contract.
+
+What claims of one `Spec` share is packed once; a join is then two bytes strings put together.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import sha1
+from typing import NamedTuple
+
+from ...core.model import Claim, Keep, Leave, Spec
+from ...core.policy import PATIENCE_S, TOMB_S
+from ...errors import ConfigError
+from .keys import PREFIX, bucket_of, guard_of, keys_of
+
+#: The last two arguments where there is no guard and no tag is wanted.
+UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
+#: The most claims in one call of keep.
+KEEP_MAX = 100
+#: The longest address, in bytes.
+ADDRESS_MAX = 255
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
+_KNOWN_MAX = 2048
+_ID_BYTES = 32
+#: How a claim joins: does it wait, its address.
+_How = tuple[bool, bytes]
+#: What the joins of a spec share: how, its bucket, the bytes before the id.
+_Known = tuple[_How, int, bytes]
+_COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
+#: Before 7.0 a script that has written something may go on writing without memory. This writes,
+#: needs no memory and changes nothing.
+_WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
+_INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
+
+
+class Script(NamedTuple):
+    """One script: its text as it is loaded, and the name that EVALSHA knows it by.
+
+    ``plain`` and ``plain_sha`` are the same without the first line (``#!lua``), which servers
+    before 7.0 can't read.
+    """
+
+    name: str
+    text: bytes
+    sha: bytes
+    plain: bytes
+    plain_sha: bytes
+
+
+class Call(NamedTuple):
+    """One request: all of its bytes but the last two arguments."""
+
+    script: Script
+    bucket: int
+    head: bytes
+
+    def for_old(self) -> Call:
+        """The same for a server before 7.0 (see `Script`)."""
+        script = self.script
+        return self._replace(head=self.head.replace(script.sha, script.plain_sha, 1))
+
+
+class Batch(NamedTuple):
+    """Some keeps of a batch that go in one call; ``places`` are their indexes."""
+
+    places: list[int]
+    call: Call
+
+
+def _read(file: str) -> bytes:
+    # Without pathlib, because that would add 2 ms to the start of every program.
+    with open(os.path.join(_FOLDER, file), "rb") as lua:
+        return _COMMENT.sub(b"", lua.read())
+
+
+def assembled(name: str) -> bytes:
+    """The text of a script without its comments, with what it takes in from another file."""
+    return _INCLUDE.sub(lambda found: _read(found[1].decode()), _read(name + ".lua")).strip()
+
+
+def script_of(name: str, text: bytes) -> Script:
+    """A script from its text."""
+    first, line, rest = text.partition(b"\n")
+    plain = text
+    if line and first.startswith(b"#!"):
+        plain = _WRITTEN + rest if b"allow-oom" in first else rest
+    return Script(name, text, _sha(text), plain, _sha(plain))
+
+
+def _sha(text: bytes) -> bytes:
+    return sha1(text, usedforsecurity=False).hexdigest().encode()
+
+
+JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM = SCRIPTS = tuple(
+    script_of(name, assembled(name))
+    for name in ("join", "keep", "stand", "leave", "resize", "inspect", "guard", "reclaim")
+)
+
+
+def tail(tag: bytes) -> bytes:
+    r"""One argument of a command.
+
+    >>> tail(b"7f")
+    b'$2\r\n7f\r\n'
+    """
+    return b"$%d\r\n%b\r\n" % (len(tag), tag)
+
+
+def ending(run_id: bytes, tag: bytes = b"") -> bytes:
+    """What completes a call on a connection to this server; see above."""
+    return tail(run_id) + tail(tag)
+
+
+def packed(*args: bytes) -> bytes:
+    r"""A whole command.
+
+    >>> packed(b"PING")
+    b'*1\r\n$4\r\nPING\r\n'
+    """
+    return b"*%d\r\n" % len(args) + b"".join(map(tail, args))
+
+
+def load_command(script: Script, old: bool = False) -> bytes:
+    """SCRIPT LOAD of one script, packed; ``old``: for a server before 7.0."""
+    return packed(b"SCRIPT", b"LOAD", script.plain if old else script.text)
+
+
+def _ms(seconds: float) -> bytes:
+    """Milliseconds, rounded up.
+
+    >>> _ms(0.0101)
+    b'11'
+    """
+    return b"%d" % math.ceil(round(seconds * 1000, 6))
+
+
+def _id(text: str) -> bytes:
+    packed_id = text.encode()
+    if len(packed_id) != _ID_BYTES:
+        raise ConfigError(f"a claim's id has {_ID_BYTES} bytes, not {len(packed_id)}")
+    return packed_id
+
+
+def _words(spec: Spec) -> bytes:
+    """What a script keeps of a spec, but for its ttl: only its numbers are ever looked at."""
+    owner = spec.owner.encode()
+    kind = spec.kind.encode()[:1]
+    numbers = b"%d %b %d %d " % (spec.weight, kind, spec.capacity, len(owner))
+    return numbers + owner + spec.meta.encode()
+
+
+def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
+    """The beginning of an EVALSHA, up to its own arguments, of which there will be so many."""
+    head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + len(keys) + args + 2)
+    return head + b"".join(map(tail, (script.sha, b"%d" % len(keys), *keys)))
+
+
+class Requests:
+    """Builds calls for one store: its prefix of keys, and how long a waiter lives unasked.
+
+    Every method may be called from any thread. A name, owner or note that is no text in UTF-8
+    raises UnicodeEncodeError.
+    """
+
+    def __init__(self, prefix: str = PREFIX, patience: float = PATIENCE_S) -> None:
+        self.prefix = prefix
+        self.patience = patience
+        self._patience = _ms(patience)
+        #: Of a spec: for what else it was packed, the bucket, all but the id.
+        self._joins: dict[Spec, _Known] = {}
+        #: Of a name: its bucket, all but the id of a plain leave.
+        self._leaves: dict[str, tuple[int, bytes]] = {}
+
+    def join(self, claim: Claim, wait: bool, address: bytes = b"") -> Call:
+        """Enter the line. ``address``: the channel to poke, empty while nobody listens there.
+        Answer: `replies.joined`."""
+        spec = claim.spec
+        how = (wait, address)
+        known = self._joins.get(spec)
+        if known is None or known[0] != how:
+            known = self._learn_join(spec, how)
+        claim_id = claim.id.encode()
+        if len(claim_id) != _ID_BYTES:
+            claim_id = _id(claim.id)
+        return Call(JOIN, known[1], known[2] + claim_id + b"\r\n")
+
+    def _learn_join(self, spec: Spec, how: _How) -> _Known:
+        wait, address = how
+        if len(address) > ADDRESS_MAX:
+            raise ConfigError(f"an address has at most {ADDRESS_MAX} bytes, not {len(address)}")
+        name = spec.name.encode()
+        start = _start(JOIN, keys_of(self.prefix, name), 4)
+        waiting = b"%b%b %b" % (b"" if wait else b"-", self._patience, address)
+        args = (_ms(spec.ttl), _words(spec), waiting)
+        before = start + b"".join(map(tail, args)) + b"$%d\r\n" % _ID_BYTES
+        if len(self._joins) >= _KNOWN_MAX:
+            self._joins.clear()
+        known = self._joins[spec] = (how, bucket_of(name), before)
+        return known
+
+    def leave(self, leave: Leave) -> Call:
+        """Withdraw, release or break. Answer: `replies.left`."""
+        if leave.after > 0 or leave.suspect or not leave.id:
+            return self._leave_otherwise(leave)
+        known = self._leaves.get(leave.name)
+        if known is None:
+            known = self._learn_leave(leave.name)
+        claim_id = leave.id.encode()
+        if len(claim_id) != _ID_BYTES:
+            claim_id = _id(leave.id)
+        return Call(LEAVE, known[0], known[1] + claim_id + b"\r\n")
+
+    def _learn_leave(self, text: str) -> tuple[int, bytes]:
+        name = text.encode()
+        state, waiters, _, guard = keys_of(self.prefix, name)
+        shared = _start(LEAVE, (state, waiters, guard), 1) + b"$%d\r\n" % _ID_BYTES
+        if len(self._leaves) >= _KNOWN_MAX:
+            self._leaves.clear()
+        known = self._leaves[text] = (bucket_of(name), shared)
+        return known
+
+    def _leave_otherwise(self, leave: Leave) -> Call:
+        buried = b"0"
+        if leave.suspect:
+            buried = _ms(leave.ttl + TOMB_S)
+        elif not leave.id:
+            buried = _ms(TOMB_S)
+        claim_id = _id(leave.id) if leave.id else b""
+        args = claim_id, b"%d" % leave.ticket, _ms(max(0.0, leave.after)), buried
+        return self._call(LEAVE, leave.name, *args)
+
+    def keep(self, keeps: Sequence[Keep]) -> Call:
+        """Renew claims that are held, at most `KEEP_MAX`; in a cluster all of one bucket.
+        Answer: `replies.kept`. Use `batches` for any that come."""
+        keys: list[bytes] = []
+        args: list[bytes] = []
+        for keep in keeps:
+            keys.append(keys_of(self.prefix, keep.claim.spec.name.encode())[0])
+            args += (_id(keep.claim.id), _ms(keep.ttl))
+        bucket = bucket_of(keeps[0].claim.spec.name.encode())
+        return Call(KEEP, bucket, _start(KEEP, keys, len(args)) + b"".join(map(tail, args)))
+
+    def batches(
+        self, keeps: Sequence[Keep], among: Iterable[int], by_bucket: bool
+    ) -> tuple[list[Batch], dict[int, Exception]]:
+        """Plain renewals of held claims as calls, and what can't be packed.
+
+        ``among``: the indexes of the keeps to be packed. ``by_bucket``: for a cluster, where a
+        call is of one bucket.
+        """
+        groups: dict[int, list[int]] = {}
+        wrong: dict[int, Exception] = {}
+        for place in among:
+            try:
+                claim = keeps[place].claim
+                bucket = bucket_of(claim.spec.name.encode())
+                _id(claim.id)
+            except (UnicodeEncodeError, ConfigError) as problem:
+                wrong[place] = problem
+            else:
+                groups.setdefault(bucket if by_bucket else 0, []).append(place)
+        return [
+            Batch(part, self.keep([keeps[place] for place in part]))
+            for places in groups.values()
+            for part in (places[i : i + KEEP_MAX] for i in range(0, len(places), KEEP_MAX))
+        ], wrong
+
+    def stand(self, keep: Keep, address: bytes = b"") -> Call:
+        """Everything that a single keep may be: of a waiter, a downgrade, an adoption, a detach.
+        An empty address leaves the one that the claim has. Answer: `replies.stood`."""
+        claim = keep.claim
+        return self._call(
+            STAND,
+            claim.spec.name,
+            _id(claim.id),
+            _ms(keep.ttl),
+            self._patience,
+            address,
+            b"%d" % keep.weight,
+            _id(keep.new_id) if keep.new_id else b"",
+            claim.spec.owner.encode() if keep.new_id else b"",
+        )
+
+    def reclaim(self, keep: Keep, window: float) -> Call:
+        """Put back what was held, while the guard lets nobody else in. Answer: `replies.stood`."""
+        spec = keep.claim.spec
+        words = _words(spec._replace(weight=keep.weight or spec.weight))
+        mine = _id(keep.claim.id), b"%d" % keep.ticket, _ms(keep.ttl), words
+        return self._call(RECLAIM, spec.name, *mine, _ms(window))
+
+    def guard(self, buckets: Sequence[int], window: float, strict: bool) -> Call:
+        """Look at the records of the guard, and write them as they must be. ``window``: seconds
+        in which nobody is let in. Answer: `guard.verdict`."""
+        keys = [guard_of(self.prefix, bucket) for bucket in buckets]
+        args = tail(_ms(window)) + tail(b"%d" % strict)
+        return Call(GUARD, buckets[0], _start(GUARD, keys, 2) + args)
+
+    def resize(self, name: str, capacity: int) -> Call:
+        """Change a line's capacity. Answer: `replies.resized`."""
+        return self._call(RESIZE, name, b"%d" % capacity)
+
+    def inspect(self, name: str) -> Call:
+        """Look at one line. Answer: `replies.looked`."""
+        return self._call(INSPECT, name)
+
+    def _call(self, script: Script, text: str, *args: bytes) -> Call:
+        name = text.encode()
+        start = _start(script, keys_of(self.prefix, name), len(args))
+        return Call(script, bucket_of(name), start + b"".join(map(tail, args)))

@@ -1,0 +1,65 @@
+"""Buckets in a cluster: their slots, the channels beside them, and where a node sends us to.
+
+No driver is known here.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import crc_hqx
+
+from .complaints import MOVED, ServerSaid
+from .keys import BUCKETS, tag_of
+from .topology import Place
+
+SLOTS = 16384
+ASK = "ASK"
+#: What passes soon: the call is sent again within its time.
+SOON = frozenset({"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"})
+#: It wasn't done, and has to be sent elsewhere or again.
+ELSEWHERE = SOON | {MOVED, ASK}
+_BUCKET = re.compile(rb"\{([0-9]{1,3})\}")
+
+
+def slot_of(bucket: int) -> int:
+    """The slot of all keys of a bucket.
+
+    >>> slot_of(17)
+    9110
+    """
+    return crc_hqx(b"%d" % bucket, 0) % SLOTS
+
+
+BUCKET_SLOTS = tuple(slot_of(bucket) for bucket in range(BUCKETS))
+
+
+def address_in(bucket: int, prefix: str, token: str) -> bytes:
+    """A channel in the slot of a bucket.
+
+    >>> address_in(17, "holdfast", "2a")
+    b'{17}holdfast:poke:2a'
+    """
+    return f"{tag_of(bucket)}{prefix}:poke:{token}".encode()
+
+
+def bucket_in(address: bytes) -> int:
+    """The bucket of a channel; -1 if it isn't one of ours.
+
+    >>> bucket_in(b"{17}holdfast:poke:2a")
+    17
+    """
+    found = _BUCKET.match(address)
+    return int(found[1]) if found else -1
+
+
+def sent_to(said: ServerSaid, asked: Place) -> Place | None:
+    """Where an error reply sends us to, said by the node ``asked``.
+
+    >>> sent_to(ServerSaid("MOVED", "9110 127.0.0.1:6381"), ("h", 1))
+    ('127.0.0.1', 6381)
+    """
+    host, colon, port = said.text.rpartition(" ")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        return None
+    host = host.removeprefix("[").removesuffix("]")
+    return host if host and host != "?" else asked[0], int(port)

@@ -1,0 +1,157 @@
+"""The command on a Redis: the same commands, and each failure of the server by its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import Client
+from tests.cli.test_doctor import findings
+from tests.cli.world import World, children
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import free_port
+from tests.servers.redis_server import RedisServer
+
+CANARY = "hunter2"
+#: A lease short enough to be waited for.
+TTL = "1.5"
+
+
+@pytest.fixture
+def on_redis(world: World, redis_url: str, own_name: str) -> Iterator[World]:
+    """A world whose store is on the shared server, under a prefix of its own."""
+    _use(world, f"{redis_url}?prefix={own_name}")
+    yield world
+    for started in world.started:
+        if started.process.poll() is None:
+            started.signal(signal.SIGTERM)
+    for started in world.started:
+        if started.process.poll() is None:
+            started.end()
+
+
+def _use(world: World, url: str) -> None:
+    world.client.close()
+    world.client = Client(url)
+    world.url = world.env["HOLDFAST_URL"] = url
+
+
+def test_a_held_name_is_listed_shown_and_busy(on_redis: World) -> None:
+    on_redis.holding("--label", "one")
+    on_redis.waiting("--label", "two")
+    assert on_redis.run("ls", "--names")[1] == "job\n"
+    assert re.search(
+        r"^job +lock +\S+:one +.+ ago +\d{16} +1$", on_redis.run("ls")[1], re.MULTILINE
+    )
+    (line,) = json.loads(on_redis.run("ls", "--json")[1])
+    assert line["name"] == "job"
+    shown = on_redis.run("show", "job")[1]
+    assert "job: lock, held, 1 claim waiting\n" in shown
+    code, out, err = on_redis.run("run", "-n", "job", "--", "true")
+    assert (code, out) == (75, "")
+    assert ":one" in err
+
+
+def test_the_command_has_its_fence_and_the_next_one_a_greater(on_redis: World) -> None:
+    fences = [int(on_redis.run("run", "job", "-c", "echo $HOLDFAST_FENCE")[1]) for _ in range(3)]
+    assert fences == sorted(set(fences))
+    assert abs(fences[0] / 1e6 - time.time()) < 3600
+    assert on_redis.run("ls") == (0, "no names are held or waited for\n", "")
+
+
+def test_a_broken_holder_stops_and_the_next_one_runs(on_redis: World) -> None:
+    running = on_redis.holding("--ttl", TTL)
+    waiting = on_redis.waiting()
+    code, out, err = on_redis.run("break", "job", "--yes")
+    assert (code, err) == (0, "")
+    assert "holds no more" in out
+    assert waiting.end()[0] == 0
+    assert running.end()[0] == 76
+
+
+@pytest.mark.parametrize("who", ["the front", "both"])
+def test_when_the_holder_is_killed_the_next_one_runs_after_the_lease(
+    on_redis: World, who: str
+) -> None:
+    running = on_redis.holding("--ttl", TTL)
+    (keeper,) = [pid for pid in children(running.pid) if pid != running.command]
+    waiting = on_redis.waiting()
+    begun = time.monotonic()
+    running.signal(signal.SIGKILL)
+    if who == "both":
+        os.kill(keeper, signal.SIGKILL)
+    assert waiting.end()[0] == 0
+    assert time.monotonic() - begun < float(TTL) + 2
+
+
+def test_a_server_that_is_not_there_is_69(world: World) -> None:
+    url = f"redis://:{CANARY}@127.0.0.1:{free_port()}"
+    world.env["HOLDFAST_URL"] = url
+    for words in ("run -n job -- true", "ls", "show job", "break job --yes"):
+        code, out, err = world.run(*words.split())
+        assert (code, out) == (69, "")
+        assert "refused" in err
+        assert CANARY not in err
+    code, found = findings(world)
+    assert code == 1
+    assert found["store"][0]["level"] == "fail"
+    assert CANARY not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    "url, words",
+    [
+        ("redis://127.0.0.1:1/zero", "is no database"),
+        ("redis://127.0.0.1:port", "is no host and port"),
+        ("redis://127.0.0.1?prefx=x", 'did you mean "prefix"?'),
+        ("rediz://127.0.0.1", 'did you mean "redis"?'),
+        ("redis+unix://", "names a socket"),
+    ],
+)
+def test_a_url_that_is_none_is_78(world: World, url: str, words: str) -> None:
+    code, out, err = world.run("run", "--url", url, "job", "--", "true")
+    assert (code, out) == (78, "")
+    assert words in err
+    assert findings(world, "--url", url)[0] == 1
+
+
+@pytest.mark.parametrize("login", ["", f":{CANARY}@", f"ann:{CANARY}@"])
+def test_a_password_that_is_wrong_is_78_and_never_shown(
+    world: World, new_redis: NewRedis, login: str
+) -> None:
+    server = new_redis(password="sesame")
+    url = f"redis://{login}127.0.0.1:{server.port}"
+    code, out, err = world.run("run", "--url", url, "job", "--", "true")
+    assert (code, out) == (78, "")
+    assert "password" in err
+    code, found = findings(world, "--url", url)
+    assert code == 1
+    assert "password" in found["store"][0]["text"]
+    for text in (err, json.dumps(found)):
+        assert CANARY not in text
+    assert world.run("run", "--url", server.url, "job", "--", "true")[0] == 0
+
+
+def test_doctor_finds_a_server_well_whose_settings_are(world: World, new_redis: NewRedis) -> None:
+    server = new_redis("appendonly yes", password=CANARY)
+    code, out, err = world.run("doctor", "--url", server.url)
+    assert (code, err) == (0, "")
+    assert out.endswith("\nall is well\n")
+    assert CANARY not in out
+    for subject in ("server", "rights", "pokes", "persistence", "test lock", "hand-over", "in use"):
+        assert re.search(rf"^ok    {subject} ", out, re.MULTILINE), subject
+
+
+def test_doctor_on_a_replica_fails_and_tries_nothing(world: World, new_redis: NewRedis) -> None:
+    primary = new_redis()
+    replica: RedisServer = new_redis(f"replicaof 127.0.0.1 {primary.port}")
+    code, found = findings(world, "--url", replica.url)
+    assert code == 1
+    assert found["role"][0]["level"] == "fail"
+    assert "test lock" not in found

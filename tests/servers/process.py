@@ -1,0 +1,152 @@
+"""Programs that tests start and end themselves: never anybody else's, and none that is left over.
+
+A started program is ended by its process id, and the kernel kills it when the thread that started
+it is gone, however that went. So start programs from the main thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Nothing is waited for longer than this, seconds.
+SOON_S = 20.0
+#: Below the ports that the kernel gives away by itself, and with room for a port + 10,000: so a
+#: port that was found free stays free until its server comes back to it after a restart.
+PORTS = range(12_000, 22_000)
+
+
+def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:
+    """Wait until something is true, and give what it gave; fail in words if it never is."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
+        time.sleep(0.002)
+    return found
+
+
+def need(*programs: str) -> str:
+    """Where the first of these programs is. Without any: skipped on a laptop, failed in CI."""
+    for program in programs:
+        if found := shutil.which(program):
+            return found
+    missing = f"no {' or '.join(programs)} on the PATH; ./dev test installs it where it may"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing, pytrace=False)
+    pytest.skip(missing)
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens at, nor at the one 10,000 above."""
+    chance = random.SystemRandom()
+    while True:
+        port = chance.choice(PORTS)
+        if all(_is_free(one) for one in (port, port + 10_000)):
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+class Program:
+    """A program that runs in a private folder and writes its output to the file ``log`` there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None, "it was never started"
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Is there a process, stopped or not?"""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """The end of what it has written."""
+        try:
+            return (self.folder / "log").read_text(errors="replace")[-2000:]
+        except FileNotFoundError:
+            return ""
+
+    def launch(self, command: Sequence[str], ready: Callable[[], bool]) -> None:
+        """Start it, and wait until it is ready; what it wrote is in the error if it never is."""
+        assert not self.runs, "it runs already"
+        # Because the kernel ends it with the thread that started it.
+        assert threading.current_thread() is threading.main_thread(), "start it in the main thread"
+        die_with_us = shutil.which("setpriv")
+        if die_with_us:
+            command = [die_with_us, "--pdeathsig", "KILL", *command]
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        end = time.monotonic() + SOON_S
+        while not ready():
+            assert self.runs, f"{command[-2:]} ended at once:\n{self.log}"
+            assert time.monotonic() < end, f"{command[-2:]} isn't ready:\n{self.log}"
+            time.sleep(0.005)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def stop(self) -> None:
+        """Stop it (SIGSTOP), and return when none of its threads runs any more."""
+        self.signal(signal.SIGSTOP)
+        until(lambda: self._states() <= {"T"}, f"process {self.pid} is stopped")
+
+    def go_on(self) -> None:
+        """Continue it where it was stopped."""
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it (SIGKILL), stopped or not, and wait until it is gone. Nothing if it is gone."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """End it politely (SIGTERM), and wait until it is gone."""
+        self.go_on()
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            self._process.wait(SOON_S)
+
+    def _states(self) -> set[str]:
+        found = set()
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.add((task / "stat").read_text().rpartition(")")[2].split()[0])
+        return found

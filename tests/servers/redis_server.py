@@ -1,0 +1,227 @@
+"""A real Redis of one's own: started by the test on a free port of the loopback, and ended by it.
+
+Its settings are lines as they stand in a ``redis.conf``::
+
+    with RedisServer(folder, "maxmemory 3mb", "appendonly yes") as server:
+        client = Client(server.url)
+        server.restart(data=False)
+
+Unless said otherwise it writes nothing to its disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+import redis
+
+from holdfast.stores.redis.keys import BUCKETS, PREFIX, guard_of
+
+from .process import Program, free_port, need
+from .tls import Certificate
+
+#: Another program in its place, Valkey for example: a path.
+ENV = "REDIS_SERVER"
+HOST = "127.0.0.1"
+
+
+def program() -> str:
+    """The server's program; without one the test is skipped, or failed in CI."""
+    return need(os.environ.get(ENV) or "redis-server")
+
+
+def old_program() -> str:
+    """The oldest Redis that holdfast promises to run on: ``./dev test`` fetches it."""
+    return need(str(Path(sys.prefix) / "servers" / "redis-6.2" / "redis-server"))
+
+
+@functools.cache
+def version_of(server: str) -> tuple[int, ...]:
+    """The version of this program, as numbers."""
+    said = subprocess.run([server, "--version"], check=True, capture_output=True, text=True)
+    found = re.search(r"\bv=([0-9.]+)", said.stdout)
+    assert found, said.stdout
+    return tuple(int(part) for part in found[1].split("."))
+
+
+def answers(host: str, port: int) -> bool:
+    """Is a server there that is ready to answer?"""
+    try:
+        with socket.create_connection((host, port), 1.0) as one:
+            one.sendall(b"PING\r\n")
+            answer = one.recv(64)
+    except OSError:
+        return False
+    return bool(answer) and not answer.startswith((b"-LOADING", b"-MASTERDOWN"))
+
+
+class RedisServer(Program):
+    """One server, started when it is made.
+
+    ``settings``: lines of its ``redis.conf``. ``password``: of the default user, who has all
+    rights. ``users``: lines of an ACL file, as in ``user app on >secret ~holdfast:* +@all``.
+    ``tls``: it listens at ``tls_port`` too, with this certificate. A unix socket is always there.
+    ``server``: another program than usual. ``known``: holdfast's guard takes it for one that is up
+    for long; otherwise it lets nobody in during its first seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        port: int = 0,
+        password: str = "",
+        users: tuple[str, ...] = (),
+        tls: Certificate | None = None,
+        server: str | None = None,
+        known: bool = True,
+    ) -> None:
+        super().__init__(folder)
+        self._program = program() if server is None else server
+        self.version = version_of(self._program)
+        self.host = HOST
+        self.port = port or free_port()
+        self.password = password
+        self.tls = tls
+        self.tls_port = free_port() if tls else 0
+        self.socket = folder / "socket"
+        self.data = folder / "data"
+        self._config = folder / "redis.conf"
+        self._admin: redis.Redis | None = None
+        lines = self._lines(users) + list(settings)
+        self._config.write_text("\n".join([*lines, ""]))
+        self.start()
+        if known and not any(line.startswith(("replicaof", "cluster-enabled")) for line in settings):
+            self._make_known()
+
+    def _make_known(self) -> None:
+        """Write the records of the guard, as it does on a server that is up for longer."""
+        for db in (0, 1):
+            with self.client(db=db) as admin:
+                run_id = admin.info("server")["run_id"]
+                admin.mset({guard_of(PREFIX, bucket): run_id for bucket in range(BUCKETS)})
+
+    def _lines(self, users: tuple[str, ...]) -> list[str]:
+        lines = [
+            f"bind {self.host}",
+            f"port {self.port}",
+            f"unixsocket {self.socket}",
+            f"dir {self.data}",
+            "daemonize no",
+            "appendonly no",
+            'save ""',
+            "repl-diskless-sync-delay 0",
+        ]
+        if self.version >= (7, 0):
+            lines.append("enable-debug-command yes")
+        if users:
+            # With an ACL file the password must stand there, too: the file wins over requirepass.
+            known = f">{self.password}" if self.password else "nopass"
+            everything = f"user default on {known} ~* &* +@all"
+            acl = self.folder / "users.acl"
+            acl.write_text("\n".join([everything, *users, ""]))
+            lines.append(f"aclfile {acl}")
+        elif self.password:
+            lines += [f"requirepass {self.password}", f"masterauth {self.password}"]
+        if self.tls:
+            lines += [
+                f"tls-port {self.tls_port}",
+                f"tls-cert-file {self.tls.certificate}",
+                f"tls-key-file {self.tls.key}",
+                f"tls-ca-cert-file {self.tls.certificate}",
+                "tls-auth-clients no",
+            ]
+        return lines
+
+    # -- where it is -----------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Its address by TCP."""
+        return self.url_for()
+
+    def url_for(self, user: str = "", password: str = "", port: int = 0) -> str:
+        """Its address by TCP for this user, the default one if none is named."""
+        known = password or ("" if user else self.password)
+        login = f"{user}:{known}@" if known else ""
+        return f"redis://{login}{self.host}:{port or self.port}/0"
+
+    @property
+    def tls_url(self) -> str:
+        """Its address by TLS; who follows it must trust ``tls.certificate``."""
+        assert self.tls, "it has no certificate"
+        return "rediss" + self.url_for(port=self.tls_port).removeprefix("redis")
+
+    @property
+    def unix_url(self) -> str:
+        """Its address by the unix socket, in the words of redis-py."""
+        login = f":{self.password}@" if self.password else ""
+        return f"unix://{login}{self.socket}"
+
+    # -- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start it with what lies on its disk, and wait until it answers."""
+        self.data.mkdir(exist_ok=True)
+        command = [self._program, str(self._config)]
+        self.launch(command, lambda: answers(self.host, self.port))
+
+    def restart(self, *, data: bool) -> None:
+        """End it and start it again at the same port: with all its data, or with none of it."""
+        if data:
+            if self.ask("CONFIG", "GET", "appendonly")[1] == b"no":
+                self.ask("SAVE")
+            self.terminate()
+        else:
+            self.kill()
+            shutil.rmtree(self.data)
+        self.start()
+
+    # -- talking to it ---------------------------------------------------------------------
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A new redis-py client, as a user makes one; close it."""
+        options = {"host": self.host, "port": self.port, **options}
+        if self.password:
+            options.setdefault("password", self.password)
+        return redis.Redis(**options)
+
+    def ask(self, *words: str | bytes | int) -> Any:
+        """Ask as somebody who may do everything. Each word of a command by itself; bytes come."""
+        if self._admin is None:
+            self._admin = self.client(protocol=2)
+        return self._admin.execute_command(*words)
+
+    def info(self, section: str = "default") -> dict[str, Any]:
+        """What the server says of itself."""
+        found: dict[str, Any] = self.ask("INFO", section)
+        return found
+
+    def calls(self) -> dict[str, int]:
+        """How often each command was carried out since it started."""
+        return {
+            name.removeprefix("cmdstat_"): seen["calls"]
+            for name, seen in self.info("commandstats").items()
+        }
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        if self._admin is not None:
+            with contextlib.suppress(redis.RedisError):
+                self._admin.close()
+        self.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

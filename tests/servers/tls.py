@@ -1,0 +1,32 @@
+"""A self-made certificate for servers on the loopback."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from .process import need
+
+_NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+
+
+class Certificate(NamedTuple):
+    """A certificate that signs itself, so it is also the one to trust; and its key."""
+
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> Self:
+        """A new one for localhost and 127.0.0.1, in this folder."""
+        made = cls(folder / "certificate.pem", folder / "key.pem")
+        # fmt: off
+        command = [
+            need("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+            "-addext", _NAMES, "-keyout", str(made.key), "-out", str(made.certificate),
+        ]
+        # fmt: on
+        subprocess.run(command, check=True, capture_output=True)
+        return made

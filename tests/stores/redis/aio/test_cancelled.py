@@ -1,0 +1,172 @@
+"""Tasks that are cancelled between sending and reply: nothing is left behind, ever."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client
+from holdfast.testing.faults import Proxy
+from tests.stores.redis.aio.conftest import Open, play, wire_of
+
+#: So many are struck at once, each on a name of its own.
+CREW = 30
+ROUNDS = 10
+SEED = random.SystemRandom().randrange(1 << 32)
+Look = Callable[[str], None]
+#: Does something with this lock; ``armed`` is set when the request that is aimed at comes next.
+Work = Callable[[Any, asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
+
+
+async def join(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
+    ready.set()
+    await go.wait()
+    await lock.acquire()
+
+
+async def enter(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
+    ready.set()
+    await go.wait()
+    async with lock:
+        raise AssertionError("the body runs although its task was cancelled")
+
+
+async def keep(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
+    async with lock as hold:
+        ready.set()
+        await go.wait()
+        await hold.extend()
+
+
+async def leave(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
+    hold = await lock.acquire()
+    ready.set()
+    await go.wait()
+    await hold.release()
+
+
+async def exit_(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
+    async with lock:
+        ready.set()
+        await go.wait()
+
+
+def cancelled(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+    """The task itself is cancelled."""
+    return work
+
+
+async def timed(work: Coroutine[Any, Any, None]) -> None:
+    """It is cancelled from within, as by a ``wait_for`` whose time is over."""
+    await asyncio.wait_for(work, 3600)
+
+
+@pytest.mark.parametrize("around", [cancelled, timed])
+@pytest.mark.parametrize("work", [join, enter, keep, leave, exit_])
+def test_a_cancelled_task_leaves_nothing_behind(
+    work: Work,
+    around: Callable[[Coroutine[Any, Any, None]], Coroutine[Any, Any, None]],
+    behind: Open,
+    proxy: Proxy,
+    own_name: str,
+    nothing_left: Look,
+) -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+
+    async def main() -> None:
+        async with behind() as client:
+            for number in range(ROUNDS):
+                await strike(client, f"{own_name}:{number}:")
+        nothing_left(own_name)
+
+    async def strike(client: AsyncClient, prefix: str) -> None:
+        go = asyncio.Event()
+        readies = [asyncio.Event() for _ in range(CREW)]
+        crew = [
+            asyncio.create_task(around(work(client.lock(f"{prefix}{at}"), ready, go)))
+            for at, ready in enumerate(readies)
+        ]
+        for ready in readies:
+            await ready.wait()
+        # Given requests that are on their way, and whose answers are kept back
+        proxy.hold("reply")
+        go.set()
+        while wire_of(client).under_way < CREW:
+            await asyncio.sleep(0)
+        for _ in range(dice.randrange(8)):
+            await asyncio.sleep(0)
+        # When each of their tasks is cancelled, some of them twice
+        for task in crew:
+            task.cancel()
+        for task in crew:
+            await asyncio.sleep(0)
+            if dice.random() < 0.3:
+                task.cancel()
+        proxy.heal()
+        # Then each ends cancelled
+        ends = await asyncio.gather(*crew, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
+
+    play(main)
+
+
+def test_a_wait_for_that_is_over_leaves_nothing_behind(
+    behind: Open, proxy: Proxy, own_name: str, nothing_left: Look
+) -> None:
+    async def main() -> None:
+        async with behind() as client:
+            for number in range(ROUNDS):
+                # Given joins whose answers come late
+                proxy.hold("reply")
+                names = [f"{own_name}:{number}:{at}" for at in range(CREW)]
+                waits = [asyncio.wait_for(client.lock(one).acquire(), 0.005) for one in names]
+                crew = asyncio.gather(*waits, return_exceptions=True)
+                # When the time of each is over
+                await asyncio.sleep(0.02)
+                proxy.heal()
+                # Then that is what each is told
+                assert all(isinstance(end, TimeoutError) for end in await crew)
+        nothing_left(own_name)
+
+    play(main)
+
+
+def test_a_cancelled_waiter_leaves_the_line(
+    behind: Open, own_name: str, other: Client, nothing_left: Look
+) -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+
+    async def main() -> None:
+        async with behind() as client:
+            for number in range(ROUNDS):
+                name = f"{own_name}:{number}"
+                holder = await client.lock(name).acquire()
+                crew = [asyncio.create_task(client.lock(name).acquire()) for _ in range(CREW)]
+                # Given a line of waiters, each somewhere on its way into it
+                for _ in range(dice.randrange(40)):
+                    await asyncio.sleep(0.000_2)
+                # When some are cancelled, while the holder leaves
+                struck = [task for task in crew if dice.random() < 0.7]
+                release = asyncio.create_task(holder.release())
+                for task in struck:
+                    task.cancel()
+                    await asyncio.sleep(0)
+                assert await release
+                # Then all others are served, each in its turn
+                served = [task for task in crew if task not in struck]
+                for task in served:
+                    await (await task).release()
+                ends = await asyncio.gather(*struck, return_exceptions=True)
+                for end in ends:  # one may have been served before it was struck
+                    if not isinstance(end, asyncio.CancelledError):
+                        assert not isinstance(end, BaseException)
+                        await end.release()
+        nothing_left(own_name)
+
+    play(main)

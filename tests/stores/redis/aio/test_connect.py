@@ -1,0 +1,200 @@
+"""Ways to connect under asyncio: logins, TLS, sockets, given clients, protocols and parsers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from holdfast import AsyncClient, ConfigError, StoreUnavailable
+from holdfast.stores.redis.blocking import resp
+from tests.servers.process import free_port
+from tests.servers.redis_server import RedisServer
+from tests.servers.tls import Certificate
+from tests.stores.redis.aio.conftest import play, wire_of
+
+NewRedis = Callable[..., RedisServer]
+
+
+async def use(client: AsyncClient, name: str) -> None:
+    """A hold, a waiter that is served, and a look."""
+    async with client.lock(name) as hold:
+        waiter = asyncio.create_task(client.lock(name).acquire())
+        while not any(line.waiters for line in await client.inspect(name, exact=True)):
+            await asyncio.sleep(0.001)
+        assert await hold.extend()
+    served = await asyncio.wait_for(waiter, 5)
+    assert served.fence > hold.fence
+    assert await served.release()
+    assert await client.inspect(name) == []
+
+
+def test_by_unix_socket(shared_redis: RedisServer, own_name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(f"redis+unix://{shared_redis.socket}") as client:
+            await use(client, own_name)
+
+    play(main)
+
+
+@pytest.mark.parametrize("plain_parser", [False, True], ids=["hiredis", "own"])
+def test_both_protocols_and_both_parsers(
+    plain_parser: bool,
+    protocol: str,
+    redis_url: str,
+    own_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if plain_parser:
+        monkeypatch.setattr(resp, "_quick", None)
+        monkeypatch.setattr("holdfast.stores.redis.aio.wire.Push", resp.PlainPush)
+
+    async def main() -> None:
+        async with AsyncClient(f"{redis_url}?protocol={protocol}") as client:
+            await asyncio.gather(*[use(client, f"{own_name}:{at}") for at in range(20)])
+            assert isinstance(wire_of(client)._reader, resp.Parser) is plain_parser
+
+    play(main)
+
+
+def test_by_tls(new_redis: NewRedis, certificate: Certificate, own_name: str) -> None:
+    server = new_redis(tls=certificate)
+
+    async def main() -> None:
+        url = f"{server.tls_url}?ssl_ca_certs={certificate.certificate}"
+        async with AsyncClient(url) as client:
+            await use(client, own_name)
+            # Also what is longer than a packet of TLS
+            names = [f"{own_name}:{at}:{'x' * 300}" for at in range(500)]
+            holds = await asyncio.gather(*[client.lock(name).acquire() for name in names])
+            assert len(await client.inspect(own_name)) == 500
+            assert all(await asyncio.gather(*[hold.release() for hold in holds]))
+        async with AsyncClient(server.tls_url) as stranger:
+            with pytest.raises(ConfigError, match="ssl_ca_certs"):
+                await stranger.lock(own_name).acquire(timeout=2)
+        # What speaks no TLS doesn't answer
+        async with AsyncClient(server.url.replace("redis://", "rediss://")) as wrong:
+            with pytest.raises(StoreUnavailable, match="TLS"):
+                await wrong.lock(own_name).acquire(timeout=2)
+        async with AsyncClient(server.url_for(port=server.tls_port)) as wrong:
+            with pytest.raises(StoreUnavailable, match="TLS"):
+                await wrong.lock(own_name).acquire(timeout=0.5)
+
+    play(main)
+
+
+def test_with_a_password(new_redis: NewRedis, own_name: str) -> None:
+    server = new_redis(password="sesame")
+
+    async def main() -> None:
+        async with AsyncClient(server.url) as client:
+            await use(client, own_name)
+            assert "sesame" not in repr(client)
+        for url in (server.url.replace("sesame", "basil"), f"redis://127.0.0.1:{server.port}"):
+            async with AsyncClient(url) as client:
+                with pytest.raises(ConfigError, match="password") as told:
+                    await client.lock(own_name).acquire(timeout=2)
+                assert "basil" not in str(told.value)
+
+    play(main)
+
+
+@pytest.mark.parametrize("protocol_number", [2, 3])
+@pytest.mark.parametrize("decode", [False, True], ids=["bytes", "decoded"])
+def test_a_given_client_stays_as_it_is(
+    protocol_number: int, decode: bool, shared_redis: RedisServer, own_name: str
+) -> None:
+    async def main() -> None:
+        given = redis.asyncio.Redis(
+            port=shared_redis.port, protocol=protocol_number, decode_responses=decode
+        )
+        async with AsyncClient(given) as client:
+            await use(client, own_name)
+        # It is still open, and decodes or not as before
+        await given.set(own_name, "x")
+        assert await given.getdel(own_name) == ("x" if decode else b"x")
+        await given.aclose()
+
+    play(main)
+
+
+def test_a_given_client_of_the_other_face(shared_redis: RedisServer, own_name: str) -> None:
+    async def main() -> None:
+        with redis.Redis(port=shared_redis.port) as given:
+            async with AsyncClient(given) as client:
+                await use(client, own_name)
+
+    play(main)
+
+
+def test_a_database_of_its_own(shared_redis: RedisServer, own_name: str) -> None:
+    async def main() -> None:
+        base = shared_redis.url.rpartition("/")[0]
+        async with (
+            AsyncClient(f"{base}/3") as here,
+            AsyncClient(f"{base}/4") as there,
+            here.lock(own_name, timeout=0),
+            there.lock(own_name, timeout=0),
+        ):
+            assert len(await here.inspect(own_name)) == 1
+
+    play(main)
+
+
+def test_nobody_listens_there(own_name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(f"redis://127.0.0.1:{free_port()}") as client:
+            with pytest.raises(StoreUnavailable, match="can't be reached"):
+                await client.lock(own_name).acquire(timeout=0.3)
+
+    play(main)
+
+
+def test_a_user_who_may_not_subscribe_waits_all_the_same(
+    new_redis: NewRedis, own_name: str, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = new_redis(users=("user app on >secret ~holdfast:* resetchannels +@all",))
+
+    async def main() -> None:
+        url = server.url_for("app", "secret")
+        async with AsyncClient(f"{url}?protocol={protocol}") as client:
+            await use(client, own_name)
+            await use(client, own_name)
+
+    play(main)
+    assert caplog.text.count("doesn't let us subscribe") == 1
+
+
+def test_a_user_who_may_not_run_scripts_is_told_so(new_redis: NewRedis, own_name: str) -> None:
+    server = new_redis(users=("user app on >secret ~holdfast:* &* +@all -evalsha",))
+
+    async def main() -> None:
+        async with AsyncClient(server.url_for("app", "secret")) as client:
+            with pytest.raises(ConfigError, match="evalsha"):
+                await client.lock(own_name).acquire()
+
+    play(main)
+
+
+def test_a_server_that_became_a_replica(new_redis: NewRedis, own_name: str) -> None:
+    server, primary = new_redis(), new_redis()
+
+    async def main() -> None:
+        async with AsyncClient(server.url) as client:
+            async with client.lock(own_name):
+                wire: Any = wire_of(client)
+            await asyncio.to_thread(server.ask, "REPLICAOF", primary.host, primary.port)
+            # It refuses to write: that connection isn't used again
+            with pytest.raises(StoreUnavailable, match="is a replica"):
+                await client.lock(own_name).acquire(timeout=0.3)
+            assert wire.over
+            # Until it is a master again
+            await asyncio.to_thread(server.ask, "REPLICAOF", "NO", "ONE")
+            async with client.lock(own_name, timeout=10):
+                pass
+
+    play(main)

@@ -1,0 +1,349 @@
+"""One loop and its end, forks, crowds: the connection belongs to the loop, and harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast.core.model import Claim, Granted, Held, Keep, Kind, Leave, Spec, Waiting
+from holdfast.runtime.aio import AioRuntime
+from holdfast.testing.faults import Subject
+from holdfast.testing.faults.stage import Stage
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.aio.conftest import Open, play, wire_of
+from tests.torture.scale import times
+
+Look = Callable[[str], None]
+SEED = random.SystemRandom().randrange(1 << 32)
+TRIES = times(100, 6)
+WITHIN_S = 5.0
+
+
+def claim(name: str) -> Claim:
+    return Claim(os.urandom(16).hex(), Spec(name, Kind.LOCK, 1, 1, 30.0, "somebody"))
+
+
+def test_a_thousand_tasks_on_one_name(redis_url: str, own_name: str) -> None:
+    fences: list[int] = []
+    served = [0] * 1000
+
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            end = time.monotonic() + 2
+
+            async def work(at: int) -> None:
+                while time.monotonic() < end:
+                    async with client.lock(own_name) as hold:
+                        fences.append(hold.fence)
+                        served[at] += 1
+
+            await asyncio.gather(*[work(at) for at in range(1000)])
+
+    play(main)
+    print(f"{len(fences)} holds, from {min(served)} to {max(served)} for each task")
+    # Nobody starves, and the fences rise in the order of the holds
+    assert min(served) > 0
+    assert all(one < other for one, other in itertools.pairwise(fences))
+
+
+def test_all_requests_of_one_tick_leave_in_one_write(redis_url: str, own_name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            async with client.lock(own_name):
+                pass
+            written: list[int] = []
+            wire = wire_of(client)
+            real = wire._transport
+
+            class Counting:
+                def write(self, data: bytes) -> None:
+                    written.append(data.count(b"EVALSHA"))
+                    real.write(data)
+
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(real, name)
+
+            wire._transport = Counting()
+            locks = [client.lock(f"{own_name}:{at}") for at in range(500)]
+            holds = await asyncio.gather(*[lock.acquire() for lock in locks])
+            # The first one needn't wait for others; all others go together
+            assert written == [1, 499]
+            written.clear()
+            assert all(await asyncio.gather(*[hold.release() for hold in holds]))
+            assert written == [500]
+            wire._transport = real
+
+    play(main)
+
+
+def test_a_lone_task_starts_its_keeper_once(
+    redis_url: str, own_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    real = AioRuntime.background
+
+    def background(self: AioRuntime, main: Any, over: Any, name: str) -> None:
+        begun.append(name)
+        real(self, main, over, name)
+
+    monkeypatch.setattr(AioRuntime, "background", background)
+
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            for _ in range(50):
+                async with client.lock(own_name):
+                    pass
+
+    play(main)
+    assert len(begun) == 1
+
+
+def test_a_poke_in_the_same_read_as_a_reply(redis_url: str, own_name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            store = client._ctx.store
+            with Client(redis_url) as other:
+                for _ in range(20):
+                    # Given a waiter that asks, whose answer isn't read yet
+                    hold = other.lock(own_name).acquire()
+                    wanted = claim(own_name)
+                    waiting = await store.join(wanted, True, WITHIN_S)
+                    assert isinstance(waiting, Waiting)
+                    keep = store.keep([Keep(wanted, waiting.ticket, 30.0)], WITHIN_S)
+                    asked = asyncio.ensure_future(keep)
+                    await asyncio.sleep(0)
+                    time.sleep(0.002)
+                    # When the holder leaves, so that the poke lies behind that answer
+                    assert hold.release()
+                    # Then neither is overlooked
+                    (answer,) = await asked
+                    assert isinstance(answer, Waiting)
+                    begun = time.monotonic()
+                    granted = await store.wait(wanted, waiting, 1.0)
+                    assert granted == Granted(waiting.ticket)
+                    assert time.monotonic() - begun < 0.1
+                    leave = Leave(own_name, wanted.id, waiting.ticket)
+                    assert await store.leave(leave, WITHIN_S)
+                    store.unlisten(wanted)
+
+    play(main)
+
+
+def test_a_poke_for_an_earlier_ticket_is_none(redis_url: str, own_name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            store: Any = client._ctx.store
+            held, wanted = claim(own_name), claim(own_name)
+            assert isinstance(await store.join(held, True, WITHIN_S), Held)
+            waiting = await store.join(wanted, True, WITHIN_S)
+            store._port._heard(f"{wanted.id} {waiting.ticket - 1}".encode())
+            assert await store.wait(wanted, waiting, 0.05) is None
+            store._port._heard(b"something else")
+            store._port._heard(f"{wanted.id} {waiting.ticket}".encode())
+            assert await store.wait(wanted, waiting, 5.0) == Granted(waiting.ticket)
+            for one, ticket in ((held, 0), (wanted, waiting.ticket)):
+                assert await store.leave(Leave(own_name, one.id, ticket), WITHIN_S)
+
+    play(main)
+
+
+def test_a_second_loop_is_refused_in_words(redis_url: str, own_name: str) -> None:
+    clients: list[AsyncClient] = []
+
+    async def first() -> None:
+        clients.append(AsyncClient(redis_url))
+        async with clients[0].lock(own_name):
+            pass
+        await clients[0].close()
+
+    async def second() -> None:
+        with pytest.raises(ConfigError, match="another one: make a client in each loop"):
+            await clients[0]._ctx.store.inspect(own_name, 1.0)
+
+    play(first)
+    play(second)
+
+
+def test_the_end_of_the_loop_in_the_middle_of_everything(
+    redis_url: str, own_name: str, nothing_left: Look
+) -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+
+    async def main() -> None:
+        client = AsyncClient(redis_url)
+
+        async def work(at: int) -> None:
+            while True:
+                async with client.lock(f"{own_name}:{at % 20}"):
+                    await asyncio.sleep(0)
+
+        crew = [asyncio.create_task(work(at)) for at in range(50)]
+        await asyncio.sleep(0.02 + dice.random() * 0.02)
+        # When the main task ends, `asyncio.run` cancels all the others
+        assert not any(task.done() for task in crew)
+        keep.append(client)
+
+    keep: list[AsyncClient] = []
+
+    def unclosed() -> None:
+        asyncio.run(main())
+        keep.clear()
+        gc.collect()
+
+    for _ in range(TRIES):
+        with pytest.warns(ResourceWarning):
+            unclosed()
+        # Then nothing is left behind
+        nothing_left(own_name)
+
+
+async def interrupted(stage: Stage, url: str, name: str) -> None:
+    """Works until it is interrupted."""
+    client = AsyncClient(url)
+
+    async def work(at: int) -> None:
+        while True:
+            async with client.lock(f"{name}:{at % 5}"):
+                await asyncio.sleep(0)
+
+    crew = [asyncio.create_task(work(at)) for at in range(20)]
+    await asyncio.sleep(0.03)
+    stage.say("at work")
+    await asyncio.gather(*crew)
+
+
+def test_two_ctrl_c_one_after_the_other(redis_url: str, own_name: str, nothing_left: Look) -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    stuck = 0
+    for number in range(TRIES):
+        name = f"{own_name}:{number}:"
+        with Subject(f"{__name__}:interrupted", redis_url, name) as one:
+            assert one.hear() == "at work"
+            for _ in range(2):
+                time.sleep(dice.random() * 0.003)
+                os.kill(one.pid, signal.SIGINT)
+            try:
+                one.process.wait(5)
+            except subprocess.TimeoutExpired:
+                # Struck between a future and its task, asyncio itself forgets to wake the task,
+                # and then waits for it without end; nobody can help that.
+                stuck += 1
+                continue
+        nothing_left(name)
+    assert stuck <= 1 + TRIES / 10, stuck
+
+
+def test_a_forked_child_starts_anew_and_its_parent_notices_nothing(
+    redis_url: str, own_name: str, protocol: str, other: Client
+) -> None:
+    url = f"{redis_url}?protocol={protocol}"
+
+    async def main() -> None:
+        async with AsyncClient(url) as client:
+            hold = await client.lock(own_name).acquire()
+            waiter = asyncio.create_task(client.lock(own_name).acquire())
+            while not any(line.waiters for line in other.inspect(own_name)):
+                await asyncio.sleep(0.001)
+            wire = wire_of(client)
+            child = os.fork()
+            if child == 0:
+                os._exit(in_child(client, hold))
+            _, status = await asyncio.to_thread(os.waitpid, child, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+            # The parent's connection is the same, and both of its claims are there
+            assert wire_of(client) is wire
+            assert not wire.over
+            hold.check()
+            assert await hold.release()
+            assert await (await waiter).release()
+
+    def in_child(client: AsyncClient, hold: Any) -> int:
+        try:
+            asyncio.events._set_running_loop(None)
+            assert hold.lost
+
+            async def work() -> None:
+                async with client.lock(f"{own_name}:child") as mine:
+                    assert mine.fence
+                    assert not await hold.release()
+                await client.close()
+
+            asyncio.run(work())
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            return 1
+        return 0
+
+    play(main)
+
+
+def test_closing_finishes_what_is_under_way(
+    behind: Open, own_name: str, nothing_left: Look
+) -> None:
+    async def main() -> None:
+        async with behind() as client:
+            holds = await asyncio.gather(
+                *[client.lock(f"{own_name}:{at}").acquire() for at in range(20)]
+            )
+            releases = [asyncio.create_task(hold.release()) for hold in holds]
+            await asyncio.sleep(0)
+        assert all(await asyncio.gather(*releases))
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await client.lock(own_name).acquire()
+        nothing_left(own_name)
+
+    play(main)
+
+
+def test_more_requests_than_a_connection_takes_are_refused(
+    redis_url: str, own_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.stores.redis.aio.wire.QUEUE_MAX", 50)
+
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            # Given more tasks than may ask at once: they come again, and all are served
+            async def work(at: int) -> None:
+                async with client.lock(f"{own_name}:{at}"):
+                    pass
+
+            await asyncio.gather(*[work(at) for at in range(200)])
+            store = client._ctx.store
+            crowd = [store.join(claim(f"{own_name}:{at}"), False, 1.0) for at in range(80)]
+            ends = await asyncio.gather(*crowd, return_exceptions=True)
+            refused = [end for end in ends if isinstance(end, StoreUnavailable)]
+            assert len(refused) == 30
+            assert "under way" in str(refused[0])
+
+    play(main)
+
+
+def test_a_server_that_forgot_the_scripts(new_redis: Any, own_name: str) -> None:
+    server: RedisServer = new_redis()
+
+    async def main() -> None:
+        async with AsyncClient(server.url) as client:
+            for _ in range(5):
+                await asyncio.to_thread(server.ask, "SCRIPT", "FLUSH")
+                # Given many who ask at once
+                locks = [client.lock(f"{own_name}:{at}") for at in range(100)]
+                holds = await asyncio.gather(*[lock.acquire() for lock in locks])
+                assert all(await asyncio.gather(*[hold.release() for hold in holds]))
+            assert await client.inspect() == []
+
+    play(main)

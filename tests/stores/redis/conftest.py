@@ -1,0 +1,95 @@
+"""Clients, names and a proxy in between, for the tests of the Redis store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.core.model import LineRecord
+from holdfast.testing.faults import RESP, Proxy
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.verbs import START, Verbs
+
+MakeClient = Callable[..., Client]
+
+
+@pytest.fixture
+def new_client(redis_url: str) -> Iterator[MakeClient]:
+    """Makes clients, of the shared server if no other is named, and closes them afterwards."""
+    made: list[Client] = []
+
+    def make(store: Any = None, **options: Any) -> Client:
+        made.append(Client(redis_url if store is None else store, **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def locks(new_client: MakeClient) -> Client:
+    """A client of the shared server."""
+    return new_client(label="ours")
+
+
+@pytest.fixture
+def other(new_client: MakeClient) -> Client:
+    """Another one, that looks."""
+    return new_client(label="other")
+
+
+@pytest.fixture
+def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
+    """Stands between a client and the shared server."""
+    with Proxy(shared_redis.host, shared_redis.port, RESP) as one:
+        yield one
+
+
+@pytest.fixture(params=["resp3", "resp2"])
+def by_proxy(request: pytest.FixtureRequest, proxy: Proxy, new_client: MakeClient) -> Client:
+    """A client behind the proxy, in both protocols; it has connected already."""
+    client = new_client(f"redis://127.0.0.1:{proxy.port}?protocol={request.param[-1]}")
+    client.lock(f"warm:{proxy.port}").acquire().release()
+    return client
+
+
+@pytest.fixture
+def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
+    """The scripts on a server of their own, at a time of the test's."""
+    with Verbs(new_redis(known=False), clock=True) as one:
+        one.at(START)
+        yield one
+
+
+@pytest.fixture
+def line(other: Client) -> Callable[[str], LineRecord | None]:
+    """Looks at the line of a name."""
+
+    def look(name: str) -> LineRecord | None:
+        found = other.inspect(name, exact=True)
+        return found[0] if found else None
+
+    return look
+
+
+def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
+    """Wait until something is true, and give what it gave."""
+    end = time.monotonic() + within
+    while not (found := true()):
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.002)
+    return found
+
+
+def connections(server: RedisServer, listening: bool = False) -> set[str]:
+    """The ids of a server's connections, but for the one that asks; only of those that listen."""
+    own = str(server.ask("CLIENT", "ID"))
+    text = server.ask("CLIENT", "LIST").decode()
+    rows = [dict(word.partition("=")[::2] for word in row.split(" ")) for row in text.splitlines()]
+    return {row["id"] for row in rows if row["id"] != own and not (listening and row["sub"] == "0")}

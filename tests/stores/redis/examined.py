@@ -1,0 +1,89 @@
+"""Looks through the eyes of `doctor`, and what stands between it and a server."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import threading
+from collections.abc import Callable
+from typing import Self
+
+from holdfast.core.finding import Finding, Level
+from holdfast.url import find
+from tests.servers.redis_server import RedisServer
+
+#: Settings of a server of which `doctor` has nothing to say.
+KEPT = ("appendonly yes",)
+
+
+def examined(url: str) -> dict[str, list[Finding]]:
+    """What is found, by its subject."""
+    module, parsed = find(url)
+    found: dict[str, list[Finding]] = {}
+    for finding in module.examine(parsed):  # type: ignore[attr-defined]
+        found.setdefault(finding.subject, []).append(finding)
+    return found
+
+
+def one(url: str, subject: str) -> Finding:
+    """What is found of one subject, which must be a single thing."""
+    (finding,) = examined(url)[subject]
+    return finding
+
+
+def troubles(url: str) -> dict[str, Level]:
+    """What isn't well, and how bad it is."""
+    return {
+        subject: finding.level
+        for subject, list_ in examined(url).items()
+        for finding in list_
+        if finding.level is not Level.OK
+    }
+
+
+class Between:
+    """Leads each new connection to the next of some servers, as a proxy might, and changes what
+    they say."""
+
+    def __init__(
+        self, *servers: RedisServer, change: Callable[[bytes], bytes] = lambda said: said
+    ) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._change = change
+        self._turns = itertools.cycle(servers)
+        self._made = [self._listener]
+        self._threads = [threading.Thread(target=self._serve)]
+        self._threads[0].start()
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", next(self._turns).port))
+                self._made += client, server
+                for way in ((client, server, bytes), (server, client, self._change)):
+                    self._threads.append(threading.Thread(target=self._pass_on, args=way))
+                    self._threads[-1].start()
+
+    @staticmethod
+    def _pass_on(
+        source: socket.socket, sink: socket.socket, change: Callable[[bytes], bytes]
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 20):
+                sink.sendall(change(data))
+            sink.shutdown(socket.SHUT_WR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for made in self._made:
+            with contextlib.suppress(OSError):
+                made.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
+        for made in self._made:
+            made.close()

@@ -1,0 +1,90 @@
+"""The scripts with the guard, on a server that is as old as the test says."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.model import (
+    Claim,
+    Keep,
+    Standing,
+)
+from holdfast.core.ports import NotYet
+from holdfast.stores.redis import replies
+from holdfast.stores.redis.config import settings
+from holdfast.stores.redis.guard import Guard, Verdict
+from holdfast.stores.redis.keys import BUCKETS, guard_of
+from holdfast.stores.redis.scripts import GUARD, load_command, script_of
+from holdfast.url import find
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.verbs import CLOCK, LABEL, Verbs
+
+WINDOW_S = 5.0
+UP = b"string.match(said, 'uptime_in_seconds:(%d+)')"
+
+
+class Guarded(Verbs):
+    """The scripts and the guard, on a server that is as old as the test says."""
+
+    def __init__(self, server: RedisServer) -> None:
+        super().__init__(server, clock=True)
+        text = self._debug[GUARD.sha].text.replace(UP, b"call('HGET', '%b', 'up')" % CLOCK.encode())
+        assert text != self._debug[GUARD.sha].text
+        script = self._debug[GUARD.sha] = script_of("guard", text)
+        self.raw(load_command(script))
+
+    def up(self, seconds: float) -> None:
+        """It was started so many seconds ago at least: what it says may be a second too much."""
+        self.client.hset(CLOCK, "up", str(int(seconds) + 1))
+
+    def at(self, now: float) -> None:
+        """It is this time now."""
+        super().at(now)
+        self.client.hsetnx(CLOCK, "up", "1000")
+
+    def know(self) -> bytes:
+        """Learn which server this is, as a new connection does."""
+        said = [
+            self.client.execute_command("INFO", section) for section in ("server", "replication")
+        ]
+        lines = ["".join(f"{key}:{value}\r\n" for key, value in one.items()) for one in said]
+        guard = Guard(settings(find("redis://here")[1]))
+        self.run_id = guard.server([line.encode() for line in lines])
+        return self.run_id
+
+    def judged(self, window: float = WINDOW_S, strict: bool = False) -> Verdict:
+        """What the guard says once it has looked at all records."""
+        reply = self.ask(self.requests.guard(range(BUCKETS), window, strict))
+        found = Guard(settings(find("redis://here")[1])).verdict(reply)
+        assert isinstance(found, Verdict), found
+        return found._replace(record=found.record or found.run_id)
+
+    def remember(self, record: bytes) -> None:
+        """This is in all records."""
+        self.client.mset({guard_of("holdfast", bucket): record for bucket in range(BUCKETS)})
+
+    def records(self) -> set[bytes | None]:
+        """What is in them."""
+        return set(self.client.mget([guard_of("holdfast", bucket) for bucket in range(BUCKETS)]))
+
+    def reclaim(self, keep: Keep) -> Standing:
+        """Put a forgotten claim back."""
+        reply = self.ask(self.requests.reclaim(keep, WINDOW_S))
+        if reply == [6]:
+            raise NotYet("ask the guard", 0.0)
+        return replies.stood(reply, keep, LABEL)
+
+
+def barred(verbs: Verbs, one: Claim) -> None:
+    """It may not be let in, be it in a hurry or not."""
+    for wait in (True, False):
+        with pytest.raises(NotYet):
+            verbs.join(one, wait)
+
+
+def promoted(verbs: Guarded) -> None:
+    """The server is the copy of another one, and lets nobody in for the window."""
+    verbs.remember(b"0" * 40)
+    verbs.up(1000)
+    verbs.know()
+    assert verbs.judged().seconds == WINDOW_S

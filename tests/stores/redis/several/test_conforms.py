@@ -1,0 +1,51 @@
+"""The conformance kit where there are several servers.
+
+All of it was run on both (see the page of this store); here each primitive on each face is asked
+the questions by which a cluster could differ: waiting, being served, expiring, breaking, looking.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from holdfast.testing.conformance import PRIMITIVES, Run, runs
+from holdfast.testing.faces import FACES
+from tests.servers.cluster import Cluster
+from tests.servers.sentinels import Watched
+
+AT_ONCE = 6
+#: Of each primitive on each face so many runs, spread over the kit.
+EACH = 5
+
+
+def chosen() -> list[Run]:
+    """Some runs of each primitive on each face."""
+    found: list[Run] = []
+    everything = [run for run in runs("redis") if not run.case.alone]
+    for primitive in PRIMITIVES:
+        for face in FACES:
+            mine = [run for run in everything if (run.primitive, run.face) == (primitive, face)]
+            found += mine[:: max(1, len(mine) // EACH)][:EACH]
+    return found
+
+
+def played(url: str) -> None:
+    """Run them, some at once; the first that fails is raised."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        begun: list[Future[None]] = [pool.submit(run.on, url) for run in chosen()]
+        for one in begun:
+            one.result()
+
+
+def test_every_primitive_is_asked_on_both_faces() -> None:
+    assert {(run.primitive, run.face) for run in chosen()} == {
+        (primitive, face) for primitive in PRIMITIVES for face in FACES
+    }
+
+
+def test_the_kit_holds_in_a_cluster(cluster: Cluster) -> None:
+    played(cluster.url)
+
+
+def test_the_kit_holds_behind_sentinels(watched: Watched) -> None:
+    played(watched.url)

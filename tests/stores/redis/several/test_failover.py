@@ -1,0 +1,187 @@
+"""A primary that is lost or replaced under load: no two hold at once, fences rise, all go on."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast import AsyncClient, Client, HoldfastError
+from holdfast.runtime.blocking import boottime
+from holdfast.testing.histories import Recorder, judge
+from tests.servers.cluster import Cluster
+from tests.servers.process import until
+from tests.servers.sentinels import Watched
+from tests.stores.redis.conftest import eventually
+from tests.stores.redis.several.conftest import grown
+
+THREADS = TASKS = 3
+NAMES = 6
+#: Replicas have confirmed each grant, so nothing that counts is lost with a primary.
+SURE = "replicas=1"
+TTL_S = 3.0
+#: How long it is worked before, and at least after.
+CALM_S = 1.5
+#: Finding out, promoting, and the window in which the guard lets nobody in.
+BACK_S = 30.0
+
+
+class Load:
+    """Threads and tasks that take names in turn, and write down what they got."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url = url
+        self._folder = folder
+        self._over = threading.Event()
+        self._numbers = itertools.count()
+        self.files: list[Path] = []
+        #: When each worker held something last, on each name.
+        self.held: dict[tuple[str, str], float] = {}
+        self.errors: list[str] = []
+        self._threads = [
+            *(threading.Thread(target=self._thread, args=(f"thread-{n}",)) for n in range(THREADS)),
+            threading.Thread(target=self._loop),
+        ]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def everybody_held(self, since: float) -> bool:
+        """Has each name been held since then?"""
+        return all(
+            any(at > since for (_, known), at in self.held.items() if known == name)
+            for name in map(str, range(NAMES))
+        )
+
+    def _recorder(self, who: str) -> Recorder:
+        self.files.append(self._folder / who)
+        return Recorder(self.files[-1], who)
+
+    def _thread(self, who: str) -> None:
+        notes = self._recorder(who)
+        try:
+            with Client(self._url, label=who) as locks:
+                while not self._over.is_set():
+                    self._once(notes, who, locks)
+        except BaseException as wrong:
+            self.errors.append(repr(wrong))
+        notes.bye()
+
+    def _once(self, notes: Recorder, who: str, locks: Client) -> None:
+        name = str(next(self._numbers) % NAMES)
+        claim = notes.ask(name)
+        try:
+            hold = locks.lock(name, ttl=TTL_S).acquire()
+        except HoldfastError as wrong:
+            notes.failed(claim, wrong)
+            return
+        notes.held(claim, hold)
+        self.held[who, name] = time.monotonic()
+        time.sleep(0.01)
+        notes.leaving(claim)
+        try:
+            notes.left(claim, hold.release())
+        except HoldfastError as wrong:
+            notes.lost(claim, wrong)
+
+    def _loop(self) -> None:
+        try:
+            asyncio.run(self._tasks())
+        except BaseException as wrong:
+            self.errors.append(repr(wrong))
+
+    async def _tasks(self) -> None:
+        async with AsyncClient(self._url, label="tasks") as locks, asyncio.TaskGroup() as group:
+            for number in range(TASKS):
+                group.create_task(self._task(f"task-{number}", locks))
+
+    async def _task(self, who: str, locks: AsyncClient) -> None:
+        notes = self._recorder(who)
+        while not self._over.is_set():
+            name = str(next(self._numbers) % NAMES)
+            claim = notes.ask(name)
+            try:
+                hold = await locks.lock(name, ttl=TTL_S).acquire()
+            except HoldfastError as wrong:
+                notes.failed(claim, wrong)
+                continue
+            notes.held(claim, hold)
+            self.held[who, name] = time.monotonic()
+            await asyncio.sleep(0.01)
+            notes.leaving(claim)
+            try:
+                notes.left(claim, await hold.release())
+            except HoldfastError as wrong:
+                notes.lost(claim, wrong)
+        notes.bye()
+
+
+def goes_on(url: str, folder: Path, happens: Callable[[], object]) -> None:
+    """Judge a load during which something happens, and see all names free in the end."""
+    with Load(url, folder) as load:
+        begun = time.monotonic()
+        eventually(lambda: load.everybody_held(begun), BACK_S)
+        time.sleep(CALM_S)
+        started = boottime()
+        happens()
+        changed = time.monotonic()
+        eventually(lambda: load.everybody_held(changed), BACK_S)
+        print(f"everybody held again {time.monotonic() - changed:.1f} s after it was done")
+        time.sleep(CALM_S)
+    assert load.errors == []
+    verdict = judge(*(one.read_text().splitlines() for one in load.files), late_part=1.0)
+    print(f"{verdict.events} events, {verdict.counts}, {boottime() - started:.1f} s")
+    assert verdict.good, verdict.violations
+    with Client(url) as locks:
+        eventually(lambda: not any(one.holders or one.waiters for one in locks.inspect("")), 10)
+
+
+@pytest.mark.parametrize("how", ["told", "killed"])
+def test_a_primary_of_a_cluster_is_replaced_under_load(
+    how: str, tmp_path: Path, new_cluster: Callable[..., Cluster]
+) -> None:
+    cluster = new_cluster()
+    grown(cluster.servers)
+    url = f"{cluster.url}?{SURE}"
+    # Given the node that has the most of what is worked with
+    victim = max(cluster.primaries, key=lambda one: one.calls().get("evalsha", 0))
+    act = cluster.lose if how == "killed" else cluster.fail_over
+    goes_on(url, tmp_path, lambda: act(victim))
+
+
+@pytest.mark.parametrize("how", ["told", "killed"])
+def test_a_primary_with_sentinels_is_replaced_under_load(
+    how: str, tmp_path: Path, new_watched: Callable[..., Watched]
+) -> None:
+    watched = new_watched()
+    grown(watched.servers)
+    url = f"{watched.url}?{SURE}"
+    act = watched.lose_primary if how == "killed" else watched.fail_over
+    goes_on(url, tmp_path, act)
+
+
+def test_a_hold_outlives_its_primary(new_cluster: Callable[..., Cluster], own_name: str) -> None:
+    """Who holds on a node that dies keeps the hold, if the replica takes over within the ttl."""
+    cluster = new_cluster()
+    grown(cluster.servers)
+    with Client(f"{cluster.url}?{SURE}") as locks:
+        holds = [locks.lock(f"{own_name}-{number}", ttl=20).acquire() for number in range(20)]
+        victim = cluster.primaries[0]
+        cluster.lose(victim)
+        until(lambda: all(one.remaining() > 10 for one in holds), "all are renewed")
+        time.sleep(2)
+        for one in holds:
+            one.check()
+            eventually(one.release, 20)

@@ -1,0 +1,208 @@
+"""What a verb costs the server is counted in commands, which no other program disturbs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.core.model import Claim, Full, Held, Keep, Leave, Waiting
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.verbs import Verbs, claim, permit
+
+WAITERS = 10_000
+#: Reading the counts is not counted.
+OURS = {"config|resetstat", "info", "evalsha"}
+
+
+@pytest.fixture
+def server(new_redis: NewRedis) -> RedisServer:
+    return new_redis()
+
+
+@pytest.fixture
+def verbs(server: RedisServer) -> Iterator[Verbs]:
+    with Verbs(server, patience=600.0) as verbs:
+        yield verbs
+
+
+def counted(server: RedisServer, work: Callable[[], object]) -> dict[str, int]:
+    """The commands that this took inside of scripts."""
+    server.ask("CONFIG", "RESETSTAT")
+    work()
+    return {name: calls for name, calls in sorted(server.calls().items()) if name not in OURS}
+
+
+def test_the_uncontended_verbs_take_two_or_three_commands(
+    server: RedisServer, verbs: Verbs
+) -> None:
+    one = claim()
+    verbs.join(one)
+    verbs.gone(one)
+    assert counted(server, lambda: verbs.join(one)) == {"time": 1, "hget": 1, "hset": 1}
+    keep = Keep(one, 0, 30.0)
+    assert counted(server, lambda: verbs.keep([keep])) == {"time": 1, "hget": 1, "hset": 1}
+    assert counted(server, lambda: verbs.join(claim(), wait=False)) == {"time": 1, "hget": 1}
+    # And where there is a guard, its record is read by a join
+    verbs.run_id = b"r" * 40
+    verbs.client.set(verbs.keys()[3], verbs.run_id)
+    with_guard = {"time": 1, "hget": 1, "get": 1}
+    assert counted(server, lambda: verbs.join(claim(), wait=False)) == with_guard
+    assert counted(server, lambda: verbs.gone(one)) == {"time": 1, "hget": 1, "hset": 1}
+
+
+def test_a_hand_off_takes_few_commands(server: RedisServer, verbs: Verbs) -> None:
+    # Given three in line, where somebody listens
+    with verbs.client.pubsub() as ear:
+        ear.subscribe("ear")
+        ear.get_message(timeout=9)
+        crew = [claim() for _ in range(3)]
+        for one in crew:
+            verbs.join(one, address=b"ear")
+        # When each leaves, and the next is served, and the first comes back
+        served = {"time": 1, "hget": 3, "hdel": 2, "hset": 1, "publish": 1}
+        assert counted(server, lambda: verbs.gone(crew[0])) == served
+        join = counted(server, lambda: verbs.join(crew[0], address=b"ear"))
+        assert join == {"time": 1, "hget": 4, "hset": 2}
+        assert counted(server, lambda: verbs.gone(crew[1])) == served
+        assert counted(server, lambda: verbs.gone(crew[2])) == served
+        # Then the last one finds nobody left to look for
+        last = counted(server, lambda: verbs.gone(crew[0]))
+        assert last == {"time": 1, "hget": 2, "hdel": 1, "hset": 1}
+
+
+def test_a_batch_of_a_hundred_asks_for_the_time_once(server: RedisServer, verbs: Verbs) -> None:
+    holds = [claim(f"n{number}") for number in range(100)]
+    for one in holds:
+        verbs.join(one)
+    keeps = [Keep(one, 0, 30.0) for one in holds]
+    assert counted(server, lambda: verbs.keep(keeps)) == {"time": 1, "hget": 100, "hset": 100}
+
+
+def crowd(verbs: Verbs, size: int) -> list[Claim]:
+    """So many claims stand behind those that are in the line."""
+    newcomers = [claim() for _ in range(size)]
+    replied = verbs.all([verbs.requests.join(one, True) for one in newcomers])
+    assert all(reply[0] == 2 for reply in replied)
+    return newcomers
+
+
+def test_no_verb_costs_more_behind_ten_thousand_waiters(server: RedisServer, verbs: Verbs) -> None:
+    def costs(here: int) -> dict[str, dict[str, int]]:
+        """Of each verb, in a line with so many waiters."""
+        first, *others = line
+        latest = claim()
+        found = {
+            "join": counted(server, lambda: verbs.join(latest)),
+            "join again": counted(server, lambda: verbs.join(latest)),
+            "try": counted(server, lambda: verbs.join(claim(), wait=False)),
+            "keep waiting": counted(server, lambda: verbs.stand(Keep(latest, 0, 30.0))),
+            "keep held": counted(server, lambda: verbs.keep([Keep(first, 0, 30.0)])),
+            "leave waiting": counted(server, lambda: verbs.gone(latest)),
+            "leave held": counted(server, lambda: verbs.gone(first)),
+        }
+        assert isinstance(verbs.stand(Keep(others[0], 0, 30.0)), Held)
+        line.pop(0)
+        assert verbs.client.hlen(verbs.keys()[1]) == 2 * here
+        return found
+
+    # Given a line of five, and what each verb costs there
+    line = [claim() for _ in range(5)]
+    for one in line:
+        verbs.join(one)
+    few = costs(3)
+    # When ten thousand stand in it
+    crew = crowd(verbs, WAITERS - 3)
+    latest = claim()
+    assert verbs.join(latest) == Full(WAITERS)
+    verbs.gone(crew[17])
+    verbs.gone(crew[18])
+    # Then each costs as much
+    assert costs(WAITERS - 3) == few
+    assert max(sum(one.values()) for one in few.values()) <= 10, few
+
+
+def test_no_verb_costs_more_beside_a_thousand_holders(server: RedisServer, verbs: Verbs) -> None:
+    def costs() -> dict[str, dict[str, int]]:
+        one, two = permit(2000), permit(2000)
+        return {
+            "join": counted(server, lambda: verbs.join(one)),
+            "join again": counted(server, lambda: verbs.join(one)),
+            "keep": counted(server, lambda: verbs.keep([Keep(one, 0, 30.0)])),
+            "stand": counted(server, lambda: verbs.stand(Keep(one, 0, 30.0, weight=1))),
+            "heavy": counted(server, lambda: verbs.join(permit(2000, 2000), wait=False)),
+            "leave": counted(server, lambda: verbs.gone(one)),
+            "leave nothing": counted(server, lambda: verbs.gone(two)),
+        }
+
+    for _ in range(40):
+        assert isinstance(verbs.join(permit(2000)), Held)
+    few = costs()
+    for _ in range(1000):
+        assert isinstance(verbs.join(permit(2000)), Held)
+    assert costs() == few
+    assert max(sum(one.values()) for one in few.values()) <= 8, few
+
+
+def test_a_thousand_holders_are_looked_through_once_for_each_end(
+    server: RedisServer,
+) -> None:
+    # Given a thousand holders, of whom every tenth ends together
+    with Verbs(server, clock=True) as verbs:
+        verbs.at(1_700_000_000.0)
+        for number in range(1000):
+            assert isinstance(verbs.join(permit(1000, ttl=2.0 if number % 10 == 0 else 50.0)), Held)
+        assert isinstance(verbs.join(permit(1000, 100)), Waiting)
+        # When they have ended
+        verbs.at(1_700_000_002.0)
+        first = counted(server, lambda: verbs.join(permit(1000)))
+        second = counted(server, lambda: verbs.join(permit(1000)))
+        # Then the first verb after that drops them, in one go, and serves; the next has no work
+        assert first["hgetall"] == 1
+        assert first["hdel"] <= 2
+        assert "hgetall" not in second
+        line = verbs.look("gpu")
+        assert line is not None
+        assert len(line.holders) == 901
+
+
+@pytest.mark.parametrize("dead", [3, 2000])
+def test_dead_waiters_are_passed_in_portions(dead: int, server: RedisServer) -> None:
+    # Given a hold, many who wait behind it and have died, and one who lives
+    with Verbs(server, clock=True) as verbs:
+        verbs.at(1_700_000_000.0)
+        holder, alive = claim(), claim()
+        verbs.join(holder)
+        crowd(verbs, dead)
+        verbs.at(1_700_000_002.0)
+        verbs.join(alive)
+        verbs.at(1_700_000_004.0)
+        # When the holder leaves, then no verb is long, and after some of them all are passed
+        verbs_needed = 1
+        cost = counted(server, lambda: verbs.gone(holder))
+        assert sum(cost.values()) <= 1100
+        while isinstance(verbs.stand(Keep(alive, 0, 30.0)), Waiting):
+            verbs_needed += 1
+            assert verbs_needed < 10
+        assert verbs_needed == 1 + dead // 500 - (dead == 2000)
+        assert verbs.client.exists(verbs.keys()[1]) == 0
+
+
+def test_seats_that_were_left_are_stepped_over_many_at_a_time(
+    server: RedisServer, verbs: Verbs
+) -> None:
+    # Given ten thousand who waited, of whom only the first and the last are left
+    holder, first, last = claim(), claim(), claim()
+    verbs.join(holder)
+    verbs.join(first)
+    crew = crowd(verbs, WAITERS - 2)
+    verbs.join(last)
+    assert set(verbs.all([verbs.requests.leave(Leave("refund", c.id, 0)) for c in crew])) == {1}
+    # When the first is served, and leaves
+    verbs.gone(holder)
+    cost = counted(server, lambda: verbs.gone(first))
+    # Then the last is served by the same verb
+    assert isinstance(verbs.stand(Keep(last, 0, 30.0)), Held)
+    assert sum(cost.values()) < 200, Counter(cost)

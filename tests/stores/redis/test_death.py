@@ -1,0 +1,141 @@
+"""Whoever dies or stands still costs the others what the lease says, and no more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client
+from holdfast.core.model import LineRecord
+from holdfast.runtime.blocking import boottime
+from holdfast.stores.redis.keys import PREFIX, keys_of
+from holdfast.testing import lag
+from holdfast.testing.faults import Subject
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.conftest import connections, eventually
+
+Look = Callable[[str], LineRecord | None]
+TTL_S = 3.0
+PATIENCE_S = 3.0
+#: What the machine itself is late is taken off.
+lag.watch()
+
+
+def waiters(found: LineRecord | None) -> int:
+    return len(found.waiters) if found else 0
+
+
+def addresses(server: RedisServer, name: str) -> int:
+    """How many of those who wait can be poked."""
+    rows = server.ask("HVALS", keys_of(PREFIX, name.encode())[1])
+    return sum(b":poke:" in row for row in rows)
+
+
+def served(locks: Client, name: str) -> tuple[threading.Thread, list[float]]:
+    """A thread that waits for it; when it holds, it notes the time and leaves."""
+    at: list[float] = []
+
+    def work() -> None:
+        with locks.lock(name, timeout=30):
+            at.append(time.monotonic())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, at
+
+
+def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
+    locks: Client, redis_url: str, own_name: str, line: Look
+) -> None:
+    # Given
+    with Subject("tests.stores.redis.workers:hold", redis_url, own_name, TTL_S) as holder:
+        first = holder.hear()
+        thread, at = served(locks, own_name)
+        eventually(lambda: waiters(line(own_name)) == 1)
+        # When
+        holder.kill()
+        killed, begun = time.monotonic(), boottime()
+        thread.join(20)
+    # Then
+    assert at[0] - killed - lag.since(begun) <= TTL_S + 0.5
+    assert first > 0
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_a_killed_waiter_costs_those_behind_it_milliseconds(
+    protocol: int, locks: Client, shared_redis: RedisServer, own_name: str, line: Look
+) -> None:
+    late = []
+    for _ in range(5):
+        # Given a holder, a waiter, and one behind it
+        hold = locks.lock(own_name).acquire()
+        url = f"{shared_redis.url}?protocol={protocol}"
+        with Subject("tests.stores.redis.workers:wait", url, own_name) as doomed:
+            eventually(lambda: waiters(line(own_name)) == 1)
+            thread, at = served(locks, own_name)
+            eventually(lambda: addresses(shared_redis, own_name) == 2)
+            listening = connections(shared_redis, listening=True)
+            # When it is killed, and the server has seen its connection end
+            doomed.kill()
+        eventually(lambda: listening - connections(shared_redis, listening=True))  # noqa: B023
+        released, begun = time.monotonic(), boottime()
+        hold.release()
+        thread.join(20)
+        # Then
+        late.append(at[0] - released - lag.since(begun))
+    print(f"served after {[f'{one * 1e3:.1f} ms' for one in late]}")
+    assert max(late) <= 0.05
+
+
+def test_a_frozen_waiter_costs_its_patience(
+    locks: Client, redis_url: str, own_name: str, line: Look
+) -> None:
+    # Given
+    hold = locks.lock(own_name).acquire()
+    with Subject("tests.stores.redis.workers:wait", redis_url, own_name) as frozen:
+        eventually(lambda: waiters(line(own_name)) == 1)
+        thread, at = served(locks, own_name)
+        eventually(lambda: waiters(line(own_name)) == 2)
+        # When
+        frozen.stop()
+        released, begun = time.monotonic(), boottime()
+        hold.release()
+        thread.join(20)
+        # Then
+        assert at[0] - released - lag.since(begun) <= PATIENCE_S + 0.5
+        # And it comes in at the end when it goes on
+        frozen.go_on()
+        fence, _ = frozen.hear()
+        assert fence > hold.fence
+
+
+def test_live_waiters_whose_connections_are_killed_keep_their_places(
+    locks: Client, shared_redis: RedisServer, own_name: str, line: Look
+) -> None:
+    # Given a holder and 50 in line
+    hold = locks.lock(own_name).acquire()
+    crowd, fences = 50, []
+
+    def work() -> None:
+        with locks.lock(own_name, timeout=60) as mine:
+            fences.append(mine.fence)
+
+    threads = [threading.Thread(target=work) for _ in range(crowd)]
+    for number, thread in enumerate(threads, 1):
+        thread.start()
+        eventually(lambda: waiters(line(own_name)) == number)  # noqa: B023
+    before = [one.fence for one in line(own_name).waiters]  # type: ignore[union-attr]
+    listening = connections(shared_redis, listening=True)
+    # When all that listens is cut off, and has had a moment to connect again
+    killed = shared_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
+    assert killed == crowd
+    eventually(lambda: len(connections(shared_redis, listening=True) - listening) == crowd)
+    hold.release()
+    for thread in threads:
+        thread.join(60)
+    # Then
+    assert fences == before
+    assert line(own_name) is None

@@ -1,0 +1,338 @@
+"""`doctor` on the rights, the memory, the disk, the replicas and the keys of real servers."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from holdfast import Client, HoldfastError, StoreUnavailable
+from holdfast.core.finding import Level
+from holdfast.stores.redis.blocking.doctor import keeping, rights
+from holdfast.stores.redis.blocking.doctor import keys as keys_part
+from holdfast.stores.redis.config import Settings
+from holdfast.stores.redis.keys import keys_of
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.redis_server import old_program
+from tests.servers.sentinels import Watched
+from tests.stores.redis.examined import KEPT, examined, one, troubles
+from tests.stores.redis.test_rights import rights as least_rights
+from tests.stores.redis.test_rights import url as least_url
+
+# -- rights ----------------------------------------------------------------------------------
+
+
+def with_rights(new_redis: NewRedis, *without: str, more: str = "", old: bool = False) -> str:
+    """The address of a server for a user with the least rights but for some."""
+    words = [word for word in least_rights() if word not in without]
+    line = " ".join([*words, more])
+    return least_url(new_redis(users=(line,), server=old_program() if old else None))
+
+
+def test_every_command_that_is_called_can_be_tried() -> None:
+    plain = Settings("tcp", {}, "redis://here")
+    assert rights.needed(plain._replace(replicas=1)) == set(rights.TRIALS)
+    assert rights.needed(plain) == set(rights.TRIALS) - {"wait"}
+    assert rights.needed(plain._replace(guard="off")) == rights.needed(plain) - rights.GUARD
+    assert {word[1:] for word in least_rights() if word.startswith("+")} <= (
+        set(rights.TRIALS) | {"publish", "subscribe", "select", "client|setname"}
+    )
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
+def test_with_the_least_rights_it_says_what_it_could_not_see(
+    new_redis: NewRedis, old: bool
+) -> None:
+    found = examined(with_rights(new_redis, "+info", "+get", "+set", old=old))
+    (unseen,) = found["unseen"]
+    assert unseen.level is Level.WARN
+    assert "+info" in unseen.remedy
+    (no_guard,) = found["rights"]
+    assert (no_guard.level, "guard" in no_guard.text) == (Level.WARN, True)
+    assert not {"memory", "persistence", "identity"} & set(found)
+    assert Level.FAIL not in {each.level for list_ in found.values() for each in list_}
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
+@pytest.mark.parametrize("right", ["+hset", "+evalsha", "+time", "+zadd", "+hkeys", "+get"])
+def test_a_missing_command_is_named(new_redis: NewRedis, right: str, old: bool) -> None:
+    url = with_rights(new_redis, right, more="+info", old=old)
+    (finding,) = (each for each in examined(url)["rights"] if each.level is Level.FAIL)
+    assert right[1:].upper() in finding.text
+    assert right in finding.remedy.split()
+
+
+@pytest.mark.parametrize("right", ["+scan", "+script|load"])
+def test_what_goes_without_is_no_failure(new_redis: NewRedis, right: str) -> None:
+    findings = examined(with_rights(new_redis, right, more="+info"))["rights"]
+    assert right in [finding.remedy.split()[-1] for finding in findings]
+    assert {finding.level for finding in findings} == {Level.WARN}
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
+def test_keys_that_may_not_be_touched(new_redis: NewRedis, old: bool) -> None:
+    url = with_rights(new_redis, "~holdfast:*", more="~other:*", old=old)
+    (finding,) = (each for each in examined(url)["rights"] if each.level is Level.FAIL)
+    assert "begin with holdfast:" in finding.text
+    assert "~holdfast:*" in finding.remedy
+
+
+@pytest.mark.parametrize("gone", ["&holdfast:*", "+publish", "+subscribe"])
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_without_the_right_to_a_channel_pokes_are_missed(
+    new_redis: NewRedis, gone: str, protocol: int
+) -> None:
+    finding = one(with_rights(new_redis, gone) + f"protocol={protocol}", "pokes")
+    assert finding.level is Level.WARN
+    assert gone in finding.remedy.split()
+
+
+def test_a_command_that_was_taken_away(new_redis: NewRedis) -> None:
+    server = new_redis('rename-command HRANDFIELD ""', "rename-command SCAN HIDDEN")
+    must, spare = examined(server.url)["commands"]
+    assert must.level is Level.FAIL
+    assert "HRANDFIELD" in must.text
+    assert "rename-command" in must.remedy
+    assert spare.level is Level.WARN
+    assert "SCAN" in spare.text
+
+
+# -- what it keeps ---------------------------------------------------------------------------
+
+
+def test_a_server_that_evicts(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT, "maxmemory 6mb", "maxmemory-policy volatile-ttl")
+    finding = one(server.url, "eviction")
+    assert finding.level is Level.WARN
+    assert "volatile-ttl" in finding.text
+    assert "has evicted" not in finding.text
+    assert "noeviction" in finding.remedy
+    # And what it has done already
+    for number in range(5000):
+        server.ask("SET", f"filler{number}", "x" * 1000, "EX", 1000)
+    assert "has evicted" in one(server.url, "eviction").text
+
+
+def test_memory_that_is_full_and_that_will_be(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT)
+    server.ask("SETRANGE", "much", 60 << 20, "x")
+    used = int(server.info("memory")["used_memory"])
+    server.ask("CONFIG", "SET", "maxmemory", int(used * 1.2))
+    assert one(server.url, "memory").level is Level.OK
+    server.ask("CONFIG", "SET", "maxmemory", int(used * 1.06))
+    finding = one(server.url, "memory")
+    assert finding.level is Level.WARN
+    assert "maxmemory" in finding.remedy
+    server.ask("CONFIG", "SET", "maxmemory", 1)
+    assert troubles(server.url)["writing"] is Level.FAIL
+    assert "maxmemory" in one(server.url, "writing").text
+
+
+def test_a_strict_guard_fails_where_keys_may_be_evicted(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT, "maxmemory 60mb", "maxmemory-policy allkeys-lru")
+    assert one(server.url, "eviction").level is Level.WARN
+    assert one(f"{server.url}?guard=strict", "eviction").level is Level.FAIL
+
+
+@pytest.mark.parametrize(
+    "settings, level, words",
+    [
+        (("appendonly yes", "appendfsync always"), Level.OK, "loses nothing"),
+        (("appendonly yes", "appendfsync everysec"), Level.OK, "the last second"),
+        (("appendonly yes", "appendfsync no"), Level.OK, "the system"),
+        (("save 3600 1",), Level.WARN, "save 3600 1"),
+        ((), Level.WARN, "every lock"),
+    ],
+)
+def test_what_a_restart_loses(
+    new_redis: NewRedis, settings: tuple[str, ...], level: Level, words: str
+) -> None:
+    server = new_redis(*settings)
+    finding = one(f"{server.url}?guard=off", "persistence")
+    assert (finding.level, words in finding.text) == (level, True)
+    assert ("appendonly yes" in finding.remedy) == (level is not Level.OK)
+    # And the guard makes up for it
+    assert one(server.url, "persistence").level is Level.OK
+
+
+def test_a_disk_that_cannot_be_written_to(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT, "save 3600 1000000")
+    in_its_place = server.data / "dump.rdb" / "something"
+    in_its_place.mkdir(parents=True)
+    server.ask("BGSAVE")
+    until(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "err", "it has failed")
+    found = examined(server.url)
+    assert found["disk"][0].level is Level.WARN
+    assert "log" in found["disk"][0].remedy
+    # Nothing is taken in then, unless it was told otherwise
+    assert found["writing"][0].level is Level.FAIL
+    assert "disk" in found["writing"][0].text
+    server.ask("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+    assert "writing" not in examined(server.url)
+
+
+def test_a_replica_that_does_not_follow(
+    new_watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = new_watched(replicas=2, sentinels=0)
+    primary, stopped = watched.primary, watched.replicas[0]
+    until(lambda: one(primary.url, "replicas").text.startswith("2, at most"), "all follow")
+    # When one is stopped, and much is written
+    stopped.stop()
+    for _ in range(20):
+        primary.ask("SET", "much", "x" * 100_000)
+    finding = one(primary.url, "replicas")
+    assert finding.level is Level.WARN
+    assert f":{stopped.port} is " in finding.text
+    assert "MiB behind" in finding.text
+    # And one that is merely silent
+    monkeypatch.setattr(keeping, "BEHIND_BYTES", 1 << 40)
+    monkeypatch.setattr(keeping, "SILENT_S", 1)
+    until(lambda: "silent for" in one(primary.url, "replicas").text, "its silence is noticed")
+    stopped.go_on()
+
+
+def test_the_guard_tells_whom_it_lets_in(new_redis: NewRedis) -> None:
+    # Given a server that has just been started, and that nobody has used
+    server = new_redis(*KEPT, known=False)
+    assert "lets nobody in" in one(server.url, "guard").text
+    assert one(f"{server.url}?guard=off", "guard").level is Level.OK
+    # When it is used, then it waits for those who may hold
+    with Client(f"{server.url}?grace=2") as locks:
+        assert locks.lock("x").acquire(timeout=10)
+    until(lambda: one(f"{server.url}?grace=2", "guard").level is Level.OK, "all are let in")
+    # And when it is started again, with its records, the server is another one
+    server.restart(data=True)
+    finding = one(f"{server.url}?grace=0.5", "guard")
+    assert finding.level is Level.WARN
+    # And so it is told while it lasts
+    with Client(f"{server.url}?grace=3") as locks:
+        with pytest.raises(StoreUnavailable):
+            locks.lock("y").acquire(timeout=0.2)
+        assert "started again" in one(f"{server.url}?grace=3", "guard").text
+
+
+def test_fewer_replicas_than_must_confirm(redis_url: str) -> None:
+    finding = one(f"{redis_url}?replicas=1", "replicas")
+    assert finding.level is Level.FAIL
+    assert "replicas=1" in finding.text
+
+
+def test_too_few_replicas(new_redis: NewRedis) -> None:
+    server = new_redis()
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    finding = one(server.url, "writing")
+    assert finding.level is Level.FAIL
+    assert "min-replicas-to-write" in finding.text
+
+
+def test_a_script_of_somebody_that_does_not_end(new_redis: NewRedis) -> None:
+    server = new_redis("lua-time-limit 20", *KEPT)
+    with server.client() as other, ThreadPoolExecutor(1) as pool:
+        endless = pool.submit(other.eval, "while true do end", 0)
+        with server.client() as admin:
+            until(lambda: _busy(admin), "it is busy")
+            findings = examined(server.url)
+            admin.script_kill()
+        assert isinstance(endless.exception(10), redis.ResponseError)
+    assert findings["writing"][0].level is Level.FAIL
+    assert "SCRIPT KILL" in findings["writing"][0].text
+
+
+def _busy(admin: redis.Redis) -> bool:
+    try:
+        admin.get("x")
+    except redis.ResponseError as wrong:
+        return "BUSY" in str(wrong)
+    return False
+
+
+def test_few_connections_are_left(new_redis: NewRedis) -> None:
+    server = new_redis("maxclients 20")
+    assert one(server.url, "connections").level is Level.OK
+    crowd = [socket.create_connection((server.host, server.port)) for _ in range(16)]
+    until(lambda: server.info("clients")["connected_clients"] > 16, "they are there")
+    finding = one(server.url, "connections")
+    assert finding.level is Level.WARN
+    assert "maxclients" in finding.remedy
+    for each in crowd:
+        each.close()
+
+
+# -- whose keys there are --------------------------------------------------------------------
+
+
+def test_somebody_else_writes_under_the_prefix(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT)
+    for key in ("holdfast:config", "holdfast:{1}:wrong-bucket", "holdfast:{3}#other", "other:x"):
+        server.ask("SET", key, "theirs")
+    finding = one(server.url, "keys")
+    assert finding.level is Level.WARN
+    assert finding.text.startswith("3 under holdfast: ")
+    assert "holdfast:config" in finding.text
+    assert "other:x" not in finding.text
+    # And by another prefix it is well
+    assert one(f"{server.url}?prefix=mine", "keys").level is Level.OK
+
+
+def test_a_foreign_type_in_the_place_of_ours(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT)
+    key = keys_of("holdfast", b"taken")[0].decode()
+    server.ask("SET", key, "theirs")
+    finding = one(server.url, "keys")
+    assert finding.level is Level.WARN
+    assert f"of another type: {key}" in finding.text
+    with Client(server.url) as locks, pytest.raises(HoldfastError):
+        locks.lock("taken").acquire(blocking=False)
+
+
+def test_a_key_whose_end_was_taken_away(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT)
+    with Client(server.url) as locks:
+        locks.lock("x").acquire().release()
+        server.ask("PERSIST", keys_of("holdfast", b"x")[0])
+        finding = one(server.url, "keys")
+    assert finding.level is Level.WARN
+    assert "PERSIST" in finding.remedy
+
+
+def test_a_large_database_is_not_looked_through_for_ever(
+    new_redis: NewRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new_redis(*KEPT)
+    server.ask("DEBUG", "POPULATE", 50_000)
+    monkeypatch.setattr(keys_part, "LOOK_S", 0.0)
+    findings = examined(server.url)["keys"]
+    assert "wasn't seen whole" in findings[-1].text
+
+
+def test_the_last_ticket_is_read_from_any_state_but_a_crowd(redis_url: str, own_name: str) -> None:
+    key = keys_of("holdfast", own_name.encode())[0]
+    with Client(redis_url) as locks, redis.Redis.from_url(redis_url) as admin:
+        with locks.lock(own_name) as hold:
+            assert keys_part.ticket_of(admin.hget(key, "s")) == hold.fence
+        assert keys_part.ticket_of(admin.hget(key, "s")) == hold.fence
+        with locks.semaphore(own_name, 2), locks.semaphore(own_name, 2):
+            assert keys_part.ticket_of(admin.hget(key, "s")) == 0
+
+
+def test_a_clock_that_was_set_back_is_found_by_the_fences(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT)
+    with Client(server.url) as locks:
+        locks.lock("x").acquire().release()
+        assert "fences" not in examined(server.url)
+        # Given a fence that was given when the clock was an hour ahead
+        key = keys_of("holdfast", b"x")[0]
+        server.ask("HSET", key, "s", struct.pack(">d", (time.time() + 3600) * 1e6))
+        finding = one(server.url, "fences")
+        assert finding.level is Level.WARN
+        assert "set back" in finding.text
+        assert "NTP" in finding.remedy
+        # And indeed it goes on from there
+        assert locks.lock("x").acquire().fence > (time.time() + 3000) * 1e6

@@ -1,0 +1,168 @@
+"""A client of redis-py in place of a URL: used as it was made, and left as it was."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+
+from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast.runtime.blocking import run_sync
+from holdfast.stores.redis.blocking import link, resp
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.servers.tls import Certificate
+from tests.stores.redis import test_waiting as waiting
+from tests.stores.redis.conftest import MakeClient, eventually
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "decoding": {"decode_responses": True},
+    "resp2": {"protocol": 2},
+    "resp3": {"protocol": 3},
+    "resp3 decoding": {"protocol": 3, "decode_responses": True},
+    "impatient": {"socket_timeout": 5, "retry": Retry(ConstantBackoff(0.1), 10)},
+    "one connection": {"single_connection_client": True},
+    "few connections": {"max_connections": 1},
+    "watched": {"health_check_interval": 1},
+    "named": {"client_name": "mine"},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_every_client_will_do(
+    options: dict[str, Any], shared_redis: RedisServer, new_client: MakeClient, own_name: str
+) -> None:
+    # Given
+    with redis.Redis(host=shared_redis.host, port=shared_redis.port, **options) as given:
+        given.set(own_name + ":theirs", "1")
+        locks = new_client(given)
+        found: list[int] = []
+
+        def work() -> None:
+            with locks.lock(own_name, timeout=10) as mine:
+                found.append(mine.fence)
+
+        # When it is held, waited for, handed over
+        with locks.lock(own_name) as hold:
+            thread = threading.Thread(target=work)
+            thread.start()
+            eventually(lambda: locks.inspect(own_name)[0].waiters)
+            begun = time.monotonic()
+        thread.join(10)
+        assert time.monotonic() - begun < 0.5
+        assert found[0] > hold.fence
+        # Then the client is as it was, and open after ours is closed
+        locks.close()
+        assert given.get(own_name + ":theirs") in (b"1", "1")
+
+
+def test_a_long_wait_is_longer_than_the_time_out_of_the_given_client(
+    shared_redis: RedisServer, new_client: MakeClient, own_name: str
+) -> None:
+    with redis.Redis(port=shared_redis.port, socket_timeout=0.1) as given:
+        locks = new_client(given)
+        with new_client().lock(own_name):
+            begun = time.monotonic()
+            assert locks.lock(own_name).acquire(timeout=0.6) is None
+            assert 0.6 <= time.monotonic() - begun < 0.6 + 0.25
+
+
+def test_the_retries_of_a_given_client_are_not_added_to_ours(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    server = new_redis()
+    given = redis.Redis(port=server.port, retry=Retry(ConstantBackoff(1.0), 10), socket_timeout=5)
+    server.kill()
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        new_client(given).lock("x").acquire(timeout=0.3)
+    assert time.monotonic() - begun < 0.3 + 0.25
+
+
+def test_a_client_of_the_other_face_will_do_too(
+    shared_redis: RedisServer, new_client: MakeClient, own_name: str
+) -> None:
+    given = redis.asyncio.Redis(host=shared_redis.host, port=shared_redis.port, db=1)
+    locks = new_client(given)
+    assert locks.url == f"redis://{shared_redis.host}:{shared_redis.port}/1"
+    with locks.lock(own_name):
+        assert not new_client().inspect(own_name)
+
+
+def test_login_database_socket_and_tls_come_along(
+    new_redis: NewRedis, new_client: MakeClient, certificate: Certificate
+) -> None:
+    server = new_redis(password="sesame", tls=certificate)
+    ca = str(certificate.certificate)
+    tls = {"port": server.tls_port, "ssl": True, "ssl_ca_certs": ca, "password": "sesame"}
+    provider = redis.UsernamePasswordCredentialProvider(password="sesame")
+    for number, options in enumerate(
+        (
+            {"port": server.port, "password": "sesame", "db": 3},
+            {"unix_socket_path": str(server.socket), "password": "sesame", "db": 3},
+            {**tls, "db": 3},
+            {"port": server.port, "credential_provider": provider, "db": 3},
+        )
+    ):
+        given = redis.Redis(**options)  # type: ignore[arg-type]
+        with given, new_client(given).lock(f"x{number}"):
+            assert given.keys(f"holdfast:*:x{number}")
+        with pytest.raises(ConfigError), new_client(redis.Redis(port=server.port)).lock("x"):
+            pass
+
+
+def test_a_connect_function_of_ones_own_is_called(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    server = new_redis(password="sesame")
+    seen = []
+
+    def greet(connection: Any) -> None:
+        connection.on_connect()
+        connection.send_command("AUTH", "sesame")
+        seen.append(connection.read_response())
+
+    given = redis.Redis(port=server.port, protocol=2, redis_connect_func=greet)
+    with new_client(given).lock("x"):
+        pass
+    assert seen
+
+
+def test_a_subscriber_of_the_given_client_hears_nothing_of_ours(
+    shared_redis: RedisServer, own_name: str
+) -> None:
+    with redis.Redis(port=shared_redis.port) as given, Client(given) as locks:
+        ear = given.pubsub(ignore_subscribe_messages=True)
+        ear.psubscribe("*")
+        assert ear.get_message(timeout=1) is None
+        with locks.lock(own_name):
+            pass
+        assert ear.get_message(timeout=0.05) is None
+        ear.close()
+
+
+def test_two_clients_on_one_given_client_are_two_owners(
+    shared_redis: RedisServer, new_client: MakeClient, own_name: str
+) -> None:
+    with redis.Redis(port=shared_redis.port) as given, new_client(given).lock(own_name):
+        assert new_client(given).lock(own_name).acquire(blocking=False) is None
+
+
+def test_without_hiredis_all_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, redis_url: str, own_name: str
+) -> None:
+    monkeypatch.setattr(resp, "_quick", None)
+    monkeypatch.setattr(link, "Push", resp.PlainPush)
+    for protocol in (2, 3):
+        desk = waiting.Desk(f"{redis_url}?protocol={protocol}")
+        name = f"{own_name}:{protocol}"
+        waiting.test_who_leaves_tells_the_next_that_it_holds(desk, name)
+        waiting.test_a_poke_that_nobody_waited_for_is_not_taken_for_a_reply(desk, name + ":late")
+        run_sync(desk.store.close())

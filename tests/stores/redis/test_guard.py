@@ -1,0 +1,200 @@
+"""The records of the guard, and who is let in, at a time of the test's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from holdfast.core.model import (
+    Claim,
+    Gone,
+    Held,
+    Keep,
+    Loss,
+    Waiting,
+)
+from holdfast.stores.redis.complaints import ServerSaid
+from holdfast.stores.redis.keys import BUCKETS
+from tests.servers.fixtures import NewRedis
+from tests.stores.redis.guarded import WINDOW_S, Guarded, barred, promoted
+from tests.stores.redis.verbs import START, claim, fence, ticket
+
+
+@pytest.fixture
+def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
+    """The scripts on a server of their own."""
+    with Guarded(new_redis(known=False)) as one:
+        one.at(START)
+        yield one
+
+
+# -- the records -------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_up_for_long_is_taken_as_it_is(verbs: Guarded) -> None:
+    verbs.up(WINDOW_S)
+    run_id = verbs.know()
+    assert verbs.judged() == (run_id, 0.0, b"", run_id)
+    assert verbs.records() == {run_id}
+    assert fence(verbs.join(claim()))
+
+
+def test_a_young_server_lets_nobody_in_until_it_is_as_old_as_the_window(verbs: Guarded) -> None:
+    verbs.up(2)
+    run_id = verbs.know()
+    barred(verbs, claim())
+    found = verbs.judged()
+    assert found[:3] == (run_id, 3.0, b"r")
+    verbs.at(START + 2.999)
+    barred(verbs, claim())
+    assert verbs.judged().seconds == 0.001
+    # When the time is over it needs no further question
+    verbs.at(START + 3.001)
+    one = claim()
+    assert fence(verbs.join(one))
+    assert verbs.client.get(verbs.keys()[3]) == run_id
+    assert verbs.judged().seconds == 0
+    assert verbs.records() == {run_id}
+
+
+@pytest.mark.parametrize("up", [1.0, 1000.0])
+def test_the_data_of_another_server_are_not_to_be_trusted(verbs: Guarded, up: float) -> None:
+    # Given an old backup, or the copy that a replica had
+    verbs.remember(b"0" * 40)
+    verbs.up(up)
+    verbs.know()
+    barred(verbs, claim())
+    found = verbs.judged()
+    assert found[1:3] == ((4.0, b"r") if up < WINDOW_S else (5.0, b"p"))
+    barred(verbs, claim())
+    verbs.at(START + 5.001)
+    assert fence(verbs.join(claim()))
+
+
+def test_a_connection_that_takes_the_server_for_another_one_lets_nobody_in(
+    verbs: Guarded,
+) -> None:
+    # Given a promotion that ended no connection: the server has the records of the new primary
+    verbs.up(1000)
+    verbs.remember(b"0" * 40)
+    verbs.run_id = b"1" * 40
+    barred(verbs, claim())
+    # When the guard was asked, the connection is told which server it is
+    assert verbs.judged().run_id == verbs.know()
+
+
+def test_who_became_a_replica_and_then_a_primary_again_is_another_server(
+    verbs: Guarded,
+) -> None:
+    # Given a primary, and a time in which it wasn't one
+    verbs.up(1000)
+    before = verbs.know()
+    assert verbs.judged().seconds == 0
+    verbs.client.replicaof("127.0.0.1", "1")
+    verbs.client.replicaof("NO", "ONE")
+    # Then it may have missed what the other one did, though it has its own records
+    after = verbs.know()
+    assert after.partition(b".")[0] == before
+    assert after != before
+    barred(verbs, claim())
+    assert verbs.judged()[:3] == (after, 5.0, b"p")
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("how", ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "evicted"])
+def test_a_strict_guard_sees_that_data_were_thrown_away(
+    verbs: Guarded, strict: bool, how: str
+) -> None:
+    verbs.up(1000)
+    verbs.know()
+    assert verbs.judged(30.0, strict).seconds == 0
+    if how == "evicted":
+        evict_all(verbs.client)
+    else:
+        verbs.client.execute_command(*how.split())
+    verbs.at(START)
+    verbs.up(1000)
+    found = verbs.judged(30.0, strict)
+    # Then the strict one waits, and the usual one takes it for a first use
+    assert (found.seconds, found.cause) == ((30.0, b"l") if strict else (0.0, b""))
+
+
+def evict_all(client: redis.Redis) -> None:
+    """Have the server evict what it has."""
+    client.config_set("maxmemory-policy", "allkeys-random")
+    client.config_set("maxmemory", "1")
+    while client.dbsize():
+        with contextlib.suppress(redis.ResponseError):
+            client.set("more", "x")
+    client.config_set("maxmemory", "0")
+
+
+def test_a_guard_that_is_not_to_be_asked_bars_nobody(verbs: Guarded) -> None:
+    verbs.remember(b"0" * 40)
+    assert fence(verbs.join(claim()))
+
+
+def test_a_foreign_key_in_the_place_of_a_record_is_named(verbs: Guarded) -> None:
+    key = verbs.keys()[3]
+    verbs.client.lpush(key, "theirs")
+    verbs.know()
+    for call in (
+        verbs.requests.join(claim(), True),
+        verbs.requests.guard(range(BUCKETS), 5, False),
+    ):
+        reply = verbs.ask(call)
+        assert isinstance(reply, ServerSaid)
+        assert f"{key.decode()} is a list, not a string" in str(reply)
+
+
+# -- nobody is let in --------------------------------------------------------------------------
+
+
+def stale_line(verbs: Guarded) -> tuple[Claim, Claim]:
+    """A line that a lagging replica has: one holds, one waits; and then it is promoted."""
+    holds, waits = claim(ttl=2.0), claim()
+    fence(verbs.join(holds))
+    ticket(verbs.join(waits, address=b"there"))
+    promoted(verbs)
+    return holds, waits
+
+
+@pytest.mark.parametrize("release", ["short", "long", "expiry"])
+def test_who_waits_is_not_served_until_the_window_is_over(verbs: Guarded, release: str) -> None:
+    holds, waits = stale_line(verbs)
+    with verbs.client.pubsub() as ear:
+        ear.subscribe("there")
+        ear.get_message(timeout=9)
+        # When the holder leaves, or dies
+        if release == "expiry":
+            verbs.at(START + 2.5)
+        else:
+            assert verbs.gone(holds, suspect=release == "long")
+        # Then the one who waits goes on to wait, whoever comes by
+        assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
+        verbs.resize("refund", 1)
+        assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
+        assert verbs.keep([Keep(holds, 0, 30.0)]) == [Gone(Loss.EXPIRED)]
+        assert ear.get_message(timeout=0.05) is None
+    # And when the window is over it is served
+    for second in (2.5, 4.9):
+        verbs.at(START + second)
+        assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
+    verbs.at(START + 5.001)
+    assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Held)
+
+
+def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(
+    verbs: Guarded,
+) -> None:
+    holds, waits = claim(), claim()
+    fence(verbs.join(holds))
+    place = ticket(verbs.join(waits))
+    verbs.remember(b"0" * 40)
+    verbs.up(1000)
+    verbs.know()
+    verbs.gone(holds)
+    assert verbs.ask(verbs.requests.stand(Keep(waits, 0, 30.0)))[:2] == [6, place]

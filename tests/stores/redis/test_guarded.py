@@ -1,0 +1,247 @@
+"""The guard as programs meet it, on both faces: restarts, options, rights, and replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.conftest import MakeClient, eventually
+from tests.stores.redis.test_rights import rights
+from tests.traps.amnesia import NewWatched, tries
+
+WINDOW_S = 1.0
+
+
+def url(server: RedisServer, *options: str) -> str:
+    return f"{server.url}?{'&'.join(options)}"
+
+
+def young(new_redis: NewRedis, *options: str) -> tuple[RedisServer, str]:
+    """A server that has just been started, and its URL with a window of a second."""
+    server = new_redis(known=False)
+    return server, url(server, f"grace={WINDOW_S}", *options)
+
+
+# -- restarts --------------------------------------------------------------------------------
+
+
+async def loop_holds_over_a_restart(server: RedisServer, address: str) -> None:
+    async with AsyncClient(address) as locks, AsyncClient(address) as other:
+        holds = [await locks.lock(f"x{n}", ttl=30).acquire() for n in range(300)]
+        permits = [await locks.semaphore("some", 5, ttl=30).acquire() for _ in range(5)]
+        server.restart(data=False)
+        with pytest.raises(StoreUnavailable, match="started again lately"):
+            await other.lock("x7").acquire(blocking=False)
+        assert await other.lock("x7").acquire(timeout=2 * WINDOW_S) is None
+        assert await other.semaphore("some", 5).acquire(blocking=False) is None
+        for hold in [*holds, *permits]:
+            hold.check()
+            assert await hold.release()
+        # And as soon as they are over, others are let in
+        after = await other.lock("x7").acquire(timeout=5)
+        assert after
+        assert after.fence > holds[7].fence
+        assert await after.release()
+
+
+def test_a_restart_without_data_costs_no_holder_on_a_loop_its_hold(new_redis: NewRedis) -> None:
+    server = new_redis()
+    asyncio.run(loop_holds_over_a_restart(server, url(server, f"grace={WINDOW_S}")))
+
+
+def test_many_holds_are_all_back_within_the_window(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    server = new_redis()
+    client = new_client(url(server, f"grace={3 * WINDOW_S}"))
+    holds = [client.lock(f"x{number}", ttl=60).acquire() for number in range(2000)]
+    server.restart(data=False)
+    back = eventually(lambda: server.ask("EVAL", "return #redis.call('KEYS', '*:x*')", 0) == 2000)
+    assert back
+    for hold in holds:
+        hold.check()
+
+
+def test_who_waited_over_a_restart_is_served_when_the_holder_leaves(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    server = new_redis()
+    address = url(server, f"grace={WINDOW_S}")
+    client, other = new_client(address), new_client(address)
+    hold = client.lock("x").acquire()
+    got: list[int] = []
+
+    def wait() -> None:
+        with other.lock("x", timeout=20) as served:
+            got.append(served.fence)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    eventually(lambda: client.inspect("x", exact=True)[0].waiters)
+    server.restart(data=False)
+    looks = new_client(address)  # without a connection to the server that there was
+    eventually(lambda: [line for line in looks.inspect("x", exact=True) if line.waiters])
+    hold.check()
+    assert not got
+    assert hold.release()
+    thread.join(10)
+    assert got[0] > hold.fence
+
+
+def test_a_waiter_outlasts_a_window_that_is_longer_than_a_silence_may_be(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    server = new_redis(known=False)
+    begun = time.monotonic()
+    with new_client(url(server, "grace=12")).lock("x"):
+        assert 10 < time.monotonic() - begun < 14
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_who_has_no_time_is_told_in_time(new_redis: NewRedis, face: str) -> None:
+    _, address = young(new_redis)
+    address = address.replace("grace=1.0", "grace=30")
+
+    async def on_a_loop() -> None:
+        async with AsyncClient(address) as locks:
+            await locks.lock("x").acquire(timeout=0.5)
+
+    def with_threads() -> None:
+        with Client(address) as locks:
+            locks.lock("x").acquire(timeout=0.5)
+
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="lets nobody in for"):
+        asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
+    assert time.monotonic() - begun < 0.75
+
+
+# -- options -----------------------------------------------------------------------------------
+
+
+def test_without_a_guard_nobody_waits(new_redis: NewRedis, new_client: MakeClient) -> None:
+    server = new_redis(known=False)
+    client = new_client(url(server, "guard=off"))
+    hold = client.lock("x").acquire(blocking=False)
+    assert hold
+    server.restart(data=False)
+    assert client.lock("x").acquire(blocking=False)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["guard=strickt", "grace=0.1", "grace=soon", "replicas=-1", "guard=strict&grace=2"]
+)
+def test_a_wrong_option_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"guard|grace|replicas"):
+        Client(f"redis://localhost?{wrong}")
+
+
+def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    server = new_redis()
+    client = new_client(url(server, "guard=strict", "grace=3"))
+    with client.lock("x", ttl=3600) as hold:
+        assert hold.remaining() < 3
+        assert hold.extend(3600) < 3
+        # It is kept all the same
+        time.sleep(4)
+        hold.check()
+    with pytest.raises(ConfigError, match="auto_renew"):
+        client.lock("x", ttl=3600, auto_renew=False)
+
+
+# -- where it isn't to be had ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_where_info_is_not_allowed_there_is_no_guard_and_a_warning_says_so(
+    new_redis: NewRedis, face: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = " ".join(word for word in rights() if word != "+info")
+    server = new_redis(users=(left,), known=False)
+    address = server.url_for("holdfast", "secret")
+
+    async def on_a_loop() -> None:
+        async with AsyncClient(address) as locks, locks.lock("x"), locks.lock("y"):
+            pass
+
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        if face == "asyncio":
+            asyncio.run(on_a_loop())
+        else:
+            with Client(address) as locks, locks.lock("x"), locks.lock("y"):
+                pass
+    said = [one.getMessage() for one in caplog.records if "guard" in one.getMessage()]
+    assert len(said) == 1
+    assert "give the right to INFO" in said[0]
+
+
+# -- replicas ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_a_grant_that_no_replica_confirms_is_none(new_watched: NewWatched, face: str) -> None:
+    with new_watched(replicas=1, sentinels=0) as watched:
+        address = url(watched.primary, "replicas=1")
+
+        async def on_a_loop() -> None:
+            async with AsyncClient(address) as locks:
+                assert await locks.lock("x").acquire(timeout=2)
+
+        def with_threads() -> None:
+            with Client(address) as locks:
+                assert locks.lock("x").acquire(timeout=2)
+
+        def run() -> None:
+            asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
+
+        # Given a replica that has what it is told, it is there when the acquire returns
+        run()
+        (replica,) = watched.replicas
+        watched.cut_off()
+        with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
+            run()
+        # And what nobody confirmed has been withdrawn
+        with Client(url(watched.primary)) as other:
+            eventually(lambda: tries(other, "x", time.monotonic() + 5))
+        assert replica.ask("DBSIZE") > 0
+
+
+def test_a_renewal_that_no_replica_confirms_lengthens_nothing(
+    new_watched: NewWatched, new_client: MakeClient
+) -> None:
+    with new_watched(replicas=1, sentinels=0) as watched:
+        client = new_client(url(watched.primary, "replicas=1"))
+        hold = client.lock("x", ttl=1).acquire(timeout=5)
+        assert hold
+        time.sleep(1.5)
+        hold.check()
+        watched.cut_off()
+        eventually(lambda: hold.remaining() == 0)
+        assert hold.lost
+
+
+def test_with_replicas_a_push_only_says_ask_again(
+    new_watched: NewWatched, new_client: MakeClient
+) -> None:
+    with new_watched(replicas=1, sentinels=0) as watched:
+        address = url(watched.primary, "replicas=1")
+        client, other = new_client(address), new_client(address)
+        assert not client.supports("push_grants")
+        for _ in range(3):
+            hold = client.lock("x").acquire()
+            waiting = threading.Thread(target=lambda: other.lock("x").acquire(timeout=9).release())
+            waiting.start()
+            eventually(lambda: client.inspect("x", exact=True)[0].waiters)
+            before = watched.primary.calls()["wait"]
+            hold.release()
+            waiting.join(10)
+            assert watched.primary.calls()["wait"] > before

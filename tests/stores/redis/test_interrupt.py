@@ -1,0 +1,158 @@
+"""Ctrl-C at every point of a verb, and in a read that blocks: no claim and no reply is left."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast import Client
+from holdfast.stores.redis.scripts import JOIN, LEAVE, STAND, Script
+from holdfast.testing.faults import DROP_REPLY, RESP, Proxy, Strike, dice, points
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.conftest import eventually
+from tests.torture.scale import FULL, times
+from tests.torture.test_interrupt import (
+    NOT_BEGUN,
+    NOT_BEGUN_MAX,
+    Room,
+    acquire_and_release,
+    adopted,
+    in_the_line,
+    in_vain,
+    statements,
+    with_all,
+    with_lock,
+    with_semaphore,
+    with_writer,
+)
+
+WORKS = [
+    acquire_and_release,
+    with_lock,
+    with_semaphore,
+    with_writer,
+    with_all,
+    adopted,
+    in_the_line,
+    in_vain,
+]
+#: Where an interrupt strikes in a finalizer, the interpreter can but complain.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(params=[3, 2], ids=["resp3", "resp2"])
+def room(request: pytest.FixtureRequest, redis_url: str, own_name: str) -> Iterator[Room]:
+    one = Room(f"{redis_url}?prefix={own_name}&protocol={request.param}")
+    logging.disable(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield one
+        one.close()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
+def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
+    work: Callable[[Room], None], room: Room
+) -> None:
+    def do() -> None:
+        work(room)
+
+    for _ in range(2):
+        room.prepare(work)
+        many = points(do)
+    numbers = range(1, many + 1)
+    some = numbers if FULL else sorted(dice(work.__name__).sample(numbers, min(many, 40)))
+    not_begun, left, struck = [], [], 0
+    for number in some:
+        # When Ctrl-C strikes there
+        room.prepare(work)
+        with contextlib.suppress(KeyboardInterrupt), Strike(number) as strike:
+            do()
+        struck += bool(strike.where)
+        # Then a moment later nothing is left
+        if room.left():
+            function = strike.where.rpartition(" ")[2]
+            (not_begun if function in NOT_BEGUN else left).append(f"{number}: {strike.where}")
+            room.renew()
+    print(f"{struck} strikes, {many} points; left, as a release had not begun: {not_begun}")
+    assert left == []
+    assert len(not_begun) <= NOT_BEGUN_MAX * statements(work)
+    assert struck >= len(some) / 2
+    # And everything works as before: no reply is taken for another's
+    for _ in range(3):
+        room.prepare(work)
+        do()
+    assert room.left() == 0
+
+
+@contextlib.contextmanager
+def ctrl_c() -> Iterator[Callable[[], None]]:
+    """Sends Ctrl-C to the main thread; anybody may call it."""
+    former = signal.signal(signal.SIGUSR2, signal.default_int_handler)
+    try:
+        yield lambda: os.kill(os.getpid(), signal.SIGUSR2)
+    finally:
+        signal.signal(signal.SIGUSR2, former)
+
+
+@pytest.mark.parametrize("verb", [JOIN, LEAVE, STAND], ids=["join", "leave", "stand"])
+@pytest.mark.parametrize("protocol", [3, 2], ids=["resp3", "resp2"])
+def test_a_read_that_blocks_is_left_at_once_and_undone(
+    verb: Script, protocol: int, shared_redis: RedisServer, own_name: str
+) -> None:
+    with contextlib.ExitStack() as ends:
+        proxy = ends.enter_context(Proxy(shared_redis.host, shared_redis.port, RESP))
+        mine = ends.enter_context(
+            Client(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}&prefix={own_name}")
+        )
+        other = ends.enter_context(Client(f"{shared_redis.url}?prefix={own_name}"))
+        interrupt = ends.enter_context(ctrl_c())
+        mine.lock("warm").acquire().release()
+        for number in range(times(100, 3)):
+            # Given a request whose answer doesn't come
+            name = f"x{number}"
+            rival = other.lock(name).acquire() if verb is STAND else None
+            armed = proxy.arm(verb.sha, DROP_REPLY)
+            thread = threading.Thread(target=lambda: (armed.wait(), interrupt()))  # noqa: B023
+            # When Ctrl-C comes while it is read
+            thread.start()
+            with pytest.raises(KeyboardInterrupt), mine.lock(name, timeout=20):
+                pass
+            came = time.monotonic()
+            thread.join()
+            if rival is not None:
+                rival.release()
+            # Then nothing of it is left
+            eventually(lambda: not other.inspect(name), 0.25)  # noqa: B023
+            assert time.monotonic() - came < 0.5
+            with mine.lock(name, timeout=5):
+                pass
+
+
+def test_a_waiter_in_its_sleep_is_woken_by_ctrl_c(
+    locks: Client, other: Client, own_name: str
+) -> None:
+    with other.lock(own_name), ctrl_c() as interrupt:
+
+        def when_it_waits() -> None:
+            eventually(lambda: other.inspect(own_name)[0].waiters)
+            interrupt()
+
+        thread = threading.Thread(target=when_it_waits)
+        thread.start()
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            locks.lock(own_name).acquire()
+        assert time.monotonic() - begun < 1.0
+        thread.join()
+        assert not other.inspect(own_name)[0].waiters

@@ -1,0 +1,224 @@
+"""Names become keys and names again, whatever bytes they have; and requests are whole commands."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
+from holdfast.errors import ConfigError
+from holdfast.stores.redis.complaints import ServerSaid
+from holdfast.stores.redis.keys import BUCKETS, bucket_of, keys_of, name_of, pattern_of, tag_of
+from holdfast.stores.redis.scripts import (
+    ADDRESS_MAX,
+    INSPECT,
+    JOIN,
+    KEEP_MAX,
+    LEAVE,
+    SCRIPTS,
+    Call,
+    Requests,
+    ending,
+)
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.verbs import Verbs, claim
+
+NAMES = (
+    "x",
+    " ",
+    "a:b",
+    "{a}b",
+    "}",
+    "{}",
+    "a{17}:b",
+    "two\nlines\r\n$3",
+    "nul\0nul",
+    "*?[a-z]^\\",
+    "grüße/日本語/🔒",
+    "x" * 512,
+    "ü" * 256,
+    "x}:y",
+    "holdfast:{17}:x",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_found_again_in_its_keys(name: str) -> None:
+    state, waiters, tombs, guard = keys = keys_of("holdfast", name.encode())
+    assert name_of("holdfast", state) == name
+    assert [name_of("holdfast", key) for key in (waiters, tombs, guard)] == [None] * 3
+    # All four are in one slot: what stands in the first braces is the bucket's number alone.
+    tag = tag_of(bucket_of(name.encode())).encode()
+    for key in keys:
+        assert key.startswith(b"holdfast:" + tag)
+        assert len(key) <= len(name.encode()) + 20
+
+
+def test_no_two_names_share_a_key() -> None:
+    seen: dict[bytes, tuple[str, int]] = {}
+    for name in NAMES:
+        for which, key in enumerate(keys_of("holdfast", name.encode())[:3]):
+            assert key not in seen, (name, which, seen[key])
+            seen[key] = name, which
+
+
+def test_buckets_are_used_evenly() -> None:
+    counts = [0] * BUCKETS
+    for number in range(BUCKETS * 100):
+        counts[bucket_of(b"job-%d" % number)] += 1
+    assert min(counts) > 50
+    assert max(counts) < 200
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"other:{3}:x",
+        b"holdfast:{4}:x",  # in a bucket that isn't the name's
+        b"holdfast:{3}:",
+        b"holdfast:{03}:x",
+        b"holdfast:{3}x",
+        b"holdfast:{3}:\xff",
+    ],
+)
+def test_a_key_of_somebody_else_is_no_name(key: bytes) -> None:
+    assert name_of("holdfast", key) is None
+
+
+def test_a_pattern_finds_the_names_that_begin_so_and_no_others(new_redis: NewRedis) -> None:
+    # Given all these names, held
+    with Verbs(new_redis()) as verbs:
+        for name in NAMES:
+            verbs.join(claim(name))
+            verbs.join(claim(name))
+        # When they are looked for by every beginning of each
+        for wanted in NAMES:
+            for end in range(min(len(wanted), 12) + 1):
+                prefix = wanted[:end]
+                found = verbs.names(prefix)
+                # Then exactly those are found
+                assert found == sorted(n for n in NAMES if n.startswith(prefix))
+
+
+def test_a_pattern_has_nothing_to_interpret() -> None:
+    assert pattern_of("holdfast", rb"a*b?[c]\d") == rb"holdfast:{*}:a\*b\?\[c\]\\d*"
+
+
+def parsed(wire: bytes) -> list[bytes]:
+    """The words of one whole command."""
+    head, _, rest = wire.partition(b"\r\n")
+    words = []
+    for _ in range(int(head[1:])):
+        length, _, rest = rest.partition(b"\r\n")
+        size = int(length[1:])
+        words.append(rest[:size])
+        assert rest[size : size + 2] == b"\r\n"
+        rest = rest[size + 2 :]
+    assert rest == b""
+    return words
+
+
+def test_each_request_is_one_whole_command_with_the_tag_at_its_end() -> None:
+    requests = Requests("other.prefix")
+    one = claim("ü\r\n", owner="o\r\n$1", meta="m\0")
+    keep = Keep(one, 7, 30.0)
+    calls = [
+        requests.join(one, True),
+        requests.join(one, False, b"here"),
+        requests.keep([keep] * 3),
+        requests.stand(keep._replace(weight=1, new_id=secrets.token_hex(16)), b"here"),
+        requests.leave(Leave(one.spec.name, one.id, 7)),
+        requests.leave(Leave(one.spec.name, "", 7)),
+        requests.leave(Leave(one.spec.name, one.id, 7, 1.0, True)),
+        requests.resize(one.spec.name, 3),
+        requests.inspect(one.spec.name),
+        requests.guard([bucket_of(one.spec.name.encode())], 5.0, False),
+        requests.reclaim(keep, 5.0),
+    ]
+    for call in calls:
+        for run_id, tag in ((b"", b""), (b"r" * 40, b"7f")):
+            words = parsed(call.head + ending(run_id, tag))
+            assert words[0] == b"EVALSHA"
+            assert words[1] == call.script.sha
+            assert words[-2:] == [run_id, tag]
+            keys = words[3 : 3 + int(words[2])]
+            assert all(key.startswith(b"other.prefix:{%d}" % call.bucket) for key in keys)
+    assert {call.script for call in calls} == set(SCRIPTS)
+
+
+def test_the_bytes_of_a_spec_are_packed_once_and_never_mixed_up() -> None:
+    # Given two specs that are alike but for their owner, and one object in place of another
+    requests = Requests()
+    mine, theirs = claim(owner="mine"), claim(owner="theirs")
+    for _ in range(2):
+        for one in (mine, theirs):
+            head = requests.join(one, True).head
+            assert one.spec.owner.encode() in head
+            assert one.id.encode() in head
+    # Then how it joins makes a difference too
+    shown = {requests.join(mine, wait, at).head for wait in (True, False) for at in (b"", b"a")}
+    assert len(shown) == 4
+    # And what is remembered stays bounded
+    for number in range(5000):
+        requests.join(claim(f"n{number}"), True)
+        requests.leave(Leave(f"n{number}", mine.id, 0))
+    assert len(requests._joins) <= 2048
+    assert len(requests._leaves) <= 2048
+
+
+def test_batches_have_at_most_a_hundred_claims_and_in_a_cluster_one_bucket() -> None:
+    requests = Requests()
+    keeps = [Keep(claim(f"n{number}"), 1, 30.0) for number in range(250)]
+    keeps[7] = Keep(claim("\ud800"), 1, 30.0)
+    keeps[8] = Keep(Claim("short", keeps[9].claim.spec), 1, 30.0)
+    plain, wrong = requests.batches(keeps, range(250), by_bucket=False)
+    assert [len(batch.places) for batch in plain] == [100, 100, 48]
+    assert set(wrong) == {7, 8}
+    assert isinstance(wrong[7], UnicodeEncodeError)
+    assert isinstance(wrong[8], ConfigError)
+    apart, _ = requests.batches(keeps, range(250), by_bucket=True)
+    assert sorted(i for batch in apart for i in batch.places) == sorted(set(range(250)) - {7, 8})
+    for batch in apart:
+        names = [keeps[i].claim.spec.name.encode() for i in batch.places]
+        assert {bucket_of(name) for name in names} == {batch.call.bucket}
+        assert len(batch.places) <= KEEP_MAX
+
+
+def test_what_can_not_be_packed_is_refused() -> None:
+    requests = Requests()
+    spec = Spec("x", Kind.LOCK, 1, 1, 30.0, "me")
+    for wrong in ("", "t", "ü" * 32):
+        with pytest.raises(ConfigError, match="32 bytes"):
+            requests.join(Claim(wrong, spec), True)
+    with pytest.raises(ConfigError, match="address"):
+        requests.join(claim(), True, b"a" * (ADDRESS_MAX + 1))
+
+
+def test_a_script_for_a_server_before_7_has_no_first_line() -> None:
+    for script in SCRIPTS:
+        assert not script.plain.startswith(b"#!")
+        assert b"--" not in script.text
+    assert LEAVE.text.startswith(b"#!lua flags=allow-oom\n")
+    assert JOIN.text == JOIN.plain
+    call = Requests().leave(Leave("x", "0" * 32, 1)).for_old()
+    assert LEAVE.plain_sha in call.head
+    assert LEAVE.sha not in call.head
+
+
+def test_scripts_without_their_first_line_do_the_same(shared_redis: RedisServer) -> None:
+    with Verbs(shared_redis, old=True) as verbs:
+        one, two = claim("old"), claim("old")
+        verbs.join(one)
+        verbs.join(two)
+        assert verbs.gone(one)
+        assert verbs.gone(two)
+
+
+def test_an_error_reply_is_a_value_with_a_code(shared_redis: RedisServer) -> None:
+    with Verbs(shared_redis) as verbs:
+        unknown = Call(JOIN, 0, Requests().inspect("x").head.replace(INSPECT.sha, b"0" * 40))
+        reply = verbs.ask(unknown)
+        assert isinstance(reply, ServerSaid)
+        assert reply.code == "NOSCRIPT"

@@ -1,0 +1,78 @@
+"""The oldest Redis that is promised: it reads other scripts, and says its errors otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, HoldfastError, StoreUnavailable
+from holdfast.stores.redis.keys import keys_of
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer, old_program
+
+FACES = pytest.mark.parametrize("face", ["threads", "asyncio"])
+
+
+@pytest.fixture
+def old(new_redis: NewRedis) -> RedisServer:
+    """A Redis 6.2."""
+    server = new_redis(server=old_program())
+    assert server.version[:2] == (6, 2)
+    return server
+
+
+def acquired(server: RedisServer, name: str, face: str) -> Exception | None:
+    """Acquire and release once; what it raised."""
+
+    async def with_a_loop() -> None:
+        async with AsyncClient(server.url) as locks, locks.lock(name, timeout=0.5):
+            pass
+
+    try:
+        if face == "asyncio":
+            asyncio.run(with_a_loop())
+        else:
+            with Client(server.url) as locks, locks.lock(name, timeout=0.5):
+                pass
+    except HoldfastError as wrong:
+        return wrong
+    return None
+
+
+@FACES
+def test_it_learns_the_scripts_by_the_way(old: RedisServer, face: str) -> None:
+    for _ in range(3):
+        assert acquired(old, "x", face) is None
+        old.ask("SCRIPT", "FLUSH")
+
+
+@FACES
+def test_a_replica_is_no_lasting_mistake(old: RedisServer, face: str) -> None:
+    assert acquired(old, "x", face) is None
+    old.ask("REPLICAOF", "127.0.0.1", "1")
+    wrong = acquired(old, "x", face)
+    assert isinstance(wrong, StoreUnavailable)
+    assert "is a replica" in str(wrong)
+    old.ask("REPLICAOF", "NO", "ONE")
+    assert acquired(old, "x", face) is None
+
+
+@FACES
+def test_without_memory_nobody_new_is_let_in(old: RedisServer, face: str) -> None:
+    old.ask("CONFIG", "SET", "maxmemory", "1")
+    wrong = acquired(old, "x", face)
+    assert isinstance(wrong, StoreUnavailable)
+    assert "maxmemory" in str(wrong)
+    old.ask("CONFIG", "SET", "maxmemory", "0")
+    assert acquired(old, "x", face) is None
+
+
+@FACES
+def test_a_foreign_key_is_named_and_left_alone(old: RedisServer, face: str) -> None:
+    key = keys_of("holdfast", b"x")[0]
+    old.ask("SET", key, "mine")
+    wrong = acquired(old, "x", face)
+    assert isinstance(wrong, ConfigError)
+    assert key.decode() in str(wrong)
+    assert old.ask("GET", key) == b"mine"

@@ -1,0 +1,234 @@
+"""Forks, threads and the end of a client: connections are nobody else's, and none is left."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client, Loss, StoreUnavailable
+from holdfast.core.model import LineRecord
+from holdfast.testing.faults import Fork
+from tests.servers.fixtures import NewRedis
+from tests.servers.tls import Certificate
+from tests.stores.redis.conftest import MakeClient, connections, eventually
+from tests.torture.scale import times
+
+Look = Callable[[str], LineRecord | None]
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_child_uses_and_ends_none_of_its_parents_connections(
+    tls: bool, new_redis: NewRedis, new_client: MakeClient, certificate: Certificate
+) -> None:
+    server = new_redis(tls=certificate if tls else None)
+    ca = certificate.certificate
+    locks = new_client(f"{server.tls_url}?ssl_ca_certs={ca}" if tls else server.url)
+    for turn in range(times(100, 10)):
+        # Given a parent that holds, and has a connection more
+        hold = locks.lock("x").acquire()
+        before = connections(server)
+
+        def inside(hold: object = hold, turn: int = turn) -> list[object]:
+            lost, released = hold.lost, hold.release()  # type: ignore[attr-defined]
+            with locks.lock(f"own {turn}", timeout=5) as own:
+                own.check()
+            busy = locks.lock("x").acquire(timeout=0.01) is None
+            return [lost, released, busy]
+
+        # When
+        with Fork(inside) as child:
+            assert child.result() == [Loss.FORKED, False, True]
+        # Then
+        hold.check()
+        assert hold.release()
+        assert before <= connections(server)
+
+
+def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(
+    locks: Client, own_name: str
+) -> None:
+    over = threading.Event()
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            while not over.is_set():
+                with locks.lock(f"{own_name}:{number % 2}", timeout=10):
+                    pass
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(times(100, 15)):
+
+            def inside() -> bool:
+                with locks.lock(f"{own_name}:0", timeout=10):
+                    return True
+
+            with Fork(inside) as child:
+                assert child.result() is True
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(10)
+    assert failures == []
+
+
+def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
+    redis_url: str, own_name: str, locks: Client, line: Look
+) -> None:
+    """It has closed its copies, so the server sees the parent's end."""
+    # Given a parent that waits, and its child that stays
+    hold = locks.lock(own_name).acquire()
+
+    def parent() -> None:
+        mine = Client(redis_url)
+        mine.lock(own_name + ":warm").acquire().release()
+        threading.Thread(target=lambda: mine.lock(own_name).acquire(), daemon=True).start()
+        eventually(lambda: len((line(own_name) or empty()).waiters) == 1)
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        os.write(ready, b"x")
+        time.sleep(20)
+
+    get, ready = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Fork(parent) as doomed:
+            os.read(get, 1)
+            found: list[float] = []
+
+            def behind() -> None:
+                with locks.lock(own_name, timeout=20):
+                    found.append(time.monotonic())
+
+            thread = threading.Thread(target=behind)
+            thread.start()
+            eventually(lambda: len((line(own_name) or empty()).waiters) == 2)
+            # When the parent is killed
+            doomed.kill()
+            time.sleep(0.05)
+            released = time.monotonic()
+            hold.release()
+            thread.join(20)
+    os.close(get)
+    os.close(ready)
+    # Then
+    assert found[0] - released < 0.5
+
+
+def empty() -> LineRecord:
+    return LineRecord("", "lock", 1, ())
+
+
+@pytest.mark.parametrize("protocol", [3, 2], ids=["resp3", "resp2"])
+@pytest.mark.parametrize("names", [1, 8], ids=["one name", "many names"])
+def test_threads_share_a_client_and_nobody_overlaps(
+    names: int, protocol: int, new_client: MakeClient, redis_url: str, own_name: str
+) -> None:
+    locks = new_client(f"{redis_url}?protocol={protocol}")
+    inside: Counter[str] = Counter()
+    failures: list[object] = []
+    fences: dict[str, list[int]] = {f"{own_name}:{number}": [] for number in range(names)}
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(60):
+                name = f"{own_name}:{(number + turn) % names}"
+                with locks.lock(name, timeout=30) as hold:
+                    inside[name] += 1
+                    if inside[name] != 1:
+                        failures.append(f"{inside[name]} inside")
+                    fences[name].append(hold.fence)
+                    inside[name] -= 1
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []
+    assert all(one == sorted(set(one)) for one in fences.values())
+    assert sum(map(len, fences.values())) == 8 * 60
+
+
+def test_no_thread_is_started_before_a_hold_must_be_kept(locks: Client, own_name: str) -> None:
+    before = threading.active_count()
+    assert not locks.lock(own_name).locked()
+    locks.inspect(own_name)
+    locks.lock(own_name, auto_renew=False).acquire().release()
+    assert threading.active_count() == before
+
+
+def test_the_end_of_a_client_ends_its_connections(new_redis: NewRedis) -> None:
+    # Given threads that hold and wait
+    server = new_redis()
+    locks = Client(server.url)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            locks.lock("x").acquire()
+        except BaseException as failure:
+            failures.append(failure)
+
+    hold = locks.lock("x").acquire()
+    threads = [threading.Thread(target=work) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(locks.inspect("x")[0].waiters) == 5)
+    # When
+    begun = time.monotonic()
+    locks.close()
+    for thread in threads:
+        thread.join(10)
+    # Then
+    assert time.monotonic() - begun < 1.0
+    assert [type(one) for one in failures] == [StoreUnavailable] * 5
+    assert hold.lost is Loss.CLOSED
+    eventually(lambda: connections(server) == set())
+    with Client(server.url) as other:
+        eventually(lambda: other.inspect() == [])
+
+
+def test_a_client_that_is_forgotten_leaves_no_connection(new_redis: NewRedis) -> None:
+    server = new_redis()
+    locks = Client(server.url)
+    with locks.lock("x", auto_renew=False):
+        pass
+    assert connections(server)
+    del locks
+    gc.collect()
+    eventually(lambda: connections(server) == set())
+
+
+def test_connections_beyond_what_is_used_at_once_are_ended(new_redis: NewRedis) -> None:
+    # Given 100 threads that wait at once
+    server = new_redis()
+    with Client(server.url) as locks:
+        hold = locks.lock("x").acquire()
+        threads = [
+            threading.Thread(target=lambda: locks.lock("x").acquire().release()) for _ in range(100)
+        ]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(locks.inspect("x")[0].waiters) == 100)
+        # When they are through
+        hold.release()
+        for thread in threads:
+            thread.join(30)
+        # Then
+        eventually(lambda: len(connections(server)) <= 65)

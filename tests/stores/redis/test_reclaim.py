@@ -1,0 +1,161 @@
+"""Who is put back on a server that has forgotten it, in whose place, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.core.model import (
+    RWLOCK_CAPACITY,
+    Gone,
+    Held,
+    Keep,
+    Kind,
+    Leave,
+    Loss,
+)
+from holdfast.core.ports import NotYet
+from tests.servers.fixtures import NewRedis
+from tests.stores.redis.guarded import WINDOW_S, Guarded, promoted
+from tests.stores.redis.verbs import START, claim, fence, permit, ticket
+
+
+@pytest.fixture
+def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
+    """The scripts on a server of their own."""
+    with Guarded(new_redis(known=False)) as one:
+        one.at(START)
+        yield one
+
+
+def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded) -> None:
+    one, other = claim(ttl=20.0, meta="why"), claim()
+    held = fence(verbs.join(one))
+    verbs.client.flushall()
+    verbs.at(START + 1)
+    promoted(verbs)
+    for _ in range(2):  # a repetition changes nothing
+        assert verbs.reclaim(Keep(one, held, 20.0)) == Held(held, 20.0)
+    (row,) = verbs.look().holders  # type: ignore[union-attr]
+    assert (row.fence, row.meta, row.owner, row.expires_in) == (held, "why", "somebody", 20.0)
+    # Then it holds as before, and whoever comes later has a later ticket
+    verbs.at(START + 7)
+    later = ticket(verbs.join(other))
+    assert later > held
+    assert verbs.gone(one)
+    assert fence(verbs.stand(Keep(other, later, 30.0))) == later
+
+
+def test_tickets_go_on_behind_who_was_put_back_though_the_clock_went_back(
+    verbs: Guarded,
+) -> None:
+    one, other = claim(), claim()
+    held = fence(verbs.join(one))
+    verbs.client.flushall()
+    verbs.at(START - 100)
+    promoted(verbs)
+    assert verbs.reclaim(Keep(one, held, 30.0)) == Held(held, 30.0)
+    verbs.at(START - 90)
+    assert ticket(verbs.join(other)) == held + 1
+
+
+def test_nobody_is_put_back_but_in_the_window(verbs: Guarded) -> None:
+    one = claim()
+    held = fence(verbs.join(one))
+    verbs.gone(one)
+    keep = Keep(one, held, 30.0)
+    # Where there is no guard
+    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
+    # Where the server is the one that it was
+    verbs.up(1000)
+    verbs.know()
+    verbs.judged()
+    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
+    # Before the guard was asked
+    verbs.remember(b"0" * 40)
+    with pytest.raises(NotYet):
+        verbs.reclaim(keep)
+    # And when the window is over
+    verbs.judged()
+    verbs.at(START + WINDOW_S)
+    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
+    assert verbs.look() is None
+
+
+def test_who_was_broken_is_not_put_back(verbs: Guarded) -> None:
+    one = claim()
+    held = fence(verbs.join(one))
+    verbs.leave(Leave("refund", "", held))
+    promoted(verbs)
+    assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.BROKEN)
+
+
+def test_who_is_known_as_one_who_waits_is_put_back_as_a_holder(verbs: Guarded) -> None:
+    # Given a replica that missed that the first one left and the second one was served
+    first, second, third = claim(ttl=30.0), claim(), claim()
+    fence(verbs.join(first))
+    served = ticket(verbs.join(second))
+    ticket(verbs.join(third))
+    verbs.at(START + 1)
+    promoted(verbs)
+    keep = Keep(second, served, 30.0)
+    assert verbs.reclaim(keep) == Held(served, 30.0)
+    # Then the one who had left is not in its way, nor is it in the line twice
+    line = verbs.look()
+    assert [row.fence for row in line.holders] == [served]  # type: ignore[union-attr]
+    assert len(line.waiters) == 1  # type: ignore[union-attr]
+    assert verbs.reclaim(Keep(first, 1, 30.0)) == Gone(Loss.EXPIRED)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_who_say_that_they_hold_the_later_one_does(verbs: Guarded, first: int) -> None:
+    # Given one who was broken, doesn't know it, and of whom the server has forgotten it
+    broken, holds = claim(), claim()
+    keeps = [Keep(broken, fence(verbs.join(broken)), 30.0)]
+    verbs.leave(Leave("refund", "", keeps[0].ticket))
+    keeps.append(Keep(holds, fence(verbs.join(holds)), 30.0))
+    verbs.client.flushall()
+    verbs.at(START + 1)
+    promoted(verbs)
+    # When both want to be put back, in either order, and again
+    for number in (first, 1 - first, 0, 1):
+        answer = verbs.reclaim(keeps[number])
+    # Then the later one holds
+    assert isinstance(answer, Held)
+    assert [row.fence for row in verbs.look().holders] == [keeps[1].ticket]  # type: ignore[union-attr]
+
+
+def test_those_who_live_are_not_displaced_by_who_is_only_remembered(verbs: Guarded) -> None:
+    # Given three permits; a replica that knows three holders, two of whom have left since
+    live, gone, left, late = (permit(3, ttl=30.0) for _ in range(4))
+    keep = {one: Keep(one, fence(verbs.join(one)), 30.0) for one in (live, gone, left)}
+    verbs.at(START + 1)
+    later = [Keep(late, int((START + 1) * 1e6), 30.0)]
+    later.append(later[0]._replace(claim=permit(3), ticket=later[0].ticket + 1))
+    promoted(verbs)
+    # When those who hold by now say so
+    verbs.at(START + 2)
+    assert verbs.keep([keep[live]]) == [Held(keep[live].ticket, 30.0)]
+    for one in later:
+        assert isinstance(verbs.reclaim(one), Held)
+    # Then exactly they do
+    found = [row.fence for row in verbs.look("gpu").holders]  # type: ignore[union-attr]
+    assert found == sorted(one.ticket for one in (keep[live], *later))
+    # And a fourth one has no place
+    fourth = later[0]._replace(claim=permit(3), ticket=keep[live].ticket - 1)
+    assert verbs.reclaim(fourth) == Gone(Loss.EXPIRED)
+
+
+def test_many_who_share_are_all_put_back(verbs: Guarded) -> None:
+    readers = [claim("book", kind=Kind.RWLOCK, capacity=RWLOCK_CAPACITY) for _ in range(40)]
+    keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in readers]
+    verbs.client.flushall()
+    verbs.at(START)
+    promoted(verbs)
+    assert {type(verbs.reclaim(keep)) for keep in keeps} == {Held}
+    assert len(verbs.look("book").holders) == 40  # type: ignore[union-attr]
+    # And each may leave, and the line is empty then
+    for one in readers:
+        assert verbs.gone(one)
+    assert verbs.look("book") is None

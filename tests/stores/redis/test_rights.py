@@ -1,0 +1,279 @@
+"""The least rights that the page names suffice, and none of them is too much."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, HoldfastError, NotHeld
+from holdfast.stores.redis.keys import keys_of
+from holdfast.testing.faults import RESET_REPLY, RESP, Proxy
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.redis_server import RedisServer, old_program, program
+from tests.tidy.tree import ROOT
+
+PAGE = ROOT / "docs" / "stores" / "redis.md"
+USER, PASSWORD = "holdfast", "secret"
+#: Carried out for us by the tests themselves.
+THEIRS = {"acl", "config", "info", "hset", "set"}
+
+
+def rights() -> list[str]:
+    """The line of an ACL file that the page shows, as words."""
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.search(r"<!-- rights -->\n```\n(.*?)```", text, re.DOTALL)
+    assert found, "the page shows no rights"
+    words = found[1].split()
+    assert words[:4] == ["user", USER, "on", f">{PASSWORD}"]
+    return words
+
+
+def commands() -> set[str]:
+    """What the user may do, in the words of INFO."""
+    return {word[1:] for word in rights() if word.startswith("+")}
+
+
+@pytest.fixture(params=[program, old_program], ids=["usual", "6.2"])
+def server(request: pytest.FixtureRequest, new_redis: NewRedis) -> RedisServer:
+    """A server with a user who has these rights; also the oldest one that is promised."""
+    return new_redis(users=(" ".join(rights()),), server=request.param())
+
+
+def url(server: RedisServer, *, port: int = 0, options: str = "") -> str:
+    return server.url_for(USER, PASSWORD, port=port).removesuffix("/0") + f"/1?{options}"
+
+
+def denied(server: RedisServer) -> list[str]:
+    """What was refused for want of rights, whoever swallowed the refusal."""
+    return [str(one) for one in server.ask("ACL", "LOG")]
+
+
+# -- everything that can be done -------------------------------------------------------------
+
+
+def everything(locks: Client, server: RedisServer, address: str) -> None:
+    """Every operation once, on the face for threads."""
+    with locks.lock("plain", meta="why", min_hold=0.01):
+        assert locks.lock("plain").acquire(blocking=False) is None
+        assert [one.name for one in locks.inspect("pl")] == ["plain"]
+    renewed(locks)
+    handed_over(locks, address)
+    given_up(locks)
+    with locks.rwlock("both").write as writer:
+        writer.downgrade()
+        writer.extend(20)
+    with locks.all("one", "two"):
+        pass
+    token = locks.lock("later").acquire().detach()
+    assert locks.adopt(token).release()
+    with pytest.raises(NotHeld):
+        locks.adopt(token)
+    broken = locks.lock("broken").acquire()
+    assert locks.break_("broken", broken.fence)
+    assert not broken.release()
+    crowd(locks)
+    expired(locks)
+    foreign(locks, server)
+    suspect(server, address)
+
+
+def renewed(locks: Client) -> None:
+    """Hold for longer than the lease: alone, and beside others."""
+    with locks.lock("renewed", ttl=0.1) as hold, locks.semaphore("renewed too", 2, ttl=0.1):
+        fence, seen = hold.fence, threading.Event()
+        hold.on_lost(lambda *_: seen.set())
+        assert not seen.wait(0.3)
+        assert hold.fence == fence
+
+
+def handed_over(locks: Client, address: str, times: int = 2) -> None:
+    """Release to somebody who waits: before its address is known, and then after."""
+    with Client(address) as other:
+        for _ in range(times):
+            hold = locks.lock("handed over").acquire()
+            thread = threading.Thread(target=pass_through, args=(other, "handed over"))
+            thread.start()
+            until(lambda: waiters(locks, "handed over"), "the other waits")
+            assert hold.release()
+            thread.join(10)
+
+
+def given_up(locks: Client) -> None:
+    """One of three who wait leaves the line, and the others are served over the gap."""
+    hold = locks.lock("given up").acquire()
+    threads = []
+    for timeout in (10, 0.2, 10):
+        threads.append(threading.Thread(target=try_for, args=(locks, "given up", timeout)))
+        threads[-1].start()
+        until(lambda: waiters(locks, "given up") == len(threads), "one more waits")
+    threads[1].join(10)
+    assert hold.release()
+    for thread in threads:
+        thread.join(10)
+
+
+def try_for(client: Client, name: str, timeout: float) -> None:
+    if hold := client.lock(name).acquire(timeout=timeout):
+        hold.release()
+
+
+def pass_through(client: Client, name: str) -> None:
+    with client.lock(name, timeout=10):
+        pass
+
+
+def waiters(locks: Client, name: str) -> int:
+    return sum(len(line.waiters) for line in locks.inspect(name, exact=True))
+
+
+def crowd(locks: Client) -> None:
+    """A semaphore with many holders, refused, resized and broken into; and one with few."""
+    with locks.semaphore("few", 2), locks.semaphore("few", 2):
+        assert locks.semaphore("few", 2).acquire(blocking=False) is None
+    holds = [locks.semaphore("crowd", 40).acquire() for _ in range(40)]
+    assert locks.semaphore("crowd", 40).acquire(blocking=False) is None
+    with pytest.raises(ConfigError, match="40"):
+        locks.semaphore("crowd", 41).acquire(blocking=False)
+    assert locks.semaphore("crowd", 40).resize(41) == 40
+    assert locks.break_("crowd", holds[0].fence)
+    for hold in holds:
+        hold.release()
+
+
+def expired(locks: Client) -> None:
+    """A holder among several whose lease is over when the next one comes."""
+    dead = [locks.semaphore("dead", 2, ttl=0.05, auto_renew=False).acquire() for _ in range(2)]
+    again = locks.semaphore("dead", 2, timeout=5).acquire()
+    assert again
+    assert again.release()
+    assert [hold.release() for hold in dead] == [False, False]
+
+
+def foreign(locks: Client, server: RedisServer) -> None:
+    """Keys of somebody else in the place of ours: named, and left as they are."""
+    state, waits, *_ = (key.decode() for key in keys_of("holdfast", b"foreign"))
+    with server.client(db=1) as admin:
+        admin.set(state, "mine")
+        with pytest.raises(HoldfastError, match=re.escape(state)):
+            locks.lock("foreign").acquire(blocking=False)
+        assert admin.get(state) == b"mine"
+        # And what is left of a line whose first key was lost is swept away
+        admin.delete(state)
+        admin.hset(waits, "q1", "left over")
+        hold = locks.lock("foreign").acquire()
+        thread = threading.Thread(target=pass_through, args=(locks, "foreign"))
+        thread.start()
+        until(lambda: waiters(locks, "foreign"), "somebody waits")
+        assert hold.release()
+        thread.join(10)
+
+
+def suspect(server: RedisServer, address: str) -> None:
+    """A join whose answer was lost is sent again, and leaves a tombstone."""
+    with Proxy(server.host, server.port, RESP) as proxy:
+        options = address.partition("?")[2]
+        with Client(url(server, port=proxy.port, options=options)) as locks:
+            pass_through(locks, "warm up")
+            fault = proxy.arm(b"suspect", RESET_REPLY)
+            pass_through(locks, "suspect")
+            assert fault.hits == 1
+            pass_through(locks, "suspect")
+
+
+async def everything_with_a_loop(address: str) -> None:
+    """The same machinery, as far as it is another one under asyncio."""
+    async with AsyncClient(address) as locks, AsyncClient(address) as other:
+        hold = await locks.lock("loop", ttl=0.1).acquire()
+        waiting = asyncio.create_task(pass_through_with_a_loop(other))
+        while not any(line.waiters for line in await locks.inspect("lo")):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.2)
+        hold.check()
+        assert await hold.release()
+        await waiting
+        # And a client that is closed while a request of it is under way
+        closing = asyncio.create_task(other.lock("closing").acquire())
+        await asyncio.sleep(0)
+        await other.close()
+        await asyncio.gather(closing, return_exceptions=True)
+
+
+async def pass_through_with_a_loop(locks: AsyncClient) -> None:
+    async with locks.lock("loop", timeout=10):
+        pass
+
+
+# -- the tests -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_the_rights_of_the_page_suffice_and_none_is_unused(
+    server: RedisServer, protocol: int
+) -> None:
+    # Given a server that counts what is called, and knows none of our scripts
+    server.ask("ACL", "LOG", "RESET")
+    server.ask("CONFIG", "RESETSTAT")
+    # When everything is done once
+    address = url(server, options=f"protocol={protocol}")
+    with Client(address) as locks:
+        everything(locks, server, address)
+    asyncio.run(everything_with_a_loop(address))
+    # Then nothing was denied
+    assert denied(server) == []
+    # And every right was used
+    called = set(server.calls())
+    if server.version < (7, 0):  # it doesn't count them apart
+        called |= {word for word in commands() if word.partition("|")[0] in called}
+    assert commands() - called == set()
+
+
+PARTS: dict[str, Callable[[str], bool]] = {
+    "keys": lambda word: word.startswith("~"),
+    "scripts": lambda word: word == "+evalsha",
+    "what the scripts call": lambda word: word == "+hset",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_missing_right_is_an_error_that_says_so(new_redis: NewRedis, part: str) -> None:
+    left = " ".join(word for word in rights() if not PARTS[part](word))
+    server = new_redis(users=(left,))
+    with (
+        Client(url(server)) as locks,
+        pytest.raises(ConfigError, match=r"(?i)permission|can't run this command"),
+    ):
+        locks.lock("x").acquire(timeout=2)
+
+
+@pytest.mark.parametrize("channels", ["no channel", "no publish", "no subscribe"])
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_without_the_right_to_wake_each_other_waiting_only_takes_longer(
+    new_redis: NewRedis, channels: str, protocol: int
+) -> None:
+    gone = {"no channel": "&holdfast:*", "no publish": "+publish", "no subscribe": "+subscribe"}
+    left = " ".join(word for word in rights() if word != gone[channels])
+    server = new_redis(users=(left,))
+    address = url(server, options=f"protocol={protocol}")
+    with Client(address) as locks:
+        handed_over(locks, address, times=1)
+
+
+def test_a_name_for_the_connection_is_not_insisted_on(new_redis: NewRedis) -> None:
+    left = " ".join(word for word in rights() if word != "+client|setname")
+    server = new_redis(users=(left,))
+    with Client(url(server)) as locks:
+        pass_through(locks, "x")
+    asyncio.run(everything_with_a_loop(url(server)))
+
+
+def test_nobody_else_gets_in(server: RedisServer) -> None:
+    other: Any
+    for other in (server.url_for("holdfast", "wrong"), server.url_for("nobody", "secret")):
+        with Client(other) as locks, pytest.raises(ConfigError, match="password is wrong"):
+            locks.lock("x").acquire(timeout=2)

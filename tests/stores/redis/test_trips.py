@@ -1,0 +1,90 @@
+"""What a verb costs: so many messages there and back, and so many connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast import Client
+from holdfast.testing.faults import RESP, Proxy
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.conftest import MakeClient, eventually
+
+
+class Counted(Proxy):
+    """A proxy that counts the requests that pass."""
+
+    requests = 0
+
+    def chosen(self, message: bytes, push: bool) -> None:
+        self.requests += not push
+
+
+@pytest.fixture
+def counter(shared_redis: RedisServer) -> Iterator[Counted]:
+    with Counted(shared_redis.host, shared_redis.port, RESP) as one:
+        yield one
+
+
+def cost(counter: Counted, work: Callable[[], object]) -> int:
+    before = counter.requests
+    work()
+    return counter.requests - before
+
+
+@pytest.fixture(params=[3, 2], ids=["resp3", "resp2"])
+def client(request: pytest.FixtureRequest, counter: Counted, new_client: MakeClient) -> Client:
+    one = new_client(f"redis://127.0.0.1:{counter.port}?protocol={request.param}")
+    one.lock("warm").acquire().release()
+    return one
+
+
+def test_one_to_acquire_one_to_release_none_to_enter_again(
+    client: Client, counter: Counted, own_name: str
+) -> None:
+    lock = client.lock(own_name, reentrant=True)
+    assert cost(counter, lock.acquire) == 1
+    assert cost(counter, lock.acquire) == 0
+    assert cost(counter, lock.release) == 0
+    assert cost(counter, lock.release) == 1
+    with client.lock(own_name):
+        assert cost(counter, lambda: client.lock(own_name).acquire(blocking=False)) == 1
+    assert counter.connections <= 2
+
+
+@pytest.mark.parametrize("auto_renew, trips", [(True, 2), (False, 3)], ids=["push", "ask"])
+def test_a_contended_hand_off(
+    auto_renew: bool, trips: int, client: Client, other: Client, counter: Counted, own_name: str
+) -> None:
+    """Its join and its leave; and a question if what is left of its patience won't do."""
+    # Given a thread whose connection listens already
+    lock = client.lock(own_name, auto_renew=auto_renew)
+
+    def wait() -> None:
+        lock.acquire().release()
+
+    def hand_over() -> None:
+        holder = other.lock(own_name).acquire()
+        thread = threading.Thread(target=wait)
+        thread.start()
+        eventually(lambda: other.inspect(own_name)[0].waiters)
+        holder.release()
+        thread.join(10)
+
+    hand_over()
+    # When, then
+    assert cost(counter, hand_over) == trips
+
+
+def test_many_renewals_go_together(client: Client, counter: Counted, own_name: str) -> None:
+    # Given
+    holds = [client.lock(f"{own_name}:{number}", ttl=2.0).acquire() for number in range(100)]
+    before = counter.requests
+    # When each was renewed once
+    eventually(lambda: all(hold.remaining() > 1.8 for hold in holds))
+    # Then
+    assert counter.requests - before <= 10
+    for hold in holds:
+        hold.release()

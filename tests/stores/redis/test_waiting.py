@@ -1,0 +1,179 @@
+"""How a waiter hears that it is served, and what it makes of what it hears."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.core.model import Claim, Granted, Held, Keep, Kind, Leave, Spec, Waiting
+from holdfast.runtime.blocking import run_sync
+from holdfast.stores.redis import open_blocking
+from holdfast.stores.redis.blocking.port import ThreadPort
+from holdfast.stores.redis.store import RedisStore
+from holdfast.url import find
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.conftest import eventually
+
+WITHIN_S = 5.0
+
+
+def claim(name: str) -> Claim:
+    return Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, 30.0, "me"))
+
+
+class Desk:
+    """A store whose verbs are plain calls."""
+
+    def __init__(self, url: str) -> None:
+        store = open_blocking(find(url)[1])
+        assert isinstance(store, RedisStore)
+        assert isinstance(store._port, ThreadPort)
+        self.store, self.port = store, store._port
+
+    def join(self, wanted: Claim) -> Held | Waiting:
+        answer = run_sync(self.store.join(wanted, True, WITHIN_S))
+        assert isinstance(answer, Held | Waiting)
+        return answer
+
+    def leave(self, wanted: Claim) -> bool:
+        leave = Leave(wanted.spec.name, wanted.id, 0)
+        return run_sync(self.store.leave(leave, WITHIN_S))
+
+    def wait(self, wanted: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        return run_sync(self.store.wait(wanted, waiting, seconds))
+
+    def address(self, wanted: Claim) -> bytes:
+        return self.port._seats[wanted.id].address
+
+
+@pytest.fixture(params=[3, 2], ids=["resp3", "resp2"])
+def desk(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Desk]:
+    one = Desk(f"{redis_url}?protocol={request.param}")
+    yield one
+    run_sync(one.store.close())
+
+
+def test_who_leaves_tells_the_next_that_it_holds(desk: Desk, own_name: str) -> None:
+    first, second = claim(own_name), claim(own_name)
+    desk.join(first)
+    waiting = desk.join(second)
+    assert isinstance(waiting, Waiting)
+    assert desk.leave(first)
+    begun = time.monotonic()
+    assert desk.wait(second, waiting, 5.0) == Granted(waiting.ticket)
+    assert time.monotonic() - begun < 1.0
+
+
+def test_a_wait_of_no_time_hears_what_has_come(desk: Desk, own_name: str) -> None:
+    first, second = claim(own_name), claim(own_name)
+    desk.join(first)
+    waiting = desk.join(second)
+    assert isinstance(waiting, Waiting)
+    assert desk.wait(second, waiting, 0.0) is None
+    desk.leave(first)
+    eventually(lambda: desk.wait(second, waiting, 0.0) == Granted(waiting.ticket), 1.0)
+
+
+def test_a_poke_for_another_ticket_or_claim_is_not_ours(
+    desk: Desk, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given
+    first, second = claim(own_name), claim(own_name)
+    desk.join(first)
+    waiting = desk.join(second)
+    assert isinstance(waiting, Waiting)
+    address = desk.address(second)
+    # When it hears of an earlier ticket of its own, and of somebody else's
+    for text in (f"{second.id} {waiting.ticket - 1}", f"{first.id} {waiting.ticket}", "", "x"):
+        assert shared_redis.ask("PUBLISH", address, text) == 1
+    # Then it sleeps on
+    begun = time.monotonic()
+    assert desk.wait(second, waiting, 0.2) is None
+    assert time.monotonic() - begun >= 0.15
+    # And is woken by its own
+    assert shared_redis.ask("PUBLISH", address, f"{second.id} {waiting.ticket}") == 1
+    assert desk.wait(second, waiting, 5.0) == Granted(waiting.ticket)
+
+
+def test_a_poke_that_nobody_waited_for_is_not_taken_for_a_reply(desk: Desk, own_name: str) -> None:
+    # Given a waiter who is served, and is gone before it hears of it
+    first, second = claim(own_name), claim(own_name)
+    desk.join(first)
+    assert isinstance(desk.join(second), Waiting)
+    desk.leave(first)
+    desk.store.unlisten(second)
+    # When its connection is used for something else, again and again
+    for _ in range(5):
+        third = claim(own_name + ":2")
+        assert isinstance(desk.join(third), Held)
+        assert desk.leave(third)
+    # Then
+    assert desk.leave(second)
+
+
+def test_a_connection_that_died_is_made_again_under_the_same_address(
+    desk: Desk, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given
+    first, second = claim(own_name), claim(own_name)
+    desk.join(first)
+    waiting = desk.join(second)
+    assert isinstance(waiting, Waiting)
+    address = desk.address(second)
+    # When
+    shared_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
+    begun = time.monotonic()
+    assert desk.wait(second, waiting, 5.0) is None
+    assert time.monotonic() - begun < 1.0
+    assert shared_redis.ask("PUBSUB", "NUMSUB", address) == [address, 0]
+    # Then its next question brings it back, to the place that it had
+    (answer,) = run_sync(desk.store.keep([keep(second, waiting)], WITHIN_S))
+    assert isinstance(answer, Waiting)
+    assert answer.ticket == waiting.ticket
+    assert desk.address(second) == address
+    assert shared_redis.ask("PUBSUB", "NUMSUB", address) == [address, 1]
+    desk.leave(first)
+    assert desk.wait(second, answer, 5.0) == Granted(waiting.ticket)
+
+
+def keep(wanted: Claim, waiting: Waiting) -> Keep:
+    return Keep(wanted, waiting.ticket, wanted.spec.ttl)
+
+
+def test_one_connection_is_enough_for_one_after_the_other(
+    desk: Desk, shared_redis: RedisServer, own_name: str
+) -> None:
+    """It stays subscribed, so the next wait on it costs no round trip more."""
+    first, second, third = (claim(own_name) for _ in range(3))
+    desk.join(first)
+    desk.join(second)
+    address = desk.address(second)
+    desk.store.unlisten(second)
+    desk.leave(second)
+    before = shared_redis.calls()
+    desk.join(third)
+    after = shared_redis.calls()
+    assert desk.address(third) == address
+    assert after["evalsha"] - before["evalsha"] == 1
+    assert after["subscribe"] == before["subscribe"]
+
+
+def test_whoever_may_not_subscribe_asks_again_instead(new_redis: NewRedis, own_name: str) -> None:
+    # Given a user without any channel
+    server = new_redis(users=("user app on >secret ~* resetchannels +@all",))
+    desk = Desk(server.url_for("app", "secret"))
+    first, second = claim(own_name), claim(own_name)
+    desk.join(first)
+    waiting = desk.join(second)
+    assert isinstance(waiting, Waiting)
+    # When
+    desk.leave(first)
+    # Then
+    assert desk.wait(second, waiting, 0.01) is None
+    (answer,) = run_sync(desk.store.keep([keep(second, waiting)], WITHIN_S))
+    assert isinstance(answer, Held)
+    run_sync(desk.store.close())

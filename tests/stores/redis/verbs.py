@@ -1,0 +1,207 @@
+"""The scripts as plain calls on one connection, with nothing of the ports above them.
+
+With ``clock`` the server's TIME is one that the test sets: it stands in a key that debug copies of
+the scripts read, so hours pass at once, forwards or backwards.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Sequence
+from typing import Any, Self
+
+from holdfast.core.model import (
+    Claim,
+    Held,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Spec,
+    Standing,
+    Waiting,
+)
+from holdfast.core.policy import PATIENCE_S
+from holdfast.stores.redis import keys, replies
+from holdfast.stores.redis.blocking.resp import NOTHING, Parser
+from holdfast.stores.redis.complaints import ServerSaid
+from holdfast.stores.redis.scripts import (
+    SCRIPTS,
+    Call,
+    Requests,
+    Script,
+    ending,
+    load_command,
+    script_of,
+)
+from tests.servers.redis_server import RedisServer
+
+LABEL = "redis://here"
+CLOCK = "clock-of-the-test"
+TAG = b"7f"
+#: The time at which tests with a clock of their own begin.
+START = 1_700_000_000.0
+
+
+def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
+    """A new claim with a secret of its own."""
+    spec = Spec(
+        name=name,
+        kind=other.get("kind", Kind.LOCK),
+        capacity=other.get("capacity", 1),
+        weight=other.get("weight", 1),
+        ttl=ttl,
+        owner=other.get("owner", "somebody"),
+        meta=other.get("meta", ""),
+    )
+    return Claim(secrets.token_hex(16), spec)
+
+
+def permit(capacity: int, weight: int = 1, name: str = "gpu", **other: Any) -> Claim:
+    """A new claim to some permits."""
+    return claim(name, kind=Kind.SEMAPHORE, capacity=capacity, weight=weight, **other)
+
+
+def fence(standing: Joined | Standing | Exception) -> int:
+    """The ticket of what must be held."""
+    assert isinstance(standing, Held), standing
+    return standing.fence
+
+
+def ticket(standing: Joined | Standing | Exception) -> int:
+    """The ticket of what must wait."""
+    assert isinstance(standing, Waiting), standing
+    return standing.ticket
+
+
+class Verbs:
+    """One connection to a server, on which the scripts are called."""
+
+    def __init__(
+        self,
+        server: RedisServer,
+        clock: bool = False,
+        old: bool = False,
+        load: bool = True,
+        patience: float = PATIENCE_S,
+    ) -> None:
+        self.client = server.client(protocol=3)
+        #: Of the server, as a connection knows it; empty: no guard.
+        self.run_id = b""
+        self._socket = socket.create_connection((server.host, server.port), 10)
+        self._parser = Parser()
+        self.requests = Requests(patience=patience)
+        self._debug: dict[bytes, Script] = {}
+        for released in SCRIPTS:
+            script = released
+            if old:
+                script = self._debug[released.sha] = script_of(script.name, script.plain)
+            if clock:
+                text = script.text.replace(b"'TIME'", b"'HMGET', '%b', 's', 'u'" % CLOCK.encode())
+                assert text != script.text
+                script = self._debug[released.sha] = script_of(script.name, text)
+            loaded = self.raw(load_command(script)) if load else script.sha
+            assert loaded == script.sha, loaded
+
+    def at(self, now: float) -> None:
+        """It is this time now, for the scripts."""
+        micro = round(now * 1_000_000)
+        self.client.hset(CLOCK, mapping={"s": micro // 1_000_000, "u": micro % 1_000_000})
+
+    def raw(self, wire: bytes) -> Any:
+        """Send some bytes, and read one reply."""
+        self._socket.sendall(wire)
+        return self._reply()
+
+    def _reply(self) -> Any:
+        while (reply := self._parser.gets()) is NOTHING:
+            data = self._socket.recv(1 << 16)
+            assert data, "the server has closed the connection"
+            self._parser.feed(data, 0, len(data))
+        return reply
+
+    def all(self, calls: Sequence[Call]) -> list[Any]:
+        """Send many, some hundreds at a time, and read their replies."""
+        replied = []
+        for start in range(0, len(calls), 500):
+            part = calls[start : start + 500]
+            self._socket.sendall(b"".join(self._head(call) + ending(self.run_id) for call in part))
+            replied += [self._reply() for _ in part]
+        return replied
+
+    def _head(self, call: Call) -> bytes:
+        debug = self._debug.get(call.script.sha)
+        return call.head.replace(call.script.sha, debug.sha, 1) if debug else call.head
+
+    def ask(self, call: Call, tag: bytes = b"") -> Any:
+        """The reply to a call, without its tag."""
+        reply = self.raw(self._head(call) + ending(self.run_id, tag))
+        if tag and not isinstance(reply, ServerSaid):
+            assert isinstance(reply, list), reply
+            assert reply[0] == tag, reply
+            return reply[1]
+        return reply
+
+    def join(
+        self, wanted: Claim, wait: bool = True, address: bytes = b"", tag: bytes = b""
+    ) -> Joined:
+        """Enter the line."""
+        reply = self.ask(self.requests.join(wanted, wait, address), tag)
+        return replies.joined(reply, wanted, LABEL)
+
+    def stand(self, keep: Keep, address: bytes = b"", tag: bytes = b"") -> Standing:
+        """Keep one claim alive, whatever it is."""
+        return replies.stood(self.ask(self.requests.stand(keep, address), tag), keep, LABEL)
+
+    def keep(self, keeps: Sequence[Keep], tag: bytes = b"") -> list[Standing | Exception]:
+        """Renew a batch as the store does: first the plain renewals, then what is more."""
+        plain = [i for i, k in enumerate(keeps) if not (k.weight or k.new_id or k.detach)]
+        batches, wrong = self.requests.batches(keeps, plain, by_bucket=False)
+        answers: dict[int, Standing | Exception] = dict(wrong)
+        for places, call in batches:
+            part = [keeps[i] for i in places]
+            found = replies.kept(self.ask(call, tag), part, LABEL)
+            answers |= {i: one for i, one in zip(places, found, strict=True) if one is not None}
+        return [
+            answers[i] if i in answers else self.stand(k, b"", tag) for i, k in enumerate(keeps)
+        ]
+
+    def leave(self, leave: Leave, tag: bytes = b"") -> bool:
+        """Withdraw, release or break."""
+        return replies.left(self.ask(self.requests.leave(leave), tag), LABEL)
+
+    def gone(self, left: Claim, ticket: int = 0, **other: Any) -> bool:
+        """Withdraw or release this claim."""
+        return self.leave(Leave(left.spec.name, left.id, ticket, **other))
+
+    def resize(self, name: str, capacity: int, tag: bytes = b"") -> int | Mismatch | None:
+        """Change a capacity."""
+        return replies.resized(self.ask(self.requests.resize(name, capacity), tag), LABEL)
+
+    def look(self, name: str = "refund", tag: bytes = b"") -> LineRecord | None:
+        """Look at one line."""
+        return replies.looked(self.ask(self.requests.inspect(name), tag), name, LABEL)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The names that begin so and have a line, or had one lately."""
+        pattern = keys.pattern_of(keys.PREFIX, prefix.encode())
+        found = (keys.name_of(keys.PREFIX, key) for key in self.client.scan_iter(pattern))
+        return sorted({name for name in found if name and name.startswith(prefix)})
+
+    def keys(self, name: str = "refund") -> tuple[bytes, bytes, bytes, bytes]:
+        """The keys of a name."""
+        return keys.keys_of(keys.PREFIX, name.encode())
+
+    def close(self) -> None:
+        """End the connection."""
+        self._socket.close()
+        self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,281 @@
+"""Traps of the server: it was restarted without its data, or replaced by one that lags behind."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from holdfast import Client, ConfigError, Hold, StoreUnavailable
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import times
+from tests.traps.amnesia import (
+    RECLAIM_S,
+    STRICT_S,
+    NewWatched,
+    demote,
+    following,
+    move,
+    tries,
+    url,
+    used,
+)
+from tests.traps.naive import SetNx
+
+RECLAIM = f"grace={RECLAIM_S}"
+STRICT = ("guard=strict", f"grace={STRICT_S}")
+
+
+@pytest.fixture
+def clients() -> Iterator[Callable[..., Client]]:
+    """Makes clients that end with the test."""
+    with contextlib.ExitStack() as ends:
+        yield lambda *args, **options: ends.enter_context(Client(*args, **options))
+
+
+def lives(hold: Hold, other: Client) -> None:
+    """Nobody else gets in, from before the window is over until long after it."""
+    assert tries(other, hold.name, time.monotonic() + 1.5 * RECLAIM_S) is None
+    hold.check()
+
+
+def passes_on(hold: Hold, other: Client) -> None:
+    """It is released, and the fence of the next one is greater."""
+    assert hold.release()
+    after = other.lock(hold.name).acquire(timeout=10)
+    assert after
+    assert after.fence > hold.fence
+    assert after.release()
+
+
+# -- restart without data ----------------------------------------------------------------------
+
+
+def test_a_restart_forgets_a_lock_of_set_nx(new_redis: NewRedis) -> None:
+    server = new_redis()
+    with server.client() as one, server.client() as two:
+        assert SetNx(one).acquire("x")
+        server.restart(data=False)
+        assert SetNx(two).acquire("x")
+
+
+def test_a_restart_without_data_costs_no_holder_of_ours_its_hold(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis()
+    holder, other = clients(url(server.port, RECLAIM)), clients(url(server.port, RECLAIM))
+    for number in range(times(50, 3)):
+        # Given somebody who holds, and will not renew by itself for long
+        hold = holder.lock(f"x{number}", ttl=30).acquire(timeout=10)
+        assert hold
+        server.restart(data=False)
+        # When others come at once
+        lives(hold, other)
+        # Then it is known as the holder it was
+        (line,) = other.inspect(hold.name, exact=True)
+        assert [row.fence for row in line.holders] == [hold.fence]
+        passes_on(hold, other)
+
+
+def test_an_old_backup_costs_no_holder_of_ours_its_hold(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis()
+    holder, other = clients(url(server.port, RECLAIM)), clients(url(server.port, RECLAIM))
+    used(holder)
+    server.ask("SAVE")
+    hold = holder.lock("x", ttl=30).acquire()
+    # When it is started with what it had before
+    server.kill()
+    server.start()
+    lives(hold, other)
+    passes_on(hold, other)
+
+
+# -- promotion of a replica that lags ----------------------------------------------------------
+
+
+def test_a_lagging_replica_forgets_a_lock_of_set_nx(new_watched: NewWatched) -> None:
+    watched = new_watched(replicas=1, sentinels=0)
+    primary, (replica,) = watched.primary, watched.replicas
+    with primary.client() as one, replica.client() as two:
+        watched.cut_off()
+        assert SetNx(one).acquire("x")
+        primary.kill()
+        watched.promote(replica)
+        assert SetNx(two).acquire("x")
+
+
+def test_a_lagging_replica_costs_no_holder_of_ours_its_hold(
+    new_watched: NewWatched, clients: Callable[..., Client]
+) -> None:
+    for number in range(times(50, 2)):
+        with new_watched(replicas=1, sentinels=0) as watched, following(watched.primary) as at:
+            primary, (replica,) = watched.primary, watched.replicas
+            holder, other = clients(url(at.port, RECLAIM)), clients(url(replica.port, RECLAIM))
+            used(holder)
+            watched.settled()
+            watched.cut_off()
+            hold = holder.lock(f"x{number}", ttl=30).acquire()
+            # When the primary dies, and the replica takes its place
+            primary.kill()
+            watched.promote(replica)
+            move(at, replica)
+            lives(hold, other)
+            passes_on(hold, other)
+
+
+def test_nor_when_the_others_are_connected_to_it_since_long_before(
+    new_watched: NewWatched, clients: Callable[..., Client]
+) -> None:
+    for number in range(times(50, 2)):
+        with new_watched(replicas=1, sentinels=0) as watched, following(watched.primary) as at:
+            # Given one who is connected to a primary that becomes a replica
+            first, (second,) = watched.primary, watched.replicas
+            holder, other = clients(url(at.port, RECLAIM)), clients(url(first.port, RECLAIM))
+            used(other)
+            demote(watched, first, second)
+            move(at, second)
+            used(holder)
+            watched.settled()
+            watched.cut_off()
+            hold = holder.lock(f"x{number}", ttl=30).acquire()
+            before = first.ask("INFO", "stats")["total_connections_received"]
+            # When it takes over again, and has not seen the last writes
+            second.kill()
+            watched.promote(first)
+            again = other.lock(hold.name).acquire
+            with contextlib.suppress(StoreUnavailable):
+                assert again(blocking=False) is None
+            # That went over the connection that there was
+            assert first.ask("INFO", "stats")["total_connections_received"] == before
+            move(at, first)
+            lives(hold, other)
+            passes_on(hold, other)
+
+
+# -- data that were thrown away ----------------------------------------------------------------
+
+
+def test_flushdb_frees_a_lock_of_set_nx(new_redis: NewRedis) -> None:
+    server = new_redis()
+    with server.client() as one, server.client() as two:
+        assert SetNx(one).acquire("x")
+        server.ask("FLUSHDB")
+        assert SetNx(two).acquire("x")
+
+
+def test_flushdb_lets_nobody_in_beside_a_holder_if_the_guard_is_strict(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis()
+    holder, other = clients(url(server.port, *STRICT)), clients(url(server.port, *STRICT))
+    for number in range(times(50, 2)):
+        hold = holder.lock(f"x{number}", ttl=30).acquire(timeout=10)
+        assert hold
+        server.ask("FLUSHDB")
+        assert tries(other, hold.name, time.monotonic() + 1.3 * STRICT_S) is None
+        hold.check()
+        passes_on(hold, other)
+
+
+def test_flushdb_lets_nobody_in_beside_a_holder_who_is_cut_off(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    # Given a holder who can't say that it holds
+    server = new_redis()
+    with following(server) as at:
+        holder, other = clients(url(at.port, *STRICT)), clients(url(server.port, *STRICT))
+        hold = holder.lock("x", ttl=30).acquire()
+        at.hold()
+        server.ask("FLUSHDB")
+        # When another one gets in
+        after = tries(other, "x", time.monotonic() + 4 * STRICT_S)
+        # Then the first one knows that it has lost it
+        assert after
+        assert hold.remaining() == 0
+        at.heal()
+
+
+def test_an_evicted_lock_of_set_nx_is_free(new_redis: NewRedis) -> None:
+    server = new_redis("maxmemory-policy allkeys-random")
+    with server.client() as one, server.client() as two:
+        assert SetNx(one).acquire("x")
+        evict(server)
+        assert SetNx(two).acquire("x")
+
+
+def evict(server: RedisServer) -> None:
+    """Have the server evict all that it has."""
+    server.ask("CONFIG", "SET", "maxmemory", 1)
+    while server.ask("DBSIZE"):
+        with contextlib.suppress(redis.ResponseError):
+            server.ask("SET", "more", "x")
+    server.ask("CONFIG", "SET", "maxmemory", 0)
+
+
+def test_a_strict_guard_takes_no_server_that_evicts(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis("maxmemory-policy allkeys-random", "maxmemory 100mb")
+    with pytest.raises(ConfigError, match="noeviction"):
+        clients(url(server.port, *STRICT)).lock("x").acquire()
+
+
+def test_and_when_it_evicts_although_it_may_not_nobody_gets_in_beside_a_holder(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis()
+    holder, other = clients(url(server.port, *STRICT)), clients(url(server.port, *STRICT))
+    hold = holder.lock("x", ttl=30).acquire()
+    server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+    evict(server)
+    assert tries(other, "x", time.monotonic() + 1.3 * STRICT_S) is None
+    hold.check()
+    passes_on(hold, other)
+
+
+# -- what it must not cost ---------------------------------------------------------------------
+
+
+def test_a_flush_before_each_test_of_a_user_costs_no_wait(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis()
+    time.sleep(RECLAIM_S)
+    slowest = 0.0
+    for _ in range(100):
+        server.ask("FLUSHDB")
+        begun = time.monotonic()
+        with clients(url(server.port, RECLAIM)).lock("x"):
+            slowest = max(slowest, time.monotonic() - begun)
+    assert slowest < 0.5 * RECLAIM_S
+
+
+def test_the_first_lock_on_a_server_that_is_up_for_the_window_costs_no_wait(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis(known=False)
+    time.sleep(5.0)
+    hold = clients(server.url).lock("x").acquire(blocking=False)
+    assert hold
+    assert hold.release()
+
+
+def test_a_server_that_was_just_started_says_why_nobody_is_let_in(
+    new_redis: NewRedis, clients: Callable[..., Client]
+) -> None:
+    server = new_redis(known=False)
+    client = clients(server.url)
+    with pytest.raises(StoreUnavailable, match=r"for \d\.\d s more: it started again lately"):
+        client.lock("x").acquire(blocking=False)
+    # And who may wait gets it
+    begun = time.monotonic()
+    hold = client.lock("x").acquire(timeout=10)
+    assert hold
+    assert time.monotonic() - begun < 6.5
+    assert hold.release()

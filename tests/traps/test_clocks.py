@@ -1,0 +1,89 @@
+"""Traps of time: work that takes longer than the lease, and clocks that don't agree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from holdfast import Client, LockLost
+from holdfast.testing.faults import Subject
+from tests.servers.process import until
+from tests.servers.redis_server import RedisServer
+from tests.traps.naive import GetThenDelete, Timestamp
+
+TTL_S = 0.3
+Plain = Callable[[], redis.Redis]
+Ours = Callable[..., Client]
+
+
+def test_a_job_that_is_longer_than_its_lease_gets_company(
+    plain: Plain, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given a job that nobody renews the lock of
+    assert GetThenDelete(plain()).acquire(own_name)
+    # When it takes longer than its lease
+    shared_redis.ask("PEXPIRE", own_name, 1)
+    until(lambda: not shared_redis.ask("EXISTS", own_name), "its lease is over")
+    # Then another one begins beside it
+    assert GetThenDelete(plain()).acquire(own_name)
+
+
+def test_a_job_of_ours_may_be_longer_than_its_lease(ours: Ours, own_name: str) -> None:
+    other = ours()
+    with ours().lock(own_name, ttl=TTL_S) as hold:
+        # When it takes four leases
+        end = time.monotonic() + 4 * TTL_S
+        tries = 0
+        while time.monotonic() < end:
+            # Then nobody else gets in
+            assert other.lock(own_name).acquire(blocking=False) is None
+            tries += 1
+        assert tries > 3
+        hold.check()
+
+
+def test_a_job_of_ours_that_is_not_renewed_knows_when_it_must_stop(
+    ours: Ours, own_name: str
+) -> None:
+    hold = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
+    other = ours().lock(own_name).acquire(timeout=10)
+    # When another one has it, the first knows that its own time is over, without asking
+    with pytest.raises(LockLost):
+        hold.check()
+    # And what it guards can tell the two apart
+    assert other
+    assert other.fence > hold.fence
+    assert other.release()
+
+
+def test_a_clock_that_is_ahead_takes_a_fresh_timestamp_for_a_stale_one(
+    plain: Plain, own_name: str
+) -> None:
+    # Given two machines, one of which is an hour ahead
+    assert Timestamp(plain()).acquire(own_name)
+    ahead = Timestamp(plain(), clock=lambda: time.time() + 3600)
+    # Then it takes away what was given a moment ago
+    assert ahead.acquire(own_name)
+
+
+@pytest.mark.parametrize("clock", ["an_hour_ahead", "an_hour_behind"])
+def test_the_wall_clock_of_a_client_of_ours_counts_for_nothing(
+    ours: Ours, redis_url: str, own_name: str, clock: str
+) -> None:
+    arguments = ("tests.traps.workers:tries", redis_url, own_name)
+    with Subject(*arguments, first=f"tests.traps.{clock}") as one:
+        # Given somebody who holds, by a clock that is right
+        with ours().lock(own_name) as hold:
+            # Then the one with the wrong clock is refused
+            one.say("try")
+            assert one.hear() is None
+            hold.check()
+        # And gets it afterwards, with a fence in the right order
+        one.say("try")
+        assert one.hear() > hold.fence
+        assert one.end() == 0
+    with ours().lock(own_name, timeout=5) as later:
+        assert later.fence > hold.fence

@@ -1,0 +1,212 @@
+"""Traps on the way in: two commands with room between them, and who dies there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from holdfast import Client, Hold
+from holdfast.testing.faults import HOLD_REPLY, HOLD_REQUEST, Proxy, Subject
+from tests.servers.redis_server import RedisServer
+from tests.traps.naive import (
+    LEASE_S,
+    ExistsThenSet,
+    ExistsTheWrongWayRound,
+    SetAndExpireTogether,
+    SetThenExpire,
+    Timestamp,
+)
+
+WORKERS = "tests.traps.workers"
+TTL_S = 0.4
+#: How much later than it could be something may be done on a busy machine.
+SLACK_S = 0.5
+Plain = Callable[[], redis.Redis]
+Ours = Callable[..., Client]
+
+
+class Tries:
+    """Two clients of ours, each with a thread, whose requests reach the server together."""
+
+    def __init__(self, proxy: Proxy, ours: Ours, name: str) -> None:
+        clients = [ours(proxy) for _ in range(2)]
+        self.results: list[Hold | None] = []
+        self.held_back = proxy.arm(name.encode(), HOLD_REQUEST, times=2)
+        self._threads = [
+            threading.Thread(target=self._try, args=(client, name)) for client in clients
+        ]
+        for thread in self._threads:
+            thread.start()
+        # Both have decided to send, and neither has been answered.
+        self.held_back.wait(hits=2)
+
+    def _try(self, client: Client, name: str) -> None:
+        self.results.append(client.lock(name, ttl=30).acquire(blocking=False))
+
+    def go(self) -> list[Hold | None]:
+        """Let both requests go on; what came of them."""
+        self.held_back.let_go()
+        for thread in self._threads:
+            thread.join(10)
+        assert len(self.results) == 2
+        return self.results
+
+
+# -- exists, then set ------------------------------------------------------------------------
+
+
+def test_exists_then_set_lets_two_in(plain: Plain, own_name: str) -> None:
+    # Given two who look before they set
+    second = ExistsThenSet(plain())
+    got: list[bool] = []
+    first = ExistsThenSet(plain(), between=lambda: got.append(second.acquire(own_name)))
+    # When the second one comes between the first one's look and its SET
+    got.append(first.acquire(own_name))
+    # Then both believe that they hold it
+    assert got == [True, True]
+
+
+def test_two_of_ours_who_come_together_are_not_both_let_in(
+    proxy: Proxy, ours: Ours, own_name: str
+) -> None:
+    (hold,) = [one for one in Tries(proxy, ours, own_name).go() if one is not None]
+    hold.check()
+    assert hold.release()
+
+
+def test_the_inverted_test_refuses_what_is_free_and_grants_what_is_held(
+    plain: Plain, own_name: str
+) -> None:
+    naive = ExistsTheWrongWayRound(plain())
+    assert naive.acquire(own_name) is False
+    assert ExistsThenSet(plain()).acquire(own_name)
+    assert naive.acquire(own_name) is True
+
+
+def test_ours_grants_what_is_free_and_refuses_what_is_held(ours: Ours, own_name: str) -> None:
+    one, other = ours(), ours()
+    hold = one.lock(own_name).acquire(blocking=False)
+    assert hold
+    assert other.lock(own_name).acquire(blocking=False) is None
+    assert hold.release()
+    again = other.lock(own_name).acquire(blocking=False)
+    assert again
+    assert again.fence > hold.fence
+    assert again.release()
+
+
+# -- set, then expire ------------------------------------------------------------------------
+
+
+def test_who_dies_between_setnx_and_expire_has_locked_it_for_ever(
+    plain: Plain, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given somebody who is killed between the two commands
+    with Subject(f"{WORKERS}:sets_then_expires", shared_redis.port, own_name) as one:
+        assert one.hear() == "between"
+        one.kill()
+    # Then the lock has no end, and nobody gets it any more
+    assert shared_redis.ask("PTTL", own_name) == -1
+    assert not SetThenExpire(plain()).acquire(own_name)
+
+
+def test_who_is_killed_in_the_middle_of_our_acquire_has_locked_it_for_its_lease(
+    proxy: Proxy, ours: Ours, shared_redis: RedisServer, own_name: str
+) -> None:
+    next_one = ours()
+    url = f"redis://127.0.0.1:{proxy.port}/0"
+    with Subject(f"{WORKERS}:acquires", url, own_name, TTL_S) as one:
+        assert one.hear() == "ready"
+        # Given somebody who is killed when the server has carried it out and before it knows
+        answer = proxy.arm(own_name.encode(), HOLD_REPLY)
+        one.say("go")
+        answer.wait()
+        begun = time.monotonic()
+        one.kill()
+    # Then the server has an end for each key of it
+    keys = list(shared_redis.client().scan_iter(match=f"*{own_name}*"))
+    assert keys
+    assert all(shared_redis.ask("PTTL", key) > 0 for key in keys)
+    # And the next one gets it when the lease is over
+    with next_one.lock(own_name, timeout=10):
+        assert time.monotonic() - begun < TTL_S + SLACK_S
+
+
+# -- set and expire together -----------------------------------------------------------------
+
+
+def test_losers_of_a_multi_prolong_the_lease_of_a_dead_winner(
+    plain: Plain, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given a winner who died, and has a second left
+    assert SetAndExpireTogether(plain()).acquire(own_name)
+    shared_redis.ask("PEXPIRE", own_name, 1000)
+    # When somebody tries in vain
+    assert not SetAndExpireTogether(plain()).acquire(own_name)
+    # Then the dead one has a whole lease again: while anybody tries, it never ends
+    assert shared_redis.ask("PTTL", own_name) > (LEASE_S - 1) * 1000
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["who only try", "who wait"])
+def test_losers_of_ours_leave_the_lease_of_a_dead_winner_as_it_is(
+    ours: Ours, own_name: str, waits: bool
+) -> None:
+    # Given a winner who renews nothing, as if it was dead
+    begun = time.monotonic()
+    winner = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
+    loser, watcher = ours(), ours()
+    # When others try all the time
+    left = [TTL_S]
+    got = None
+    while got is None:
+        timeout = {"timeout": TTL_S / 8} if waits else {"blocking": False}
+        got = loser.lock(own_name).acquire(**timeout)
+        assert time.monotonic() - begun < TTL_S + SLACK_S
+        holders = [
+            one.expires_in
+            for line in watcher.inspect(own_name, exact=True)
+            for one in line.holders
+            if one.fence == winner.fence
+        ]
+        left += holders
+    # Then it only ever comes nearer to its end, and the next one holds then
+    assert left == sorted(left, reverse=True)
+    assert got.fence > winner.fence
+    assert got.release()
+
+
+# -- the stale timestamp ---------------------------------------------------------------------
+
+
+def test_two_who_both_delete_a_stale_timestamp_both_hold(plain: Plain, own_name: str) -> None:
+    # Given a lock whose time is over
+    assert Timestamp(plain(), clock=lambda: time.time() - 2 * LEASE_S).acquire(own_name)
+    second = Timestamp(plain())
+    got: list[bool] = []
+    first = Timestamp(plain(), between=lambda: got.append(second.acquire(own_name)))
+    # When two find that, and the first to find it is the last to delete it
+    got.append(first.acquire(own_name))
+    # Then it has deleted the second one's new lock
+    assert got == [True, True]
+
+
+def test_two_of_ours_who_come_after_a_dead_holder_are_not_both_let_in(
+    proxy: Proxy, ours: Ours, own_name: str
+) -> None:
+    # Given a holder who renews nothing, as if it was dead, and two who come for its lock
+    dead = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
+    tries = Tries(proxy, ours, own_name)
+    # When its lease is over on the server
+    watcher = ours()
+    end = time.monotonic() + 10
+    while watcher.lock(own_name).locked():
+        assert time.monotonic() < end
+    # Then one of them gets it
+    (hold,) = [one for one in tries.go() if one is not None]
+    assert hold.fence > dead.fence
+    hold.check()
+    assert hold.release()

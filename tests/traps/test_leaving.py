@@ -1,0 +1,104 @@
+"""Traps on the way out: to delete what is somebody else's by now."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import redis
+
+from holdfast import Client, Hold, Loss, StoreUnavailable
+from holdfast.testing.faults import HOLD_REQUEST, Proxy
+from tests.servers.process import until
+from tests.servers.redis_server import RedisServer
+from tests.traps.naive import DeleteAnyway, GetThenDelete
+
+TTL_S = 0.3
+Plain = Callable[[], redis.Redis]
+Ours = Callable[..., Client]
+
+
+def run_out(server: RedisServer, name: str) -> None:
+    """Let the lease of a naive lock be over."""
+    server.ask("PEXPIRE", name, 1)
+    until(lambda: not server.ask("EXISTS", name), "its lease is over")
+
+
+def holds(client: Client, name: str) -> Hold:
+    """What this client gets as soon as it can be had."""
+    hold = client.lock(name).acquire(timeout=10)
+    assert hold
+    return hold
+
+
+def test_del_removes_somebody_elses_lock(
+    plain: Plain, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given somebody whose lease was over before its work was, and another who holds by now
+    late, other, third = (DeleteAnyway(plain()) for _ in range(3))
+    assert late.acquire(own_name)
+    run_out(shared_redis, own_name)
+    assert other.acquire(own_name)
+    # When the first one is done
+    late.release(own_name)
+    # Then a third one gets in beside the other
+    assert third.acquire(own_name)
+
+
+def test_a_late_release_of_ours_takes_nothing_from_anybody(ours: Ours, own_name: str) -> None:
+    late = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
+    other = holds(ours(), own_name)
+    # When the first one is done
+    released = late.release()
+    # Then it is told that it had lost it, and the other one still holds
+    assert released is False
+    assert late.lost is Loss.EXPIRED
+    assert ours().lock(own_name).acquire(blocking=False) is None
+    other.check()
+    assert other.release()
+
+
+def test_between_get_and_delete_the_lock_becomes_somebody_elses(
+    plain: Plain, shared_redis: RedisServer, own_name: str
+) -> None:
+    other, third = (GetThenDelete(plain()) for _ in range(2))
+
+    def between() -> None:
+        run_out(shared_redis, own_name)
+        assert other.acquire(own_name)
+
+    # Given somebody whose lease ends between its GET and its DEL
+    late = GetThenDelete(plain(), between)
+    assert late.acquire(own_name)
+    late.release(own_name)
+    # Then a third one gets in beside the other
+    assert third.acquire(own_name)
+
+
+def test_a_release_of_ours_that_arrives_late_takes_nothing_from_anybody(
+    proxy: Proxy, ours: Ours, own_name: str
+) -> None:
+    # Given a release that was sent in time, and is kept on its way
+    late = ours(proxy).lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
+    others = ours(), ours()
+    fault = proxy.arm(own_name.encode(), HOLD_REQUEST)
+    answers: list[bool | StoreUnavailable] = []
+
+    def release() -> None:
+        try:
+            answers.append(late.release())
+        except StoreUnavailable as unknown:
+            answers.append(unknown)
+
+    releasing = threading.Thread(target=release)
+    releasing.start()
+    fault.wait()
+    # When the lease is over meanwhile, and another one holds
+    other = holds(others[0], own_name)
+    fault.let_go()
+    releasing.join(10)
+    # Then the first one isn't told that all was well, and the other one still holds
+    assert answers != [True]
+    assert others[1].lock(own_name).acquire(blocking=False) is None
+    other.check()
+    assert other.release()
