@@ -228,7 +228,7 @@ PLANTED = [
     # -- asyncio ---------------------------------------------------------------------------
     bug(
         "the worker does the last request first",
-        f"{STORE}/test_loop.py::test_a_cancelled_request_is_carried_out_before_its_undo",
+        f"{STORE}/test_loop.py::test_requests_that_queue_up_are_carried_out_in_the_order_of_asking",
         (WORKER, "from queue import SimpleQueue\n", "from queue import LifoQueue as SimpleQueue\n"),
     ),
     bug(

@@ -126,6 +126,31 @@ def test_a_cancelled_request_is_carried_out_before_its_undo(path: Path) -> None:
     assert struck > 100
 
 
+def test_requests_that_queue_up_are_carried_out_in_the_order_of_asking(path: Path) -> None:
+    async def main() -> None:
+        here, wanted = opened(path), claim()
+        assert await here.join(claim("opens"), True, WITHIN_S)
+        gate = os.open(path.with_name("locks.db.d") / "gate", os.O_RDWR)
+        # Given a worker who is held up, and behind it a join, and the leave that takes it back
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        busy = asyncio.ensure_future(here.join(claim("busy"), True, WITHIN_S))
+        await asyncio.sleep(0.05)
+        joining = asyncio.ensure_future(here.join(wanted, True, WITHIN_S))
+        await asyncio.sleep(0)
+        left = asyncio.ensure_future(here.leave(leaving(wanted), WITHIN_S))
+        await asyncio.sleep(0)
+        # When it can go on
+        os.close(gate)
+        # Then nothing is left of them
+        assert isinstance(await busy, Held)
+        assert isinstance(await joining, Held)
+        assert await left
+        assert await here.inspect(wanted.spec.name, WITHIN_S, True) == []
+        await here.close()
+
+    asyncio.run(main())
+
+
 def test_what_was_asked_is_done_though_the_loop_has_ended(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
