@@ -25,7 +25,6 @@ class Primary(NamedTuple):
 
 def examine(members: Members, found: list[Primary]) -> Iterator[Finding]:
     """Is it whole? ``found`` is filled with the primaries."""
-    said: Any = None
     for place in members.places:
         try:
             with Visit(members.at(place)) as visit:
@@ -35,11 +34,10 @@ def examine(members: Members, found: list[Primary]) -> Iterator[Finding]:
             yield Finding(Level.WARN, "cluster", f"{shown(place)}: {wrong}", remedy)
             continue
         yield _verdict(place, said, state)
-        break
-    else:
-        yield Finding(Level.FAIL, "cluster", "none of its nodes can be reached")
-    if isinstance(said, list):
-        found += _primaries(members, place, said)
+        if isinstance(said, list):
+            found += _primaries(members, place, said)
+        return
+    yield Finding(Level.FAIL, "cluster", "none of its nodes can be reached")
 
 
 def _verdict(asked: Place, said: Any, state: Any) -> Finding:
