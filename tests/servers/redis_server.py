@@ -100,7 +100,9 @@ class RedisServer(Program):
         lines = self._lines(users) + list(settings)
         self._config.write_text("\n".join([*lines, ""]))
         self.start()
-        if known and not any(line.startswith(("replicaof", "cluster-enabled")) for line in settings):
+        if known and not any(
+            line.startswith(("replicaof", "cluster-enabled")) for line in settings
+        ):
             self._make_known()
 
     def _make_known(self) -> None:

@@ -29,9 +29,9 @@ log = logging.getLogger("holdfast")
 
 Reply = Any
 
-#: How long nobody is let in, unless the URL says otherwise. Since when a server is up is
-#: known to the second, so one that is up for 5 s is older than the usual window. A strict guard waits for as long as a
-#: lease may last: whoever is cut off from the server meanwhile has lost it by then, and knows it.
+#: How long nobody is let in, unless the URL says otherwise. It is known to the second since when a
+#: server is up, so one that is up for 5 s is older than the usual window. A strict guard waits for
+#: as long as a lease may last: whoever is cut off meanwhile has lost it by then, and knows it.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 #: So often in a window those who hold look whether the server is still the one that they know.
 LOOKS = 3

@@ -169,7 +169,11 @@ def _of_sentinel(pool: Any, watch: Any) -> Sentinels:
         for given in (one.connection_pool.connection_kwargs for one in watch.sentinels)
     )
     tls = any(base.__name__ == "SSLConnection" for base in pool.connection_class.__mro__)
-    one = _settings(pool.connection_kwargs, tls)
+    given = pool.connection_kwargs
+    one = _settings(given, tls)
+    if given.get("redis_connect_func") is not None:
+        arguments = {**one.arguments, "redis_connect_func": given["redis_connect_func"]}
+        one = one._replace(arguments=arguments)
     hosts = ",".join(map(shown, places))
     scheme = "rediss" if tls else "redis"
     label = f"{scheme}+sentinel://{hosts}/{pool.service_name}/{one.arguments['db']}"

@@ -78,6 +78,7 @@ class _Aimed:
         self.keep_batch = real.keep_batch
         self.watch_every = real.watch_every
         self.lease_max = real.lease_max
+        self.changed = real.changed
         self.unlisten = real.unlisten
         self.close = real.close
         self.forked = real.forked

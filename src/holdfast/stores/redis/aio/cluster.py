@@ -72,7 +72,7 @@ class LoopFace:
         except FAILURES as wrong:
             raise lost(settings, places, wrong) from wrong
         finally:
-            for node in {*nodes, *manager.nodes_cache.values()}:
+            for node in (*nodes, *manager.nodes_cache.values()):
                 await node.disconnect()
         return bucket_places(manager.slots_cache)
 

@@ -50,6 +50,9 @@ class Shared(Generic[T]):
             for answer in self._over():
                 _fail(answer, StoreUnavailable("the event loop or the client is ending"))
             raise
+        except Exception as wrong:
+            for answer in self._over():
+                _fail(answer, wrong)
         else:
             self._last = ""
             for answer in self._over():

@@ -5,15 +5,17 @@
 --   or, long, claim id ('': by its ticket), ticket, ms to stay on, ms of its tombstone (0: none;
 --       when broken: beyond its ttl), run id, tag
 -- ->    1: it was there; 0: it was not
-local found = redis.pcall('HGET', KEYS[1], 's')
-if found and #found > 50 and not KEYS[4] and string.find(found, ARGV[1], 1, true) == 1 then
-  local clock = redis.call('TIME')
-  redis.call('HSET', KEYS[1], 's', string.sub(found, 33, 40))
-  local there = struct.unpack('>d', found, 41) - clock[2] > clock[1] * 1000000 and 1 or 0
-  if ARGV[3] == '' then return there end
-  return {ARGV[3], there}
-end
+local redis, string, keys, args = redis, string, KEYS, ARGV
+local key = keys[1]
+local found = redis.pcall('HGET', key, 's')
 local clock = redis.call('TIME')
+if found and #found > 50 and not keys[4] and string.find(found, args[1], 1, true) == 1 then
+  redis.call('HSET', key, 's', string.sub(found, 33, 40))
+  local there = struct.unpack('>d', found, 41) - clock[2] > clock[1] * 1000000 and 1 or 0
+  local tag = args[3]
+  if tag == '' then return there end
+  return {tag, there}
+end
 local now = clock[1] * 1000000 + clock[2]
 -- All of it passes on to the next in line: the same as below, with fewer steps.
 local unheard

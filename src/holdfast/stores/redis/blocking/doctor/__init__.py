@@ -10,20 +10,57 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
+from .....errors import HoldfastError
 from .....url import StoreURL
-from ...config import Settings, settings
-from . import guard, keeping, keys, reach, rights, server
+from ...config import settings
+from ...topology import Members, Sentinels, shown, topology
+from ..sentinel import WatchedDialler
+from . import cluster, guard, keeping, keys, reach, rights, sentinels, server
 from .visit import Visit
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """Look at the server that a URL names."""
-    return examine_server(settings(url))
+    """Look at the server that a URL names, or at all servers that it stands for."""
+    several = topology(url)
+    if several is None:
+        return examine_server(Visit(settings(url)))
+    if isinstance(several, Sentinels):
+        return _watched(several)
+    return _cluster(several)
 
 
-def examine_server(place: Settings) -> Iterator[Finding]:
-    """Look at every part of one server, in the order in which they are needed."""
-    with Visit(place) as visit:
+def _watched(watch: Sentinels) -> Iterator[Finding]:
+    """The sentinels, and then whom they name."""
+    sound = True
+    for finding in sentinels.examine(watch):
+        yield finding
+        sound = sound and finding.level is not Level.FAIL
+    if sound:
+        yield from examine_server(Visit(watch.settings, WatchedDialler(watch)))
+
+
+def _cluster(members: Members) -> Iterator[Finding]:
+    """The cluster, its first primary, and what isn't well at the others."""
+    found: list[cluster.Primary] = []
+    yield from cluster.examine(members, found)
+    for number, primary in enumerate(found):
+        name, well = shown(primary.place), 0
+        try:
+            place = members.at(primary.place)
+            for finding in examine_server(Visit(place, buckets=primary.buckets)):
+                if number and finding.level is Level.OK:
+                    well += 1
+                else:
+                    yield finding._replace(text=f"{name}: {finding.text}")
+        except HoldfastError as wrong:
+            yield Finding(Level.FAIL, "node", str(wrong))
+        if well:
+            yield Finding(Level.OK, "node", f"{name}: {well} more parts are well")
+
+
+def examine_server(visit: Visit) -> Iterator[Finding]:
+    """Look at every part of one server, in the order in which they are needed; ends the visit."""
+    with visit:
         usable = True
         for finding in server.examine(visit):
             yield finding

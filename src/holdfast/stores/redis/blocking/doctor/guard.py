@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
 from ...guard import Guard, barred
-from ...keys import BUCKETS, guard_of
+from ...keys import guard_of
 from .visit import Visit, well
 
 _RECORD = re.compile(rb"([0-9a-f]{40})(?: (\d+) (\w))?")
@@ -24,7 +24,7 @@ def examine(visit: Visit) -> Iterator[Finding]:
 
 
 def _records(visit: Visit, guard: Guard, run_id: bytes) -> Finding:
-    said = visit.ask_many([(b"GET", guard_of(visit.prefix, bucket)) for bucket in range(BUCKETS)])
+    said = visit.ask_many([(b"GET", guard_of(visit.prefix, bucket)) for bucket in visit.buckets])
     found = [_RECORD.fullmatch(one) for one in said if isinstance(one, bytes)]
     records = [one for one in found if one]
     clock, up = visit.clock(), visit.number("uptime_in_seconds")
@@ -34,7 +34,7 @@ def _records(visit: Visit, guard: Guard, run_id: bytes) -> Finding:
         latest = max(shut, key=lambda one: int(one[2]))
         words = str(barred(visit.label, int(latest[2]) / 1e6 - now, latest[3]))
         return Finding(Level.WARN, "guard", words, "wait, and find out why that happened")
-    if up is not None and up < guard.window and len(records) < BUCKETS:
+    if up is not None and up < guard.window and len(records) < len(visit.buckets):
         words = str(barred(visit.label, guard.window - up, b"r"))
         return Finding(Level.WARN, "guard", words, "wait")
     if any(one[1] != run_id for one in records):

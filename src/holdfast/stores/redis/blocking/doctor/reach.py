@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
 from ...complaints import ServerSaid
+from ...slots import address_in
+from ..shard import ShardLink
 from .visit import Clock, Visit, well
 
 ROUNDS = 20
@@ -59,12 +61,17 @@ def _clock(look: Clock) -> Finding:
 
 def _pokes(visit: Visit) -> Finding:
     """Does a message to ourselves arrive?"""
-    channel = f"{visit.prefix}:poke:".encode() + visit.word
+    channel, publish = f"{visit.prefix}:poke:".encode() + visit.word, b"PUBLISH"
+    if visit.sharded:
+        channel = address_in(visit.buckets[0], visit.prefix, visit.word.decode())
+        publish = b"SPUBLISH"
     with visit.connected() as ear:
+        if isinstance(ear, ShardLink):
+            ear.awaited = channel
         try:
             refusal = ear.subscribe(channel, time.monotonic() + LOST_S)
             begun = time.monotonic()
-            reached = refusal or visit.ask(b"PUBLISH", channel, visit.word)
+            reached = refusal or visit.ask(publish, channel, visit.word)
             if isinstance(reached, ServerSaid):
                 return _deaf(f"the server refuses them ({reached})", _remedy(visit, reached))
             if ear.listen(visit.word, begun + LOST_S):
@@ -84,6 +91,8 @@ def _deaf(why: str, remedy: str) -> Finding:
 
 
 def _remedy(visit: Visit, refusal: ServerSaid) -> str:
+    if refusal.code == "NOPERM" and visit.sharded:
+        return f"ACL SETUSER ... +ssubscribe +spublish &*{visit.prefix}:poke:*"
     if refusal.code == "NOPERM":
         return f"ACL SETUSER ... +subscribe +publish &{visit.prefix}:*"
     return "is a proxy in between? Connect to the server itself"

@@ -92,7 +92,7 @@ def examine(visit: Visit) -> Iterator[Finding]:
 
 
 def _trial(visit: Visit, name: str) -> tuple[bytes, ...]:
-    key = f"{visit.prefix}:{tag_of(0)}!".encode() + visit.word
+    key = f"{visit.prefix}:{tag_of(visit.buckets[0])}!".encode() + visit.word
     words = (key if word is _KEY else word for word in TRIALS[name])
     return *name.upper().encode().split(b"|"), *words
 

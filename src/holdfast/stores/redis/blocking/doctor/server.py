@@ -57,9 +57,9 @@ def _kind(visit: Visit) -> Iterator[Finding]:
             Level.FAIL,
             "kind",
             "this is a sentinel, which keeps no data",
-            "name the server that it watches",
+            "name it as one: redis+sentinel://host1,host2/NAME/0, or the server that it watches",
         )
-    elif mode == "cluster":
+    elif mode == "cluster" and not visit.sharded:
         state = visit.look("cluster|info", b"CLUSTER", b"INFO")
         found = re.search(rb"cluster_state:(\w+)", state) if isinstance(state, bytes) else None
         how = f"; the cluster's state is {found[1].decode()}" if found else ""
@@ -67,7 +67,7 @@ def _kind(visit: Visit) -> Iterator[Finding]:
             Level.FAIL,
             "kind",
             f"this is one node of a cluster, with a part of the names only{how}",
-            f"a {visit.settings.label.partition(':')[0]}:// URL names a server that is in none",
+            "name the cluster: redis+cluster://host1,host2 (rediss+cluster:// with TLS)",
         )
 
 

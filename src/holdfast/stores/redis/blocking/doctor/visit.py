@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import secrets
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
@@ -13,9 +13,11 @@ from .....core.finding import Finding, Level
 from .....errors import StoreUnavailable
 from ...complaints import ServerSaid
 from ...config import Settings
+from ...keys import BUCKETS
 from ...scripts import packed
 from ..dial import Dialler
 from ..link import Link
+from ..shard import ShardLink
 
 #: No request is waited for longer than this, seconds.
 WITHIN_S = 3.0
@@ -33,28 +35,36 @@ class Clock(NamedTuple):
 class Visit:
     """One examination of one server."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        dialler: Dialler | None = None,
+        buckets: Sequence[int] | None = None,
+    ) -> None:
         self.settings = settings
+        #: Is it a node of a cluster? And the buckets that it has.
+        self.sharded = buckets is not None
+        self.buckets = range(BUCKETS) if buckets is None else buckets
         self.label = settings.label
         self.prefix = settings.prefix
         #: The rights that were lacking for a look.
         self.unseen: set[str] = set()
         #: A word that nobody else uses.
         self.word = f"doctor-{secrets.token_hex(6)}".encode()
-        self._dialler = Dialler(settings)
+        self._dialler = dialler or Dialler(settings)
         self._main = self._connect()
 
     @contextmanager
     def connected(self) -> Generator[Link]:
         """One more connection for the moment; few may be left."""
-        link = self._connect()
+        link = self._connect(ShardLink if self.sharded else Link)
         try:
             yield link
         finally:
             link.close()
 
-    def _connect(self) -> Link:
-        return Link(self._dialler.dial(time.monotonic() + self.settings.connect_s))
+    def _connect(self, kind: type[Link] = Link) -> Link:
+        return kind(self._dialler.dial(time.monotonic() + self.settings.connect_s))
 
     @property
     def protocol(self) -> int:

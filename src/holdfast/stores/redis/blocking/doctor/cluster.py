@@ -1,0 +1,75 @@
+"""The state of a cluster, and which of its nodes have which buckets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .....core.finding import Finding, Level
+from .....errors import HoldfastError
+from ...complaints import ServerSaid
+from ...slots import BUCKET_SLOTS, SLOTS
+from ...topology import Members, Place, shown
+from .visit import Visit, well
+
+_STATE = re.compile(rb"cluster_state:(\w+)")
+
+
+class Primary(NamedTuple):
+    """A node that serves some of our buckets."""
+
+    place: Place
+    buckets: list[int]
+
+
+def examine(members: Members, found: list[Primary]) -> Iterator[Finding]:
+    """Is it whole? ``found`` is filled with the primaries."""
+    for place in members.places:
+        try:
+            with Visit(members.at(place)) as visit:
+                said, state = visit.ask(b"CLUSTER", b"SLOTS"), visit.ask(b"CLUSTER", b"INFO")
+        except HoldfastError as wrong:
+            remedy = "start it again, or take it out of the URL"
+            yield Finding(Level.WARN, "cluster", f"{shown(place)}: {wrong}", remedy)
+            continue
+        yield _verdict(place, said, state)
+        if isinstance(said, list):
+            found += _primaries(members, place, said)
+        return
+    yield Finding(Level.FAIL, "cluster", "none of its nodes can be reached")
+
+
+def _verdict(asked: Place, said: Any, state: Any) -> Finding:
+    if isinstance(said, ServerSaid):
+        remedy = "ACL SETUSER ... +cluster|slots" if said.code == "NOPERM" else "is it a cluster?"
+        return Finding(
+            Level.FAIL, "cluster", f"{shown(asked)} doesn't tell its nodes: {said}", remedy
+        )
+    served = sum(end - begin + 1 for begin, end, *_ in said)
+    primaries = len({tuple(row[2][:2]) for row in said})
+    alone = sum(len(row) < 4 for row in said)
+    text = f"{primaries} primaries have {served:,} of {SLOTS:,} slots"
+    known = _STATE.search(state) if isinstance(state, bytes) else None
+    if served < SLOTS or (known and known[1] != b"ok"):
+        return Finding(
+            Level.FAIL,
+            "cluster",
+            f"{text}: names in the others can't be locked",
+            "look which nodes are down (CLUSTER NODES)",
+        )
+    if alone:
+        return well("cluster", f"{text}; those of {alone} have no replica")
+    return well("cluster", text)
+
+
+def _primaries(members: Members, asked: Place, said: list[Any]) -> list[Primary]:
+    """Who has which buckets."""
+    buckets: dict[Place, list[int]] = {}
+    for begin, end, (host, port, *_), *_ in said:
+        place = (host or b"").decode() or asked[0], int(port)
+        if members.remap is not None:
+            place = members.remap(place)
+        ours = [bucket for bucket, slot in enumerate(BUCKET_SLOTS) if begin <= slot <= end]
+        buckets.setdefault(place, []).extend(ours)
+    return [Primary(place, sorted(ours)) for place, ours in buckets.items() if ours]

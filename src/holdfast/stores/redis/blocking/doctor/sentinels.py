@@ -1,0 +1,64 @@
+"""What the sentinels say: do they answer, and do they name the same primary?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from .....core.finding import Finding, Level
+from .....errors import HoldfastError
+from ...config import Settings
+from ...scripts import packed
+from ...topology import Place, Sentinels, shown
+from ..dial import Dialler
+from ..link import Link
+from .visit import well
+
+#: No sentinel is waited for longer than this, seconds.
+WITHIN_S = 1.0
+
+
+def examine(watch: Sentinels) -> Iterator[Finding]:
+    """Whom each of them names."""
+    named: dict[str, list[str]] = {}
+    for place in watch.places:
+        try:
+            primary = _asked(watch, place)
+        except (HoldfastError, OSError) as wrong:
+            remedy = "start it again, or take it out of the URL"
+            yield Finding(Level.WARN, "sentinel", f"{shown(place)}: {wrong}", remedy)
+            continue
+        if primary is None:
+            text = f"{shown(place)} doesn't know {watch.service!r}"
+            yield Finding(Level.WARN, "sentinel", text, "look how the servers are called there")
+        else:
+            named.setdefault(shown(primary), []).append(shown(place))
+    if not named:
+        text = f"none of {len(watch.places)} names a primary of {watch.service!r}"
+        yield Finding(Level.FAIL, "sentinels", text, "are the addresses and the name right?")
+    elif len(named) > 1:
+        told = "; ".join(f"{', '.join(by)}: {primary}" for primary, by in named.items())
+        text = f"they name different primaries ({told})"
+        yield Finding(
+            Level.WARN, "sentinels", text, "wait for the end of a fail-over, if it is one"
+        )
+    else:
+        ((primary_shown, by),) = named.items()
+        yield well("sentinels", f"{len(by)} of {len(watch.places)} name {primary_shown}")
+
+
+def _asked(watch: Sentinels, place: Place) -> Place | None:
+    """Whom this sentinel names."""
+    arguments = {**watch.arguments, "host": place[0], "port": place[1]}
+    kind = "tls" if arguments.pop("ssl", False) else "tcp"
+    until = time.monotonic() + WITHIN_S
+    link = Link(Dialler(Settings(kind, arguments, f"the sentinel {shown(place)}")).dial(until))
+    try:
+        name = watch.service.encode()
+        command = packed(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name)
+        (said,) = link.ask_many([command], until)
+    finally:
+        link.close()
+    if isinstance(said, list) and len(said) == 2:
+        return said[0].decode(), int(said[1])
+    return None
