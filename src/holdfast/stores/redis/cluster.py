@@ -11,7 +11,6 @@ is answered TRYAGAIN by both. It is sent again until the slot has arrived, withi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from time import monotonic
 from typing import Any
 
 from ...core.model import Granted
@@ -45,6 +44,7 @@ class ClusterPort:
         self.replicas = members.settings.replicas
         self._members = members
         self._face = face
+        self._now = face.now
         self._start()
 
     def _start(self) -> None:
@@ -65,7 +65,7 @@ class ClusterPort:
 
     async def _place(self, bucket: int, until: float) -> Place:
         """The node that has this bucket."""
-        if self._stale and monotonic() - self._found_at >= FRESH_S:
+        if self._stale and self._now() - self._found_at >= FRESH_S:
             await self._find(until)
         place = self._map[bucket] if self._map else None
         if place is None:
@@ -79,18 +79,18 @@ class ClusterPort:
         known = {place for place in self._map if place is not None}
         order = [*known, *(one for one in self._members.places if one not in known)]
         order.sort(key=self._silent.__contains__)
-        left = until - monotonic()
+        left = until - self._now()
         try:
             found = await self._face.find(order, min(left, FIND_S) if self._map else left)
         except StoreUnavailable:
-            self._found_at = monotonic()
+            self._found_at = self._now()
             if not self._map:
                 self._found_at -= FRESH_S
                 raise
             return
         finally:
             self._finding = False
-        self._map, self._stale, self._found_at = found, False, monotonic()
+        self._map, self._stale, self._found_at = found, False, self._now()
         self._silent.clear()
         for place, node in list(self._nodes.items()):
             if place not in found:
@@ -125,7 +125,7 @@ class ClusterPort:
         self, bucket: int, send: Callable[[Node, float], Awaitable[Reply]], within: float
     ) -> Reply:
         """Send it to the node that has the bucket, and again as long as it is refused there."""
-        until = monotonic() + within
+        until = self._now() + within
         pause = PAUSE_S
         hops = 0
         while True:
@@ -134,7 +134,7 @@ class ClusterPort:
             try:
                 if self._last[bucket] != place:
                     await self._introduced(bucket, place, node, until)
-                reply = await send(node, until - monotonic())
+                reply = await send(node, until - self._now())
             except StoreUnavailable:
                 self._unreachable(place)
                 raise
@@ -144,7 +144,7 @@ class ClusterPort:
             if self._told(bucket, place, said) and hops < 2:
                 hops += 1
                 continue
-            if monotonic() + pause >= until:
+            if self._now() + pause >= until:
                 return reply
             await self._face.pause(pause)
             pause, hops = min(2 * pause, PAUSE_MAX_S), 0
@@ -155,7 +155,7 @@ class ClusterPort:
         A join would have it look, but a release must serve the next one at once, too.
         """
         if self.guard.on and self._last[bucket] is not None:
-            said = await node.look_at(bucket, until - monotonic())
+            said = await node.look_at(bucket, until - self._now())
             if isinstance(said, ServerSaid):
                 return
         self._last[bucket] = place
@@ -179,7 +179,7 @@ class ClusterPort:
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
         """Send many, in one round trip per node; see the protocol."""
-        until = monotonic() + within
+        until = self._now() + within
         found: list[Reply | Exception] = [None] * len(calls)
         left = list(range(len(calls)))
         pause = PAUSE_S
@@ -193,7 +193,7 @@ class ClusterPort:
                 else:
                     groups.setdefault(place, []).append(at)
             again, at_once = await self._ask_groups(groups, calls, found, until)
-            if not again or monotonic() + pause >= until:
+            if not again or self._now() + pause >= until:
                 break
             left = again
             if not at_once:
@@ -297,7 +297,7 @@ class ClusterPort:
 
     async def look(self, within: float) -> Verdict:
         """What the guards of all nodes say together; see the protocol."""
-        until = monotonic() + within
+        until = self._now() + within
         primaries = await self._primaries(until)
         works = [_looked(self._node(place), at) for place, at in primaries.items()]
         verdicts: list[Verdict] = []
@@ -314,7 +314,7 @@ class ClusterPort:
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys of all primaries that match; see the protocol."""
-        until = monotonic() + within
+        until = self._now() + within
         primaries = await self._primaries(until)
         works = [_scanned(self._node(place), pattern) for place in primaries]
         found: set[bytes] = set()

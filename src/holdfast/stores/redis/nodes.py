@@ -93,6 +93,10 @@ class Face(Protocol):
         """The primary of each bucket, as one of these nodes tells it."""
         ...
 
+    def now(self) -> float:
+        """Seconds, on a clock that is never set."""
+        ...
+
     async def pause(self, seconds: float) -> None:
         """Sleep."""
         ...

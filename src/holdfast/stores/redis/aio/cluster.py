@@ -79,6 +79,10 @@ class LoopFace:
     def _left(self) -> float:
         return max(0.0, self._until - monotonic())
 
+    def now(self) -> float:
+        """Seconds, on a clock that is never set."""
+        return monotonic()
+
     async def pause(self, seconds: float) -> None:
         """Sleep."""
         await asyncio.sleep(seconds)

@@ -58,6 +58,10 @@ class ThreadFace:
         manager.close()
         return bucket_places(manager.slots_cache)
 
+    def now(self) -> float:
+        """Seconds, on a clock that is never set."""
+        return monotonic()
+
     async def pause(self, seconds: float) -> None:
         """Sleep."""
         time.sleep(seconds)
