@@ -258,8 +258,6 @@ class ClusterPort:
             return reply
 
         reply = await self._routed(call_of(b"").bucket, send, within)
-        if reply.__class__ is int:
-            self._seats.pop(claim_id, None)
         return reply, heard
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
