@@ -17,7 +17,7 @@ from ..guard import ClusterGuard, Guard
 from ..nodes import Node
 from ..slots import BUCKET_SLOTS
 from ..topology import Members, Place, shown
-from .dial import error_of
+from .dial import error_of, unreachable
 from .sentinel import hurried, step_of
 from .shard import ThreadNode
 
@@ -112,6 +112,9 @@ def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> Holdf
                 "+cluster|slots"
             )
         cause = cause.__cause__
+    found = unreachable(settings, wrong)
+    if isinstance(found, ConfigError):
+        return found
     nodes = ", ".join(map(shown, places))
     text = " ".join(str(wrong).split())
     return StoreUnavailable(f"{settings.label} can't be reached at any of {nodes}: {text}")
