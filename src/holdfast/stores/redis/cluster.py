@@ -55,6 +55,8 @@ class ClusterPort:
         self._nodes: dict[Place, Node] = {}
         #: Those that could not be reached lately are asked last.
         self._silent: set[Place] = set()
+        #: What the guard of each primary said last.
+        self._verdicts: dict[Place, Verdict] = {}
         self._found_at = -FRESH_S
         self._stale = True
         self._finding = False
@@ -294,21 +296,31 @@ class ClusterPort:
         return {place: at for at, place in enumerate(self._map) if place is not None}
 
     async def look(self, within: float) -> Verdict:
-        """What the guards of all nodes say together; see the protocol."""
+        """What the guards of all nodes say together; see the protocol.
+
+        Of a node that can't be reached, what it said last: it must not hide the others.
+        """
         until = self._now() + within
         primaries = await self._primaries(until)
         works = [_looked(self._node(place), at) for place, at in primaries.items()]
-        verdicts: list[Verdict] = []
-        for place, said in zip(primaries, await self._face.together(works, until), strict=True):
-            if isinstance(said, Exception):
-                self._unreachable(place)
-                raise complaint(said, self.label) if isinstance(said, ServerSaid) else said
-            verdicts.append(said)
-        worst = max(verdicts, key=lambda one: one.seconds)
-        ids = b" ".join(sorted(one.run_id for one in verdicts))
-        return Verdict(
-            ids, worst.seconds, worst.cause, b" ".join(sorted(v.record for v in verdicts))
-        )
+        said = await self._face.together(works, until)
+        verdicts: dict[Place, Verdict] = {}
+        wrong: Exception | None = None
+        for place, one in zip(primaries, said, strict=True):
+            if isinstance(one, Verdict):
+                verdicts[place] = one
+                continue
+            self._unreachable(place)
+            wrong = complaint(one, self.label) if isinstance(one, ServerSaid) else one
+            if place in self._verdicts:
+                verdicts[place] = self._verdicts[place]
+        if wrong is not None and len(verdicts) < len(primaries):
+            raise wrong
+        self._verdicts = verdicts
+        worst = max(verdicts.values(), key=lambda one: one.seconds)
+        ids = sorted(one.run_id for one in verdicts.values())
+        records = sorted(one.record for one in verdicts.values())
+        return Verdict(b" ".join(ids), worst.seconds, worst.cause, b" ".join(records))
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys of all primaries that match; see the protocol."""
@@ -327,6 +339,7 @@ class ClusterPort:
 
     async def close(self) -> None:
         """End the connections to all nodes."""
+        await self._face.close()
         for node in list(self._nodes.values()):
             await node.close()
 

@@ -107,6 +107,10 @@ class Face(Protocol):
         """Have all done until then; each is told its time. A failure of ours is a result."""
         ...
 
+    async def close(self) -> None:
+        """Find nothing out any more."""
+        ...
+
     def forked(self) -> None:
         """We are the child of a fork."""
         ...

@@ -105,9 +105,8 @@ def test_a_waiting_thread_is_woken(
 
 
 @PROTOCOLS
-def test_a_waiting_task_is_woken_after_a_move(
-    protocol: int, cluster: Cluster, own_name: str
-) -> None:
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_waiting_task_is_woken(when: str, protocol: int, cluster: Cluster, own_name: str) -> None:
     slot = slot_for(own_name)
 
     async def main() -> None:
@@ -116,13 +115,15 @@ def test_a_waiting_task_is_woken_after_a_move(
             hold = await locks.lock(own_name).acquire()
             waiting = asyncio.ensure_future(mine.lock(own_name, timeout=20).acquire())
             await asyncio.to_thread(eventually, poked(cluster, own_name))
-            await asyncio.to_thread(cluster.move, slot, other)
-            await asyncio.to_thread(eventually, poked(cluster, own_name))
+            moving = await asyncio.to_thread(_move, cluster, slot, other, when)
+            if when == "before":
+                await asyncio.to_thread(eventually, poked(cluster, own_name))
             begun = time.monotonic()
             assert await hold.release()
             second = await waiting
-            assert time.monotonic() - begun < SOON_S
+            assert time.monotonic() - begun < SOON_S + (HALF_S if when == "while" else 0.0)
             assert second.fence > hold.fence
+            await asyncio.to_thread(moving.join)
             assert await second.release()
 
     with moved_back(cluster, slot) as (_, other):

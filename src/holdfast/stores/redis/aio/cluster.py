@@ -41,6 +41,10 @@ class LoopFace:
         self._until = 0.0
         self._finding = Shared(self._find)
 
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._finding.cancel()
+
     def open(self, place: Place, guard: Guard) -> Node:
         """A port to this node."""
         return LoopNode(self._members.at(place), guard, self._token)

@@ -79,6 +79,9 @@ class ThreadFace:
                 found.append(wrong)
         return found
 
+    async def close(self) -> None:
+        """Nothing is left under way."""
+
     def forked(self) -> None:
         """Nothing of it is the parent's."""
 
