@@ -74,7 +74,8 @@ def _move(cluster: Cluster, slot: int, to: RedisServer, when: str) -> threading.
 def test_a_waiting_thread_is_woken(
     when: str, protocol: int, cluster: Cluster, own_name: str
 ) -> None:
-    slot, served = slot_for(own_name), []
+    slot = slot_for(own_name)
+    served: list[tuple[float, int]] = []
 
     def work() -> None:
         with mine.lock(own_name, timeout=20) as hold:
@@ -184,7 +185,8 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
         for slot, owner in owners.items():
             cluster.move(slot, owner)
         took = time.monotonic() - begun
-        kept = [one.check() for one in holds]
+        for one in holds:
+            one.check()
         # Then nothing is lost, and every one can be released
         done.set()
         released = [one.release() for one in holds]
@@ -194,7 +196,6 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
             f"{2 * len(owners)} slots with {HOLDS} holds moved in {took:.1f} s, lost: {len(lost)}"
         )
         assert lost == []
-        assert len(kept) == HOLDS // 2
         assert took > TTL_S / 3
 
 

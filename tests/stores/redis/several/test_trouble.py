@@ -12,14 +12,24 @@ import pytest
 
 from holdfast import AsyncClient, Client, HoldfastError, StoreUnavailable
 from holdfast.stores.redis.keys import BUCKETS
+from holdfast.stores.redis.slots import SLOTS
 from holdfast.testing.faults import Fork
 from tests.servers.cluster import Cluster
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.redis_server import old_program
 from tests.stores.redis.aio.conftest import play
 from tests.stores.redis.conftest import eventually
 from tests.stores.redis.several.conftest import grown, slot_for
 
 TRIES = 150
 LATE_S = 1.25
+
+
+def passed(locks: Client, name: str) -> None:
+    """Wait for it, and leave."""
+    with locks.lock(name, timeout=10):
+        pass
 
 
 def names_of(cluster: Cluster, stem: str) -> tuple[str, list[str]]:
@@ -38,8 +48,8 @@ def test_a_silent_node_costs_a_caller_no_more_than_its_time_and_others_nothing(
     there, elsewhere = names_of(cluster, own_name)
     victim = cluster.owner(slot_for(there))
     settings = "cluster-require-full-coverage", "no"
-    for one in cluster.servers:
-        one.ask("CONFIG", "SET", *settings)
+    for server in cluster.servers:
+        server.ask("CONFIG", "SET", *settings)
     with Client(cluster.url) as locks, Client(cluster.url) as fresh:
         locks.lock(there).acquire().release()
         holds = [locks.lock(one, ttl=3).acquire() for one in elsewhere]
@@ -69,8 +79,8 @@ def test_a_silent_node_costs_a_task_no_more_than_its_time(
     grown(cluster.servers)
     there, elsewhere = names_of(cluster, own_name)
     victim = cluster.owner(slot_for(there))
-    for one in cluster.servers:
-        one.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    for server in cluster.servers:
+        server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
 
     async def main() -> None:
         async with AsyncClient(cluster.url) as locks, AsyncClient(cluster.url) as fresh:
@@ -166,3 +176,34 @@ def test_looking_finds_what_is_at_all_nodes(cluster: Cluster, own_name: str) -> 
         assert [one.name for one in locks.inspect(own_name)] == names
     with Client(cluster.url) as locks, pytest.raises(HoldfastError):
         locks.lock("x" * 600).acquire()
+
+
+def test_where_there_are_no_sharded_channels_waiting_only_takes_longer(
+    new_redis: NewRedis, own_name: str
+) -> None:
+    # Given a cluster of Redis 6.2
+    server = new_redis("cluster-enabled yes", server=old_program(), known=False)
+    server.ask("CLUSTER", "ADDSLOTS", *range(SLOTS))
+    until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"), "the cluster is whole")
+    grown([server])
+    url = f"redis+cluster://{server.host}:{server.port}"
+    with Client(url) as locks, Client(url) as mine:
+        hold = locks.lock(own_name).acquire()
+        thread = threading.Thread(target=passed, args=(mine, own_name))
+        thread.start()
+        eventually(lambda: locks.inspect(own_name)[0].waiters)
+        assert hold.release()
+        thread.join(10)
+
+    async def main() -> None:
+        async with AsyncClient(url) as locks, AsyncClient(url) as mine:
+            hold = await locks.lock(own_name).acquire()
+            waiting = asyncio.ensure_future(mine.lock(own_name).acquire(timeout=10))
+            while not (await locks.inspect(own_name))[0].waiters:
+                await asyncio.sleep(0.01)
+            assert await hold.release()
+            second = await waiting
+            assert second
+            assert await second.release()
+
+    play(main)
