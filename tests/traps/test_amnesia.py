@@ -246,7 +246,7 @@ def test_a_flush_before_each_test_of_a_user_costs_no_wait(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
     server = new_redis()
-    time.sleep(RECLAIM_S)
+    time.sleep(1 + RECLAIM_S)  # it says its age in whole seconds
     slowest = 0.0
     for _ in range(100):
         server.ask("FLUSHDB")

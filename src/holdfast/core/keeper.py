@@ -145,7 +145,10 @@ class Keeper:
 
     def next_due(self) -> float:
         """When there is something to do next; ``inf`` if there is nothing to do."""
-        return -math.inf if self._asked else min(self._nexts(), default=math.inf)
+        if self._asked:
+            return -math.inf
+        soonest = min(self._nexts(), default=math.inf)
+        return soonest if soonest == math.inf else min(soonest, self._look_at)
 
     def pending(self) -> int:
         """How many leases are kept, and undos outstanding."""

@@ -103,6 +103,29 @@ def test_who_became_a_replica_and_then_a_primary_again_is_another_server(
     assert verbs.judged()[:3] == (after, 5.0, b"p")
 
 
+def test_a_young_server_that_was_promoted_has_the_whole_window_before_it(verbs: Guarded) -> None:
+    # Given a replica that was started lately, and takes over just now
+    verbs.client.replicaof("127.0.0.1", "1")
+    verbs.client.replicaof("NO", "ONE")
+    verbs.up(WINDOW_S - 1)
+    for record in (b"0" * 40, b""):
+        verbs.remember(record) if record else verbs.client.flushall()
+        verbs.at(START)
+        verbs.up(WINDOW_S - 1)
+        verbs.know()
+        assert verbs.judged()[1:3] == (WINDOW_S, b"p")
+
+
+def test_a_young_server_whose_data_were_thrown_away_has_the_whole_window_before_it(
+    verbs: Guarded,
+) -> None:
+    verbs.client.flushdb()
+    verbs.at(START)
+    verbs.up(29)
+    verbs.know()
+    assert verbs.judged(30.0, strict=True)[1:3] == (30.0, b"l")
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("how", ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "evicted"])
 def test_a_strict_guard_sees_that_data_were_thrown_away(

@@ -11,7 +11,6 @@ is answered TRYAGAIN by both. It is sent again until the slot has arrived, withi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from time import monotonic
 from typing import Any
 
 from ...core.model import Granted
@@ -45,6 +44,7 @@ class ClusterPort:
         self.replicas = members.settings.replicas
         self._members = members
         self._face = face
+        self._now = face.now
         self._start()
 
     def _start(self) -> None:
@@ -55,6 +55,8 @@ class ClusterPort:
         self._nodes: dict[Place, Node] = {}
         #: Those that could not be reached lately are asked last.
         self._silent: set[Place] = set()
+        #: What the guard of each primary said last.
+        self._verdicts: dict[Place, Verdict] = {}
         self._found_at = -FRESH_S
         self._stale = True
         self._finding = False
@@ -65,7 +67,7 @@ class ClusterPort:
 
     async def _place(self, bucket: int, until: float) -> Place:
         """The node that has this bucket."""
-        if self._stale and monotonic() - self._found_at >= FRESH_S:
+        if self._stale and self._now() - self._found_at >= FRESH_S:
             await self._find(until)
         place = self._map[bucket] if self._map else None
         if place is None:
@@ -79,18 +81,18 @@ class ClusterPort:
         known = {place for place in self._map if place is not None}
         order = [*known, *(one for one in self._members.places if one not in known)]
         order.sort(key=self._silent.__contains__)
-        left = until - monotonic()
+        left = until - self._now()
         try:
             found = await self._face.find(order, min(left, FIND_S) if self._map else left)
         except StoreUnavailable:
-            self._found_at = monotonic()
+            self._found_at = self._now()
             if not self._map:
                 self._found_at -= FRESH_S
                 raise
             return
         finally:
             self._finding = False
-        self._map, self._stale, self._found_at = found, False, monotonic()
+        self._map, self._stale, self._found_at = found, False, self._now()
         self._silent.clear()
         for place, node in list(self._nodes.items()):
             if place not in found:
@@ -125,7 +127,7 @@ class ClusterPort:
         self, bucket: int, send: Callable[[Node, float], Awaitable[Reply]], within: float
     ) -> Reply:
         """Send it to the node that has the bucket, and again as long as it is refused there."""
-        until = monotonic() + within
+        until = self._now() + within
         pause = PAUSE_S
         hops = 0
         while True:
@@ -134,7 +136,7 @@ class ClusterPort:
             try:
                 if self._last[bucket] != place:
                     await self._introduced(bucket, place, node, until)
-                reply = await send(node, until - monotonic())
+                reply = await send(node, until - self._now())
             except StoreUnavailable:
                 self._unreachable(place)
                 raise
@@ -144,7 +146,7 @@ class ClusterPort:
             if self._told(bucket, place, said) and hops < 2:
                 hops += 1
                 continue
-            if monotonic() + pause >= until:
+            if self._now() + pause >= until:
                 return reply
             await self._face.pause(pause)
             pause, hops = min(2 * pause, PAUSE_MAX_S), 0
@@ -155,7 +157,7 @@ class ClusterPort:
         A join would have it look, but a release must serve the next one at once, too.
         """
         if self.guard.on and self._last[bucket] is not None:
-            said = await node.look_at(bucket, until - monotonic())
+            said = await node.look_at(bucket, until - self._now())
             if isinstance(said, ServerSaid):
                 return
         self._last[bucket] = place
@@ -179,7 +181,7 @@ class ClusterPort:
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
         """Send many, in one round trip per node; see the protocol."""
-        until = monotonic() + within
+        until = self._now() + within
         found: list[Reply | Exception] = [None] * len(calls)
         left = list(range(len(calls)))
         pause = PAUSE_S
@@ -193,7 +195,7 @@ class ClusterPort:
                 else:
                     groups.setdefault(place, []).append(at)
             again, at_once = await self._ask_groups(groups, calls, found, until)
-            if not again or monotonic() + pause >= until:
+            if not again or self._now() + pause >= until:
                 break
             left = again
             if not at_once:
@@ -258,8 +260,6 @@ class ClusterPort:
             return reply
 
         reply = await self._routed(call_of(b"").bucket, send, within)
-        if reply.__class__ is int:
-            self._seats.pop(claim_id, None)
         return reply, heard
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
@@ -296,25 +296,35 @@ class ClusterPort:
         return {place: at for at, place in enumerate(self._map) if place is not None}
 
     async def look(self, within: float) -> Verdict:
-        """What the guards of all nodes say together; see the protocol."""
-        until = monotonic() + within
+        """What the guards of all nodes say together; see the protocol.
+
+        Of a node that can't be reached, what it said last: it must not hide the others.
+        """
+        until = self._now() + within
         primaries = await self._primaries(until)
         works = [_looked(self._node(place), at) for place, at in primaries.items()]
-        verdicts: list[Verdict] = []
-        for place, said in zip(primaries, await self._face.together(works, until), strict=True):
-            if isinstance(said, Exception):
-                self._unreachable(place)
-                raise complaint(said, self.label) if isinstance(said, ServerSaid) else said
-            verdicts.append(said)
-        worst = max(verdicts, key=lambda one: one.seconds)
-        ids = b" ".join(sorted(one.run_id for one in verdicts))
-        return Verdict(
-            ids, worst.seconds, worst.cause, b" ".join(sorted(v.record for v in verdicts))
-        )
+        said = await self._face.together(works, until)
+        verdicts: dict[Place, Verdict] = {}
+        wrong: Exception | None = None
+        for place, one in zip(primaries, said, strict=True):
+            if isinstance(one, Verdict):
+                verdicts[place] = one
+                continue
+            self._unreachable(place)
+            wrong = complaint(one, self.label) if isinstance(one, ServerSaid) else one
+            if place in self._verdicts:
+                verdicts[place] = self._verdicts[place]
+        if wrong is not None and len(verdicts) < len(primaries):
+            raise wrong
+        self._verdicts = verdicts
+        worst = max(verdicts.values(), key=lambda one: one.seconds)
+        ids = sorted(one.run_id for one in verdicts.values())
+        records = sorted(one.record for one in verdicts.values())
+        return Verdict(b" ".join(ids), worst.seconds, worst.cause, b" ".join(records))
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys of all primaries that match; see the protocol."""
-        until = monotonic() + within
+        until = self._now() + within
         primaries = await self._primaries(until)
         works = [_scanned(self._node(place), pattern) for place in primaries]
         found: set[bytes] = set()
@@ -329,6 +339,7 @@ class ClusterPort:
 
     async def close(self) -> None:
         """End the connections to all nodes."""
+        await self._face.close()
         for node in list(self._nodes.values()):
             await node.close()
 

@@ -99,7 +99,7 @@ def _right(text: str) -> str:
     if found := _NO_RIGHT.search(text):
         return f": give it with ACL SETUSER ... +{found[1].lower()}"
     if "channel" in text:
-        return ": give it with ACL SETUSER ... &holdfast:*"
+        return ": give it with ACL SETUSER ... &holdfast:* (in a cluster &{*}holdfast:*)"
     return ": give it with ACL SETUSER ... ~holdfast:*"
 
 

@@ -93,6 +93,10 @@ class Face(Protocol):
         """The primary of each bucket, as one of these nodes tells it."""
         ...
 
+    def now(self) -> float:
+        """Seconds, on a clock that is never set."""
+        ...
+
     async def pause(self, seconds: float) -> None:
         """Sleep."""
         ...
@@ -101,6 +105,10 @@ class Face(Protocol):
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
         """Have all done until then; each is told its time. A failure of ours is a result."""
+        ...
+
+    async def close(self) -> None:
+        """Find nothing out any more."""
         ...
 
     def forked(self) -> None:

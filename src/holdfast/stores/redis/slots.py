@@ -25,7 +25,7 @@ def slot_of(bucket: int) -> int:
     """The slot of all keys of a bucket.
 
     >>> slot_of(17)
-    9110
+    12304
     """
     return crc_hqx(b"%d" % bucket, 0) % SLOTS
 
@@ -55,7 +55,7 @@ def bucket_in(address: bytes) -> int:
 def sent_to(said: ServerSaid, asked: Place) -> Place | None:
     """Where an error reply sends us to, said by the node ``asked``.
 
-    >>> sent_to(ServerSaid("MOVED", "9110 127.0.0.1:6381"), ("h", 1))
+    >>> sent_to(ServerSaid("MOVED", "12304 127.0.0.1:6381"), ("h", 1))
     ('127.0.0.1', 6381)
     """
     host, colon, port = said.text.rpartition(" ")[2].rpartition(":")

@@ -15,7 +15,7 @@ from tests.servers.sentinels import Watched
 
 AT_ONCE = 6
 #: Of each primitive on each face so many runs, spread over the kit.
-EACH = 5
+EACH = 12
 
 
 def chosen() -> list[Run]:

@@ -74,7 +74,8 @@ def _move(cluster: Cluster, slot: int, to: RedisServer, when: str) -> threading.
 def test_a_waiting_thread_is_woken(
     when: str, protocol: int, cluster: Cluster, own_name: str
 ) -> None:
-    slot, served = slot_for(own_name), []
+    slot = slot_for(own_name)
+    served: list[tuple[float, int]] = []
 
     def work() -> None:
         with mine.lock(own_name, timeout=20) as hold:
@@ -105,9 +106,8 @@ def test_a_waiting_thread_is_woken(
 
 
 @PROTOCOLS
-def test_a_waiting_task_is_woken_after_a_move(
-    protocol: int, cluster: Cluster, own_name: str
-) -> None:
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_waiting_task_is_woken(when: str, protocol: int, cluster: Cluster, own_name: str) -> None:
     slot = slot_for(own_name)
 
     async def main() -> None:
@@ -116,13 +116,15 @@ def test_a_waiting_task_is_woken_after_a_move(
             hold = await locks.lock(own_name).acquire()
             waiting = asyncio.ensure_future(mine.lock(own_name, timeout=20).acquire())
             await asyncio.to_thread(eventually, poked(cluster, own_name))
-            await asyncio.to_thread(cluster.move, slot, other)
-            await asyncio.to_thread(eventually, poked(cluster, own_name))
+            moving = await asyncio.to_thread(_move, cluster, slot, other, when)
+            if when == "before":
+                await asyncio.to_thread(eventually, poked(cluster, own_name))
             begun = time.monotonic()
             assert await hold.release()
             second = await waiting
-            assert time.monotonic() - begun < SOON_S
+            assert time.monotonic() - begun < SOON_S + (HALF_S if when == "while" else 0.0)
             assert second.fence > hold.fence
+            await asyncio.to_thread(moving.join)
             assert await second.release()
 
     with moved_back(cluster, slot) as (_, other):
@@ -183,7 +185,8 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
         for slot, owner in owners.items():
             cluster.move(slot, owner)
         took = time.monotonic() - begun
-        kept = [one.check() for one in holds]
+        for one in holds:
+            one.check()
         # Then nothing is lost, and every one can be released
         done.set()
         released = [one.release() for one in holds]
@@ -193,7 +196,6 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
             f"{2 * len(owners)} slots with {HOLDS} holds moved in {took:.1f} s, lost: {len(lost)}"
         )
         assert lost == []
-        assert len(kept) == HOLDS // 2
         assert took > TTL_S / 3
 
 

@@ -89,10 +89,13 @@ def test_a_node_may_send_us_to_another_port_of_its_own_host() -> None:
 @pytest.mark.parametrize("options", [{}, {"decode_responses": True}, {"protocol": 2}])
 def test_a_client_of_sentinels_will_do(options: dict[str, Any], watched: Watched) -> None:
     places = [(one.host, one.port) for one in watched.sentinels]
-    given = redis.Sentinel(places, socket_timeout=2).master_for(NAME, **options)
+    asked = redis.Sentinel(places, socket_timeout=2)
+    given = asked.master_for(NAME, **options)
     with given, Client(given) as locks, locks.lock("given"):
         assert locks.lock("given").acquire(blocking=False) is None
         assert given.ping()
+    for one in asked.sentinels:
+        one.close()
 
     async def main() -> None:
         watch = redis.asyncio.Sentinel(places, socket_timeout=2)
@@ -100,6 +103,8 @@ def test_a_client_of_sentinels_will_do(options: dict[str, Any], watched: Watched
         async with other, AsyncClient(other) as locks, locks.lock("given"):
             assert await locks.lock("given").acquire(blocking=False) is None
             assert await other.ping()
+        for sentinel in watch.sentinels:
+            await sentinel.aclose()
 
     play(main)
 

@@ -41,6 +41,10 @@ class LoopFace:
         self._until = 0.0
         self._finding = Shared(self._find)
 
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._finding.cancel()
+
     def open(self, place: Place, guard: Guard) -> Node:
         """A port to this node."""
         return LoopNode(self._members.at(place), guard, self._token)
@@ -78,6 +82,10 @@ class LoopFace:
 
     def _left(self) -> float:
         return max(0.0, self._until - monotonic())
+
+    def now(self) -> float:
+        """Seconds, on a clock that is never set."""
+        return monotonic()
 
     async def pause(self, seconds: float) -> None:
         """Sleep."""

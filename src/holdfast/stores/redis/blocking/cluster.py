@@ -17,7 +17,7 @@ from ..guard import ClusterGuard, Guard
 from ..nodes import Node
 from ..slots import BUCKET_SLOTS
 from ..topology import Members, Place, shown
-from .dial import error_of
+from .dial import error_of, unreachable
 from .sentinel import hurried, step_of
 from .shard import ThreadNode
 
@@ -58,6 +58,10 @@ class ThreadFace:
         manager.close()
         return bucket_places(manager.slots_cache)
 
+    def now(self) -> float:
+        """Seconds, on a clock that is never set."""
+        return monotonic()
+
     async def pause(self, seconds: float) -> None:
         """Sleep."""
         time.sleep(seconds)
@@ -74,6 +78,9 @@ class ThreadFace:
             except HoldfastError as wrong:
                 found.append(wrong)
         return found
+
+    async def close(self) -> None:
+        """Nothing is left under way."""
 
     def forked(self) -> None:
         """Nothing of it is the parent's."""
@@ -108,6 +115,9 @@ def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> Holdf
                 "+cluster|slots"
             )
         cause = cause.__cause__
+    found = unreachable(settings, wrong)
+    if isinstance(found, ConfigError):
+        return found
     nodes = ", ".join(map(shown, places))
     text = " ".join(str(wrong).split())
     return StoreUnavailable(f"{settings.label} can't be reached at any of {nodes}: {text}")

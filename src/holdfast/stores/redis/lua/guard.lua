@@ -61,14 +61,15 @@ local function looked()
     if server and not promoted then server = string.match(server, '^%x*') end
     if server == id then
       until_, cause = string.match(record, ' (%d+) (%a)$')
-    elseif up < window then
+    elseif strict and not record and suspicious() then
+      -- That may be later than its start, and so may a promotion be.
+      until_, cause = now + window, 'lost'
+    elseif up < window and not promoted then
       until_, cause = now + window - up, 'restarted'
     elseif record and comes then
       until_, cause = string.match(record, ' (%d+) (%a)$')
-    elseif record then
+    elseif record or up < window then
       until_, cause = now + window, 'promoted'
-    elseif strict and suspicious() then
-      until_, cause = now + window, 'lost'
     end
     until_ = (until_ or 0) + 0
     local written = id

@@ -1,0 +1,84 @@
+"""The keeper looks at a store that may lose what it has acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import Client, StoreUnavailable
+from holdfast.testing.clock import TestClock
+from tests.core.flaky import Flaky, behind
+
+
+class Forgetful(Flaky):
+    """A store that wants to be looked at, and says what the test wants."""
+
+    watch_every = 2.0
+    looks = 0
+    news = False
+    silent = False
+
+    async def changed(self, within: float) -> bool:
+        """Has it lost anything?"""
+        assert 0 < within <= 1
+        self.looks += 1
+        if self.silent:
+            raise StoreUnavailable("planted")
+        news, self.news = self.news, False
+        return news
+
+
+@pytest.fixture
+def store(locks: Client) -> Forgetful:
+    inner = behind(locks).store
+    outer = locks._ctx.store = Forgetful(inner)  # type: ignore[assignment]
+    return outer
+
+
+def test_while_something_is_kept_the_store_is_looked_at(
+    locks: Client, lock_clock: TestClock, store: Forgetful
+) -> None:
+    with locks.lock("x", ttl=60):
+        lock_clock.advance(19)
+        assert 8 <= store.looks <= 10
+        assert store.calls["keep"] == 0
+    lock_clock.advance(20)
+    looks = store.looks
+    lock_clock.advance(60)
+    assert store.looks == looks
+
+
+def test_when_it_has_lost_something_all_is_renewed_at_once(
+    locks: Client, lock_clock: TestClock, store: Forgetful
+) -> None:
+    holds = [locks.lock(f"{n}", ttl=ttl).acquire() for n, ttl in enumerate((30, 60, 60, 300))]
+    fixed = locks.lock("fixed", ttl=60, auto_renew=False).acquire()
+    renewed: set[str] = set()
+    store.before_keep = lambda keeps: renewed.update(keep.claim.spec.name for keep in keeps)
+    lock_clock.advance(1)
+    store.news = True
+    lock_clock.advance(2.5)
+    assert renewed == {"0", "1", "2", "3"}
+    # And once: after that they are renewed as before
+    renewed.clear()
+    lock_clock.advance(5)
+    assert not renewed
+    lock_clock.advance(5)
+    assert renewed == {"0"}
+    for hold in [*holds, fixed]:
+        hold.check()
+        hold.release()
+
+
+def test_a_look_that_is_not_answered_is_repeated_soon(
+    locks: Client, lock_clock: TestClock, store: Forgetful
+) -> None:
+    with locks.lock("x", ttl=60) as hold:
+        store.silent = True
+        lock_clock.advance(4)
+        assert store.looks >= 5
+        assert store.calls["keep"] == 0
+        # And what it finds then isn't late
+        store.silent, store.news = False, True
+        lock_clock.advance(0.6)
+        assert store.calls["keep"] == 1
+        hold.check()

@@ -1,0 +1,66 @@
+"""TLS and passwords, where there are several servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.sentinels import Watched
+from tests.servers.tls import Certificate
+from tests.stores.redis.aio.conftest import play
+from tests.stores.redis.several.conftest import grown
+
+SLOTS = 16384
+
+
+def used(url: str) -> None:
+    """Hold a lock on both faces, and see it looked at."""
+    with Client(url) as locks, locks.lock("x"):
+        assert [one.name for one in locks.inspect("")] == ["x"]
+
+    async def main() -> None:
+        async with AsyncClient(url) as locks, locks.lock("x"):
+            assert [one.name for one in await locks.inspect("")] == ["x"]
+
+    play(main)
+
+
+def refused(url: str, words: str) -> None:
+    """A ConfigError on both faces, that has these words and not the password."""
+    with Client(url) as locks, pytest.raises(ConfigError, match=words) as one:
+        locks.lock("x").acquire(timeout=2)
+
+    async def main() -> None:
+        async with AsyncClient(url) as locks:
+            with pytest.raises(ConfigError, match=words):
+                await locks.lock("x").acquire(timeout=2)
+
+    play(main)
+    assert "open sesame" not in str(one.value)
+
+
+def test_a_cluster_by_tls_with_a_password(new_redis: NewRedis, certificate: Certificate) -> None:
+    server = new_redis(
+        "cluster-enabled yes", "tls-cluster yes", tls=certificate, password="sesame", known=False
+    )
+    server.ask("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+    until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"), "the cluster is whole")
+    grown([server])
+    place = f"{server.host}:{server.tls_port}"
+    used(f"rediss+cluster://:sesame@{place}?ssl_ca_certs={certificate.certificate}")
+    refused(
+        f"rediss+cluster://:open sesame@{place}?ssl_ca_certs={certificate.certificate}", "password"
+    )
+    refused(f"rediss+cluster://:sesame@{place}", "certificate")
+
+
+def test_sentinels_know_the_servers_and_not_their_password(
+    new_watched: Callable[..., Watched],
+) -> None:
+    watched = new_watched(password="sesame", replicas=0, sentinels=1)
+    used(watched.url)
+    refused(watched.url.replace(":sesame@", ":open sesame@"), "password")

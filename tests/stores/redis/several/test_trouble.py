@@ -1,0 +1,209 @@
+"""A cluster of which a node is silent, callers who give up, forks: bounded times, nothing left."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import AsyncClient, Client, HoldfastError, StoreUnavailable
+from holdfast.stores.redis.keys import BUCKETS
+from holdfast.stores.redis.slots import SLOTS
+from holdfast.testing.faults import Fork
+from tests.servers.cluster import Cluster
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.redis_server import old_program
+from tests.stores.redis.aio.conftest import play
+from tests.stores.redis.conftest import eventually
+from tests.stores.redis.several.conftest import grown, slot_for
+
+TRIES = 150
+LATE_S = 1.25
+
+
+def passed(locks: Client, name: str) -> None:
+    """Wait for it, and leave."""
+    with locks.lock(name, timeout=10):
+        pass
+
+
+def names_of(cluster: Cluster, stem: str) -> tuple[str, list[str]]:
+    """A name, and others that are at other nodes."""
+    first = f"{stem}-0"
+    owner = cluster.owner(slot_for(first))
+    more = (f"{stem}-{number}" for number in range(1, 20))
+    return first, [one for one in more if cluster.owner(slot_for(one)) is not owner]
+
+
+def test_a_silent_node_costs_a_caller_no_more_than_its_time_and_others_nothing(
+    new_cluster: Callable[..., Cluster], own_name: str
+) -> None:
+    cluster = new_cluster("cluster-allow-reads-when-down yes", replicas=0)
+    grown(cluster.servers)
+    there, elsewhere = names_of(cluster, own_name)
+    victim = cluster.owner(slot_for(there))
+    settings = "cluster-require-full-coverage", "no"
+    for server in cluster.servers:
+        server.ask("CONFIG", "SET", *settings)
+    with Client(cluster.url) as locks, Client(cluster.url) as fresh:
+        locks.lock(there).acquire().release()
+        holds = [locks.lock(one, ttl=3).acquire() for one in elsewhere]
+        also = locks.lock(f"{there}", ttl=3).acquire()
+        victim.stop()
+        try:
+            # Who wants something of that node is told so in time: with a map and without
+            for client in (locks, fresh):
+                begun = time.monotonic()
+                with pytest.raises(StoreUnavailable):
+                    client.lock(there).acquire(timeout=1)
+                assert time.monotonic() - begun <= LATE_S
+            # And what is held at the others goes on, though it is renewed together with that
+            time.sleep(4)
+            for one in holds:
+                one.check()
+            assert also.lost
+        finally:
+            victim.go_on()
+        assert all(one.release() for one in holds)
+
+
+def test_a_silent_node_costs_a_task_no_more_than_its_time(
+    new_cluster: Callable[..., Cluster], own_name: str
+) -> None:
+    cluster = new_cluster(replicas=0)
+    grown(cluster.servers)
+    there, elsewhere = names_of(cluster, own_name)
+    victim = cluster.owner(slot_for(there))
+    for server in cluster.servers:
+        server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+
+    async def main() -> None:
+        async with AsyncClient(cluster.url) as locks, AsyncClient(cluster.url) as fresh:
+            holds = [await locks.lock(one, ttl=3).acquire() for one in elsewhere]
+            also = await locks.lock(there, ttl=3).acquire()
+            victim.stop()
+            try:
+                for client in (locks, fresh):
+                    begun = time.monotonic()
+                    with pytest.raises(StoreUnavailable):
+                        await client.lock(there).acquire(timeout=1)
+                    assert time.monotonic() - begun <= LATE_S
+                await asyncio.sleep(4)
+                for one in holds:
+                    one.check()
+                assert also.lost
+            finally:
+                victim.go_on()
+            for one in holds:
+                assert await one.release()
+
+    play(main)
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_cancelled_tasks_leave_nothing(protocol: int, cluster: Cluster, own_name: str) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+
+    async def main() -> None:
+        url = f"{cluster.url}?protocol={protocol}"
+        async with AsyncClient(url) as locks:
+            for number in range(TRIES):
+                name = f"{own_name}-{number % 5}"
+                busy = await locks.lock(name).acquire() if number % 2 else None
+                task = asyncio.ensure_future(locks.lock(name).acquire())
+                await asyncio.sleep(dice.random() * 0.004)
+                task.cancel()
+                found = await asyncio.gather(task, return_exceptions=True)
+                if not isinstance(found[0], BaseException):
+                    assert await found[0].release()
+                if busy is not None:
+                    assert await busy.release()
+            nodes = locks._ctx.store._port._nodes.values()  # type: ignore[attr-defined]
+            assert not any(node._boxes or node._buckets for node in nodes)
+            assert not locks._ctx.store._port._seats  # type: ignore[attr-defined]
+
+    play(main)
+    with Client(cluster.url) as other:
+        eventually(lambda: other.inspect(own_name) == [], 5)
+
+
+def test_threads_that_give_up_leave_nothing(cluster: Cluster, own_name: str) -> None:
+    with Client(cluster.url) as locks:
+        holds = [locks.lock(f"{own_name}-{number}").acquire() for number in range(4)]
+
+        def work(number: int) -> None:
+            for _ in range(10):
+                assert locks.lock(f"{own_name}-{number % 4}").acquire(timeout=0.02) is None
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not locks._ctx.store._port._seats  # type: ignore[attr-defined]
+        assert [len(one.waiters) for one in locks.inspect(own_name)] == [0] * 4
+        for one in holds:
+            assert one.release()
+        assert locks.inspect(own_name) == []
+
+
+def test_a_child_of_a_fork_has_connections_of_its_own(cluster: Cluster, own_name: str) -> None:
+    with Client(cluster.url) as locks:
+        hold = locks.lock(own_name).acquire()
+
+        def inside() -> list[object]:
+            refused = locks.lock(own_name).acquire(blocking=False) is None
+            with locks.lock(own_name + "-child", timeout=5) as mine:
+                return [refused, mine.fence > 0]
+
+        with Fork(inside) as child:
+            assert child.result() == [True, True]
+        hold.check()
+        assert hold.release()
+        assert locks.inspect(own_name) == []
+
+
+def test_looking_finds_what_is_at_all_nodes(cluster: Cluster, own_name: str) -> None:
+    names = sorted(f"{own_name}-{number:03}" for number in range(BUCKETS))
+    with Client(cluster.url) as locks, locks.all(*names):
+        assert [one.name for one in locks.inspect(own_name)] == names
+    with Client(cluster.url) as locks, pytest.raises(HoldfastError):
+        locks.lock("x" * 600).acquire()
+
+
+def test_where_there_are_no_sharded_channels_waiting_only_takes_longer(
+    new_redis: NewRedis, own_name: str
+) -> None:
+    # Given a cluster of Redis 6.2
+    server = new_redis("cluster-enabled yes", server=old_program(), known=False)
+    server.ask("CLUSTER", "ADDSLOTS", *range(SLOTS))
+    until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"), "the cluster is whole")
+    grown([server])
+    url = f"redis+cluster://{server.host}:{server.port}"
+    with Client(url) as locks, Client(url) as mine:
+        hold = locks.lock(own_name).acquire()
+        thread = threading.Thread(target=passed, args=(mine, own_name))
+        thread.start()
+        eventually(lambda: locks.inspect(own_name)[0].waiters)
+        assert hold.release()
+        thread.join(10)
+
+    async def main() -> None:
+        async with AsyncClient(url) as locks, AsyncClient(url) as mine:
+            hold = await locks.lock(own_name).acquire()
+            waiting = asyncio.ensure_future(mine.lock(own_name).acquire(timeout=10))
+            while not (await locks.inspect(own_name))[0].waiters:
+                await asyncio.sleep(0.01)
+            assert await hold.release()
+            second = await waiting
+            assert second
+            assert await second.release()
+
+    play(main)
