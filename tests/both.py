@@ -14,7 +14,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 #: What goes into the second process: tests that sleep more than they work.
-BESIDE = ("conformance", "cli", "core", "demo", "fenced", "testing")
+BESIDE = ("conformance", "cli", "core", "demo", "fenced", "testing", "stores/redis")
 GRACE_S = 10.0
 
 

@@ -15,7 +15,7 @@ from bench.stores import ARENAS
 from tests.servers.process import need
 from tests.tidy.tree import ROOT
 
-QUICK_S_MAX = {"embedded": 20.0, "redis": 60.0}
+QUICK_S_MAX = {"embedded": 40.0, "redis": 60.0}
 
 
 def bench(*words: str, **around: str) -> subprocess.CompletedProcess[str]:

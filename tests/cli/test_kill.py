@@ -80,7 +80,7 @@ def test_what_lives_on_with_the_session_keeps_the_name_taken(world: World) -> No
 def test_what_lives_on_when_both_are_killed_keeps_the_name_for_the_ttl(world: World) -> None:
     mark = world.path("mark")
     script = f"sleep 63 & echo $! > {mark}.new; mv {mark}.new {mark}; wait"
-    started = world.start("run", "--ttl", "3", "job", "--", "sh", "-c", script)
+    started = world.start("run", "--ttl", "6", "job", "--", "sh", "-c", script)
     until(mark.exists, "the command runs")
     rest = int(mark.read_text())
     begun = time.monotonic()
@@ -90,7 +90,7 @@ def test_what_lives_on_when_both_are_killed_keeps_the_name_for_the_ttl(world: Wo
             os.kill(pid, signal.SIGKILL)
         assert world.run("run", "-nq", "job", "--", "true")[0] == 75
         assert alive(rest)
-        assert world.run("run", "-w", "10", "job", "--", "true")[0] == 0
+        assert world.run("run", "-w", "20", "job", "--", "true")[0] == 0
         assert time.monotonic() - begun > 1
     finally:
         os.kill(rest, signal.SIGKILL)

@@ -9,7 +9,7 @@ from ...faces import now
 from ..arena import EXCLUSIVE, SINGLE, Arena, at_once, raises
 from ..registry import case
 
-BUSY_S = 0.15
+BUSY_S = 0.25
 
 
 @case(*EXCLUSIVE)
