@@ -170,7 +170,8 @@ def test_no_thread_is_started_before_a_hold_must_be_kept(locks: Client, own_name
     assert not locks.lock(own_name).locked()
     locks.inspect(own_name)
     locks.lock(own_name, auto_renew=False).acquire().release()
-    assert threading.active_count() == before
+    # Fewer, if the keeper of an earlier client has come to its end meanwhile.
+    assert threading.active_count() <= before
 
 
 def test_the_end_of_a_client_ends_its_connections(new_redis: NewRedis) -> None:
