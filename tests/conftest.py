@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from importlib import metadata
 
 pytest_plugins = ["tests.servers.fixtures"]
 #: Installed, the plugin is found by its entry point, and naming it again would be an error.
 if not metadata.entry_points(group="pytest11", name="holdfast"):
     pytest_plugins.append("holdfast.testing.plugin")
+
+# Who starts us in the background may have told us to ignore Ctrl-C, and every child would as well:
+# but many tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
