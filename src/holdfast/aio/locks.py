@@ -143,21 +143,16 @@ class AsyncLock(LockBase):
         """Does anybody hold it, in whatever process? True may be out of date at once."""
         return Pending(self._locked(), "locked()")
 
-    async def __aenter__(self) -> AsyncHold:
-        mark = object()
-        try:
-            return await self._enter(mark)  # type: ignore[return-value]
-        except BaseException:
-            await self._unenter(mark)
-            raise
+    def __aenter__(self) -> Coroutine[Any, Any, AsyncHold]:
+        return self._enter(object())  # type: ignore[return-value]
 
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         failure: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
-        await self._exit(failure)
+    ) -> Coroutine[Any, Any, None]:
+        return self._exit(failure)
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled

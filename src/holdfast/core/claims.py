@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, StoreUnavailable
@@ -101,51 +101,45 @@ def times(timeout: float | None, begun: float) -> tuple[float, float]:
 
 
 class Attempt:
-    """One acquire on its way. It may use up several claims, one after the other."""
+    """One acquire on its way. It may use up several claims, one after the other.
 
-    __slots__ = (
-        "claim",
-        "ctx",
-        "end",
-        "failures",
-        "heard",
-        "holder",
-        "late",
-        "limit",
-        "listening",
-        "pushed",
-        "sent",
-        "spec",
-        "suspect",
-        "ticket",
-        "trust",
-        "wait",
-        "withdrawn",
-    )
+    As a rule there is nobody in the way, so it begins with little, and what the other cases need
+    stands in the class until they come.
+    """
+
+    ticket = 0
+    suspect = listening = pushed = withdrawn = False
+    failures = late = 0
+    holder = ""
 
     def __init__(
         self, ctx: Context, spec: Spec, terms: Terms, timeout: float | None, begun: float
     ) -> None:
         self.ctx = ctx
         self.spec = spec
+        self.terms = terms
         self.wait = timeout is None or timeout > 0
         self.claim = Claim(ctx.runtime.new_id(), spec)
-        self.ticket = 0
-        self.sent = self.heard = begun
+        self.asked = self.sent = self.heard = begun
         self.end, self.limit = times(timeout, begun)
-        self.suspect = self.listening = self.pushed = self.withdrawn = False
-        self.failures = self.late = 0
-        self.holder = ""
-        #: May a push grant? Only where the keeper lengthens what is left of the patience.
-        self.trust = (
-            terms.auto_renew
-            and spec.ttl >= ctx.store.patience
-            and ctx.store.capabilities.push_grants
-        )
 
-    async def run(self) -> tuple[int, float] | None:
+    def ask(self) -> Awaitable[Joined]:
+        """Send the join. One id for all attempts: only one can enter."""
+        self.listening = self.wait
+        self.asked = now = self.ctx.now()
+        within = min(REQUEST_S, max(self.limit - now, REQUEST_S_MIN))
+        return self.ctx.store.join(self.claim, self.wait, within)
+
+    def answered(self, answer: Joined) -> Joined:
+        """The store answered what was asked last."""
+        self.sent = self.heard = self.asked
+        self.failures = 0
+        if isinstance(answer, Waiting):
+            self.ticket = answer.ticket
+        return answer
+
+    async def run(self, standing: Joined | None) -> tuple[int, float] | None:
         """The fence and the deadline once the claim is held, None when the time is over."""
-        standing: Joined | None = await self._join()
         while standing is not None:
             if isinstance(standing, Held):
                 until = deadline(self.sent, standing.expires_in)
@@ -156,7 +150,7 @@ class Attempt:
                 standing = await self._stand(standing)
             elif isinstance(standing, Gone):
                 self._renew_claim()
-                standing = await self._join()
+                standing = await self.join()
             elif isinstance(standing, Refused):
                 self.holder = standing.holder
                 return None
@@ -176,7 +170,7 @@ class Attempt:
         await self.too_late()
         if self.wait and self.ctx.now() >= self.end:
             return None
-        return await self._join()
+        return await self.join()
 
     async def too_late(self) -> None:
         """Leave what was granted too late, and get ready for another try."""
@@ -206,26 +200,18 @@ class Attempt:
         self.ticket = 0
         self.suspect = self.pushed = self.withdrawn = False
 
-    async def _join(self) -> Joined:
-        """Send the join until it is answered. One id for all attempts: only one can enter."""
-        ctx = self.ctx
-        self.listening = self.wait
+    async def join(self, failure: StoreUnavailable | None = None) -> Joined:
+        """Send the join until it is answered; ``failure``: what came of the last attempt."""
         while True:
-            sent = ctx.now()
-            within = min(REQUEST_S, max(self.limit - sent, REQUEST_S_MIN))
-            try:
-                answer = await ctx.store.join(self.claim, self.wait, within)
-            except NotYet as barred:
-                await self._barred(barred)
-                continue
-            except StoreUnavailable as failure:
+            if isinstance(failure, NotYet):
+                await self._barred(failure)
+            elif failure is not None:
                 self.suspect = True
                 await self._silence(failure)
-                continue
-            self._heard(sent)
-            if isinstance(answer, Waiting):
-                self.ticket = answer.ticket
-            return answer
+            try:
+                return self.answered(await self.ask())
+            except StoreUnavailable as unanswered:
+                failure = unanswered
 
     async def _stand(self, waiting: Waiting) -> Joined | None:
         """Sleep until poked or due, then ask whose turn it is. None: the time is over."""
@@ -240,7 +226,7 @@ class Attempt:
             ctx.require_open()
         # The ticket must fit too: if the reply to a join is lost and the claim expires, a repeated
         # join enters it again by the same id, while a poke of its first life may be on its way.
-        if push is not None and self.trust and push.fence == waiting.ticket:
+        if push is not None and push.fence == waiting.ticket and self._trusts():
             if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True
                 return Held(push.fence, ctx.store.patience)
@@ -249,11 +235,20 @@ class Attempt:
             return None
         return await self._keep(waiting)
 
+    def _trusts(self) -> bool:
+        """May a push grant? Only where the keeper lengthens what is left of the patience."""
+        store = self.ctx.store
+        return (
+            self.terms.auto_renew
+            and self.spec.ttl >= store.patience
+            and store.capabilities.push_grants
+        )
+
     async def _keep(self, waiting: Waiting) -> Joined:
         ctx = self.ctx
-        sent = ctx.now()
+        self.asked = now = ctx.now()
         keep = Keep(self.claim, waiting.ticket, self.spec.ttl)
-        within = min(REQUEST_S, ctx.store.patience / 2, max(self.limit - sent, REQUEST_S_MIN))
+        within = min(REQUEST_S, ctx.store.patience / 2, max(self.limit - now, REQUEST_S_MIN))
         try:
             answer = (await ctx.store.keep([keep], within))[0]
         except StoreUnavailable as failure:
@@ -264,13 +259,7 @@ class Attempt:
             return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
         if isinstance(answer, Exception):
             raise answer
-        self._heard(sent)
-        return answer
-
-    def _heard(self, sent: float) -> None:
-        """The store answered a request that was sent then."""
-        self.sent = self.heard = sent
-        self.failures = 0
+        return self.answered(answer)
 
     async def _barred(self, failure: NotYet) -> None:
         """The store answered that it lets nobody in yet. Raises when there is no time left."""
@@ -332,9 +321,16 @@ async def acquire(
     attempt = Attempt(ctx, spec, terms, timeout, begun)
     lease = hold = None
     try:
+        try:  # in here, not in a coroutine of its own: the way of nearly every acquire is short
+            standing = attempt.answered(await attempt.ask())
+        except StoreUnavailable as failure:
+            standing = await attempt.join(failure)
         while True:
-            grant = await attempt.run()
-            if grant is None:
+            if isinstance(standing, Held):
+                grant = standing.fence, deadline(attempt.sent, standing.expires_in)
+            elif (found := await attempt.run(standing)) is not None:
+                grant = found
+            else:
                 attempt.settle()
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
@@ -345,6 +341,7 @@ async def acquire(
             _forgo(ctx, lease, hold)
             ctx.require_open()
             await attempt.too_late()
+            standing = await attempt.join()
     except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
         ctx.keeper.later(attempt.leave(suspect=True), ctx.now() + spec.ttl)
         _forgo(ctx, lease, hold)

@@ -149,20 +149,18 @@ class Context:
             raise failure
         await self.runtime.sleep(pause)
 
-    async def leave(self, leave: Leave, deadline: float) -> bool:
-        """Give a held claim back: was it there?
+    async def leave_again(
+        self, leave: Leave, deadline: float, until: float, failure: BaseException
+    ) -> bool:
+        """Give a held claim back by ``until``, though the first leave failed: was it there?
 
         A repeated leave whose first reply was lost finds nothing; before our deadline that means
         that the first one did it. Whatever interrupts us, the claim is withdrawn.
         """
-        now = self.now()
-        until = min(max(deadline, now + 0.05), now + REQUEST_S)
         try:
-            try:
-                # As a rule that is all, and whoever waits behind us waits for this to be sent.
-                return await self.store.leave(leave, until - now)
-            except StoreUnavailable as failure:
-                await self._pause(1, until, failure)
+            if not isinstance(failure, StoreUnavailable):
+                raise failure
+            await self._pause(1, until, failure)
             there, _ = await self.insist(lambda w: self.store.leave(leave, w), until, attempt=1)
         except StoreUnavailable:
             self.keeper.later(leave, deadline + leave.ttl)

@@ -9,21 +9,26 @@ generator that another thread goes on with), the latest entry is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..errors import LockLost, NotHeld, StoreUnavailable
 from .model import Loss
 from .ports import Guard, Runtime
 
 
-class Entry(NamedTuple):
+class Entry:
     """One ``with`` statement that is inside; ``level``: how often its hold was entered then."""
 
-    mark: object
-    flow: Hashable
-    hold: Any
-    guard: Guard | None
-    level: int
+    __slots__ = ("flow", "guard", "hold", "leaving", "level", "mark")
+
+    def __init__(self, mark: object, flow: Hashable, hold: Any, guard: Guard | None) -> None:
+        self.mark = mark
+        self.flow = flow
+        self.hold = hold
+        self.guard = guard
+        self.level: int = hold._count
+        #: It is on its way out.
+        self.leaving = False
 
 
 class Named(Protocol):
@@ -41,18 +46,21 @@ class Door:
     way (Ctrl-C may strike between any two lines) can still find it, and finish.
     """
 
-    __slots__ = ("_entries", "_left", "_runtime")
+    __slots__ = ("_entries", "_runtime")
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._entries: list[Entry] = []
-        #: The marks of those that are on their way out.
-        self._left: set[object] = set()
 
     def enter(self, mark: object, hold: Any, guard: Guard | None = None) -> None:
         """Note that the current thread or task is inside with this hold."""
-        entry = Entry(mark, self._runtime.flow(), hold, guard, hold._count)
-        self._entries.append(entry)
+        self._entries.append(Entry(mark, self._runtime.flow(), hold, guard))
+
+    def forget(self, mark: object) -> None:
+        """It did not come in after all; its hold is given back by another way."""
+        for one in list(self._entries):
+            if one.mark is mark:
+                self._forget(one)
 
     async def undo(self, mark: object) -> None:
         """An exception came between the grant and the body: give the hold back."""
@@ -74,8 +82,15 @@ class Door:
             one = self._find()
             if one is None:
                 raise NotHeld(f"{what._what()} is left, but was not entered")
-            self._left.add(one.mark)
-            await give_back(one.hold, what._what, failure, one.guard)
+            one.leaving = True
+            try:
+                kept = await one.hold._release()
+            except StoreUnavailable:
+                if not _excused(one.hold, failure):
+                    raise
+                kept = False
+            if not kept or one.guard is not None:
+                _tell(one.hold, what._what, failure, one.guard, kept)
         except Exception:
             raise
         except BaseException:
@@ -89,20 +104,15 @@ class Door:
 
     def _find(self) -> Entry | None:
         """The entry of the current thread or task that was the last to come in."""
+        entries = [one for one in self._entries if not one.leaving]
+        if len(entries) < 2:
+            return entries[0] if entries else None
         flow = self._runtime.flow()
-        one: Entry
-        newest: Entry | None = None
-        for one in reversed(self._entries):
-            if one.mark not in self._left:
-                if one.flow == flow:
-                    return one
-                newest = newest or one
-        return newest
+        return next((one for one in reversed(entries) if one.flow == flow), entries[-1])
 
     def _forget(self, one: Entry) -> None:
         if one in self._entries:
             self._entries.remove(one)
-        self._left.discard(one.mark)
 
 
 async def give_back(
@@ -112,9 +122,25 @@ async def give_back(
     try:
         kept = await hold._release()
     except StoreUnavailable:
-        if failure is None and hold.lost is None:
+        if not _excused(hold, failure):
             raise
         kept = False
+    _tell(hold, what, failure, guard, kept)
+
+
+def _excused(hold: Any, failure: BaseException | None) -> bool:
+    """A release that isn't known to have come through: is there worse to tell?"""
+    return failure is not None or hold.lost is not None
+
+
+def _tell(
+    hold: Any,
+    what: Callable[[], str],
+    failure: BaseException | None,
+    guard: Guard | None,
+    kept: bool,
+) -> None:
+    """Say so if the hold was lost while the body ran."""
     ours = guard is not None and guard.caused(failure)
     reason = hold.lost
     if kept or reason is None:

@@ -154,12 +154,20 @@ class HoldBase:
         try:
             if self._flow is not None and not self._ctx.flows.let_go(self):
                 return True
-            lease = self._lease
+            lease, ctx = self._lease, self._ctx
             if lease.end is None:
                 if self.lost is Loss.FORKED:
                     lease.closing, lease.end = True, State.LOST  # the parent's: nothing is sent
                 else:
-                    await self._give_back(lease)
+                    lease.closing = True  # first, so that the keeper reports no false loss
+                    ctx.keeper.drop(lease)
+                    leave, now = self._leave_of(lease), ctx.now()
+                    until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
+                    try:  # in here, not in a coroutine of its own: as a rule that is all
+                        there = await ctx.store.leave(leave, until - now)
+                    except BaseException as failure:
+                        there = await ctx.leave_again(leave, lease.deadline, until, failure)
+                    self._gave_back(lease, there)
             self._step_back()
             return lease.reason is None
         except Exception:
@@ -212,13 +220,10 @@ class HoldBase:
         if lock is not None:
             lock._forget(self)
 
-    async def _give_back(self, lease: Lease) -> None:
-        ctx = self._ctx
-        lease.closing = True  # before anything is sent, so that the keeper reports no false loss
-        ctx.keeper.drop(lease)
-        there = await ctx.leave(self._leave_of(lease), lease.deadline)
+    def _gave_back(self, lease: Lease, there: bool) -> None:
+        """The store answered: the claim is gone, and was there until now or wasn't."""
         if not there and lease.reason is None:
-            lease.reason = Loss.BROKEN if ctx.now() < lease.deadline else Loss.EXPIRED
+            lease.reason = Loss.BROKEN if self._ctx.now() < lease.deadline else Loss.EXPIRED
         lease.end = State.RELEASED
         for latch in lease.latches:
             latch.set()

@@ -7,6 +7,7 @@ holds that it gave out and that aren't over, so that ``release()`` and ``with`` 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import ref
 
@@ -94,9 +95,9 @@ class LockBase:
         hold, _ = await self._try(wait)
         return hold
 
-    async def _try(
+    def _try(
         self, wait: float | None, begun: float | None = None
-    ) -> tuple[HoldBase | None, str]:
+    ) -> Awaitable[tuple[HoldBase | None, str]]:
         """One acquire with its time, which runs since ``begun`` (now, if it isn't given); also
         who was in the way, if the store said so."""
         ctx = self._ctx
@@ -108,14 +109,14 @@ class LockBase:
         if self._reentrant:
             inside = ctx.flows.find(self._spec)
             if inside is not None:
-                return self._again(inside), ""
-        return await claims.acquire(ctx, self._spec, self._terms, wait, self._make, begun)
+                return self._again(inside)
+        return claims.acquire(ctx, self._spec, self._terms, wait, self._make, begun)
 
-    def _again(self, inside: HoldBase) -> HoldBase:
+    async def _again(self, inside: HoldBase) -> tuple[HoldBase, str]:
         """Re-entry: counted, no round trip; never into a hold that is lost."""
         inside.check()
         inside._count += 1
-        return inside
+        return inside, ""
 
     def _make(self, lease: Lease) -> HoldBase:
         hold = self._ctx.hold_class(self._ctx, lease, ref(self))
@@ -141,10 +142,9 @@ class LockBase:
     async def _insist(self) -> HoldBase:
         """A hold within the lock's own time-out, or ``NotAcquired``."""
         begun = self._ctx.now()
-        hold, holder = await self._try(self._timeout)
+        hold, holder = await self._try(self._timeout, begun)
         if hold is None:
-            waited = self._ctx.now() - begun
-            raise NotAcquired(await self._busy(holder, waited))
+            raise NotAcquired(await self._busy(holder, self._ctx.now() - begun))
         return hold
 
     async def _busy(self, holder: str, waited: float) -> str:
@@ -169,14 +169,19 @@ class LockBase:
     # -- with --------------------------------------------------------------------------------
 
     async def _enter(self, mark: object) -> HoldBase:
-        guard = self._ctx.runtime.guard() if self._terms.cancel_on_lost else None
-        hold = await self._insist()
+        ctx = self._ctx
+        guard = ctx.runtime.guard() if self._terms.cancel_on_lost else None
+        begun = ctx.now()
+        hold, holder = await self._try(self._timeout, begun)  # as in `_insist`, without its step
+        if hold is None:
+            raise NotAcquired(await self._busy(holder, ctx.now() - begun))
         try:
             if guard is not None:
                 hold.on_lost(guard.lost)
             self._door.enter(mark, hold, guard)
         except BaseException:
             hold._abandon()
+            self._door.forget(mark)
             raise
         return hold
 
@@ -184,9 +189,9 @@ class LockBase:
         """An exception came between the grant and the body: give the hold back."""
         await self._door.undo(mark)
 
-    async def _exit(self, failure: BaseException | None) -> None:
+    def _exit(self, failure: BaseException | None) -> Coroutine[Any, Any, None]:
         """Leave the body: release, and say so if the hold was lost while the body ran."""
-        await self._door.leave(self, failure)
+        return self._door.leave(self, failure)
 
     def _what(self) -> str:
         """What this is, in an error."""

@@ -27,7 +27,7 @@ class RWSideBase(LockBase):
         inside = flows.find(self._spec)
         if inside is not None and inside.lost is None:
             if self._spec.weight == 1:
-                return self._again(inside), ""
+                return await self._again(inside)
             held = "writing" if inside.weight == RWLOCK_CAPACITY else "reading"
             raise NotSupported(
                 f"this thread or task is {held} {self.name!r} already; writing inside of that "

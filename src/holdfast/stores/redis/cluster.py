@@ -244,23 +244,22 @@ class ClusterPort:
 
     # -- waiting -----------------------------------------------------------------------------
 
-    async def enter(
-        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> tuple[Reply, bool]:
+    async def enter(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """The join of somebody who may wait, where the claim will wait; see the protocol."""
-        heard = False
 
         async def send(node: Node, left: float) -> Reply:
-            nonlocal heard
             before = self._seats.get(claim_id)
             if before is not None and before is not node:
                 before.unlisten(claim_id)
             self._seats[claim_id] = node
-            reply, heard = await node.enter(claim_id, call_of, left)
-            return reply
+            return await node.enter(claim_id, call_of, left)
 
-        reply = await self._routed(call_of(b"").bucket, send, within)
-        return reply, heard
+        return await self._routed(call_of(b"").bucket, send, within)
+
+    def addressed(self, claim_id: str) -> bool:
+        """Did its join have an address? See the protocol."""
+        node = self._seats.get(claim_id)
+        return node is not None and node.addressed(claim_id)
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """A waiting claim's call, where it waits by now; see the protocol."""

@@ -35,9 +35,13 @@ class Node(Protocol):
         """The same for a slot that is just being taken over."""
         ...
 
-    async def enter(
+    def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> tuple[Reply, bool]:
+    ) -> Awaitable[Reply]:
+        """As of any port."""
+        ...
+
+    def addressed(self, claim_id: str) -> bool:
         """As of any port."""
         ...
 

@@ -81,16 +81,19 @@ class Port(Protocol):
         """Send many in one round trip (one per server); one answer per call, in order."""
         ...
 
-    async def enter(
+    def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> tuple[Reply, bool]:
+    ) -> Awaitable[Reply]:
         """The join of somebody who may wait, sent where the claim will wait.
 
         ``call_of(address)`` makes the call; the address is empty while nothing is subscribed
-        there: a poke to it would be lost, and the claim taken for dead. Also says whether it had
-        an address. If the reply says that the claim waits (``[2, ...]``), it has a place to wait at
-        from now on, until ``unlisten``.
+        there: a poke to it would be lost, and the claim taken for dead. If the reply says that
+        the claim waits (``[2, ...]``), it has a place to wait at from now on, until ``unlisten``.
         """
+        ...
+
+    def addressed(self, claim_id: str) -> bool:
+        """Did the join of this claim, which waits, have an address? Or can none be had here?"""
         ...
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
@@ -157,13 +160,13 @@ class RedisStore:
             reply = await self._port.ask(requests.join(claim, False), within)
             return replies.joined(reply, claim, self.label)
         join = partial(requests.join, claim, True)
-        reply, heard = await self._port.enter(claim.id, join, within)
+        reply = await self._port.enter(claim.id, join, within)
         if reply.__class__ is int:
             return Held(reply, claim.spec.ttl)
         answer = replies.joined(reply, claim, self.label)
         if isinstance(answer, Waiting):
             self._waiting.add(claim.id)
-            if not heard:
+            if not self._port.addressed(claim.id):
                 return await self._introduce(claim, answer, within)
         return answer
 

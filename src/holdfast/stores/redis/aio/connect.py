@@ -12,7 +12,8 @@ from ..blocking.dial import error_of, knows_no_hello, own_name, silent
 from ..config import Settings
 from ..guard import Guard
 from ..scripts import tail
-from .wire import Answer, Wire
+from .exchange import Answer
+from .wire import Wire
 
 _CLASSES: dict[str, type[AbstractConnection]] = {
     "tcp": Connection,

@@ -24,8 +24,9 @@ from ..guard import Guard, Verdict, grants, wait_words
 from ..replies import Reply, poked
 from ..scripts import Call
 from .connect import connect, unheeded
+from .exchange import Answer
 from .shared import Shared
-from .wire import Answer, Wire
+from .wire import Wire
 
 log = logging.getLogger("holdfast")
 
@@ -38,6 +39,8 @@ SILENT_S = 5.0
 SIGN_S = 1.0
 #: When listening has failed, it isn't tried again before so many seconds.
 MUTE_S = 1.0
+#: In place of a fence: the claim joined before it could be poked.
+NOWHERE = -1
 _SCAN_COUNT = b"1000"
 #: What a forked child has of its parent: kept, because its end would be heard by the server.
 _of_the_parent: list[object] = []
@@ -76,7 +79,8 @@ class LoopPort:
         self._failures = 0
         self._closed = self._deaf = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
-        #: Of each claim that may wait: the fence of its last poke (0: none), or where it sleeps.
+        #: Of each claim that may wait: the fence of its last poke (0: none yet, NOWHERE: none can
+        #: come), or where it sleeps.
         self._boxes: dict[str, int | Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
@@ -137,17 +141,32 @@ class LoopPort:
                 _abandon(answer)
         return found
 
-    async def enter(
+    def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> tuple[Reply, bool]:
-        """The join of somebody who may wait; also says whether it had an address."""
+    ) -> Awaitable[Reply]:
+        """The join of somebody who may wait; see the protocol. Sent before it is awaited, as in
+        `ask`; in which loop we are, the core has looked."""
         wire = self._wire
-        if wire is None or asyncio.get_running_loop() is not self._loop:
-            wire, within = await self._reach(within)
-        self._boxes[claim_id] = 0
-        if self._ear is not None:
-            return await self._send(wire, call_of(self._address), within), True
-        return await self._send(wire, call_of(b""), within), False
+        if wire is None:
+            return self._reach_and_enter(claim_id, call_of, within)
+        return self._enter(wire, claim_id, call_of, within)
+
+    async def _reach_and_enter(
+        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> Reply:
+        wire, within = await self._reach(within)
+        return await self._enter(wire, claim_id, call_of, within)
+
+    def _enter(
+        self, wire: Wire, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> Awaitable[Reply]:
+        heard = self._ear is not None
+        self._boxes[claim_id] = 0 if heard else NOWHERE
+        return self._send(wire, call_of(self._address if heard else b""), within)
+
+    def addressed(self, claim_id: str) -> bool:
+        """Did its join have an address? See the protocol."""
+        return self._boxes.get(claim_id) != NOWHERE
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send a waiting claim's call; subscribes first where that isn't done yet."""

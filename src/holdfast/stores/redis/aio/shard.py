@@ -21,9 +21,10 @@ from ..replies import Reply
 from ..scripts import Call
 from ..slots import ELSEWHERE, address_in, bucket_in
 from .connect import connect, unheeded
-from .port import MUTE_S, SIGN_S, SILENT_S, Box, LoopPort, log, wake
+from .exchange import Slot
+from .port import MUTE_S, NOWHERE, SIGN_S, SILENT_S, Box, LoopPort, log, wake
 from .shared import Shared
-from .wire import Slot, Wire
+from .wire import Wire
 
 
 class ShardWire(Wire):
@@ -81,15 +82,17 @@ class LoopNode(LoopPort):
 
     # -- waiting ---------------------------------------------------------------------------
 
-    async def enter(
-        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> tuple[Reply, bool]:
-        """The join of somebody who may wait; also says whether it had an address."""
+    async def enter(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
+        """The join of somebody who may wait."""
         wire, within = await self._reach(within)
         bucket = self._buckets[claim_id] = call_of(b"").bucket
-        self._boxes[claim_id] = 0
         address = self._address_of(bucket)
-        return await self._send(wire, call_of(address), within), address != b""
+        self._boxes[claim_id] = 0 if address else NOWHERE
+        return await self._send(wire, call_of(address), within)
+
+    def addressed(self, claim_id: str) -> bool:
+        """Did its join have an address?"""
+        return self._boxes.get(claim_id) != NOWHERE
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send a waiting claim's call; subscribes first where that isn't done yet."""

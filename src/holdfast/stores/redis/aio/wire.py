@@ -13,23 +13,18 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any
 
 from ....errors import StoreUnavailable
 from ..blocking.resp import NOTHING, Push, new_reader
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
-from ..guard import Guard, Reply, asks, still_barred
-from ..scripts import SCRIPTS, Call, load_command, packed, tail
-
-Answer: TypeAlias = "asyncio.Future[Any]"
-#: A request under way: where its answer goes, its tag, until when and since when it is waited
-#: for, what it is, how often it was sent. A plain tuple, as one is made for each request.
-Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
+from ..guard import Guard, asks
+from ..scripts import Call, packed
+from .exchange import BY_PUSH, LOADING, PLAIN, Answer, Exchange, Slot
 
 #: So many requests may be under way on a connection; one more is refused.
 QUEUE_MAX = 50_000
@@ -37,23 +32,13 @@ QUEUE_MAX = 50_000
 STALL_S = 1.0
 #: Overdue requests are looked for no more often than this.
 SWEEP_S = 0.002
-#: A call is sent so often at most: as it is, after loading, after loading the text for old servers,
-#: after the guard was asked.
-TRIES_MAX = 5
-#: What such a request is called that loads a script.
-LOADING = "SCRIPT LOAD"
 #: What arrives at once is read in pieces of at most so many bytes.
 ROOM = 1 << 16
 #: After an answer with one of these the connection isn't used any more: it leads to no master.
 _OVER = DEMOTED | {"LOADING", "MOVED"}
-_TAGS = tuple(b"%x" % n for n in range(1 << 12))
-_TAILS = tuple(map(tail, _TAGS))
-_MASK = len(_TAGS) - 1
-#: The tags of what isn't a script: its reply carries none, or is a push.
-PLAIN, BY_PUSH = b"-", b">"
 
 
-class Wire(asyncio.BufferedProtocol):
+class Wire(Exchange, asyncio.BufferedProtocol):
     """One connection, from the handshake to its end.
 
     ``heard`` is called with each message that is published to us, ``ended`` once, when it can be
@@ -68,32 +53,21 @@ class Wire(asyncio.BufferedProtocol):
         guard: Guard,
         ear: bool = False,
     ) -> None:
+        self._loop = loop = asyncio.get_running_loop()
+        super().__init__(guard, partial(asyncio.Future, loop=loop))
         self.label = label
-        self._guard = guard
-        #: The guard is being asked, by what it is asked.
-        self._judging: dict[bytes, Answer] = {}
-        #: The server to which it leads, as the scripts are told.
-        self.server = tail(b"")
         self._heard = heard
         self._ended = ended
         self._ear = ear
-        self._loop = loop = asyncio.get_running_loop()
-        self._create = loop.create_future
         self._room = memoryview(bytearray(ROOM))
         self._reader = new_reader()
         self._pending: deque[Slot] = deque()
         self._out: list[bytes] = []
         self._flushing = self._crowded = self._paused = False
-        self._number = random.randrange(len(_TAGS))
-        #: The server is too old for scripts whose first line is ``#!lua``.
-        self._old = False
-        self._loading = 0
-        self._load_failed: ServerSaid | None = None
         self.heard_at = monotonic()
         self._sweep_at = math.inf
         self._sweeper: asyncio.TimerHandle | None = None
-        #: Why it can be used no more, and whether the server said so, as another one might not.
-        self.over = ""
+        #: The server said that it can be used no more, as another one might not.
         self.unfit = False
         self.gone = loop.create_future()
 
@@ -106,19 +80,6 @@ class Wire(asyncio.BufferedProtocol):
         self._transport.set_protocol(self)
 
     # -- asking ----------------------------------------------------------------------------
-
-    def send(self, call: Call, within: float) -> Answer:
-        """Send a script's call; the answer is what it says, or the value ``ServerSaid``."""
-        answer = self._create()
-        if self._old:
-            call = call.for_old()
-        self._post_call(call, within, answer, 1)
-        return answer
-
-    def _post_call(self, call: Call, within: float, answer: Answer, tries: int) -> None:
-        number = self._number = (self._number + 1) & _MASK
-        data = call.head + self.server + _TAILS[number]
-        self._post(data, _TAGS[number], within, call, answer, tries)
 
     def command(self, *words: bytes, within: float) -> Answer:
         """Send a command that is no script."""
@@ -240,75 +201,6 @@ class Wire(asyncio.BufferedProtocol):
             self._pending.popleft()
             if not answer.done():
                 answer.set_result(None)
-
-    def _load(self, slot: Slot, reply: ServerSaid) -> None:
-        """The server doesn't know the script (any more): load all, and send the call again.
-
-        Not if nobody waits for it any more: an abandoned join is better not sent at all.
-        """
-        answer, _, due, _, call, tries = slot
-        if answer.done() or isinstance(call, str):
-            return
-        if tries >= TRIES_MAX:
-            answer.set_result(self._load_failed or reply)
-            return
-        within = due - monotonic()
-        if not self._loading:
-            self._load_failed = None
-            for script in SCRIPTS:
-                self._loading += 1
-                command = load_command(script, self._old)
-                self._post(command, PLAIN, within, LOADING, self._unheeded(), 1)
-        if self._old:
-            call = call.for_old()
-        self._post_call(call, within, answer, tries + 1)
-
-    def _loaded(self, reply: Any) -> None:
-        """At once, because the call that is sent again may be answered in the same read."""
-        self._loading -= 1
-        if isinstance(reply, ServerSaid):
-            self._load_failed = reply
-            # Before 7.0 a script can't begin with #!lua; the next try loads what they can read.
-            self._old = self._old or reply.code == "ERR"
-
-    def _judge(self, slot: Slot, reply: Reply) -> None:
-        """A script wants the guard to be asked. As above: not if nobody waits for it any more."""
-        answer, _, due, _, call, tries = slot
-        if answer.done() or isinstance(call, str):
-            return
-        if tries >= TRIES_MAX:
-            answer.set_result(reply)
-            return
-        asked = self._guard.asked(call.bucket)
-        judging = self._judging.get(asked.head)
-        if judging is None or judging.done():
-            judging = self._judging[asked.head] = self.send(asked, due - monotonic())
-        judging.add_done_callback(partial(self._judged, slot, reply))
-
-    def _judged(self, slot: Slot, reply: Reply, judging: Answer) -> None:
-        answer, _, due, _, call, tries = slot
-        failure = None if judging.cancelled() else judging.exception()
-        if answer.done() or isinstance(call, str):
-            return
-        if failure is not None or judging.cancelled():
-            answer.set_exception(failure or StoreUnavailable(self.over))
-            return
-        verdict = self._guard.verdict(judging.result())
-        if isinstance(verdict, ServerSaid):
-            answer.set_result(verdict)
-            return
-        self.server = tail(verdict.run_id)
-        barred = still_barred(call, reply, verdict)
-        if barred is None:
-            self._post_call(call, due - monotonic(), answer, tries + 1)
-        else:
-            answer.set_result(barred)
-
-    def _unheeded(self) -> Answer:
-        """For a request whose answer nobody waits for, not even if it fails."""
-        answer = self._create()
-        answer.add_done_callback(lambda one: one.cancelled() or one.exception())
-        return answer
 
     # -- time ------------------------------------------------------------------------------
 

@@ -161,9 +161,7 @@ class ThreadPort(Exchange):
 
     # -- waiting -----------------------------------------------------------------------------
 
-    async def enter(
-        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> tuple[Any, bool]:
+    async def enter(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
         """The join of somebody who may wait; see the protocol."""
         now = monotonic()
         until = now + within
@@ -188,7 +186,12 @@ class ThreadPort(Exchange):
             self._seats[claim_id] = Seat(link, address, call.bucket)
         else:
             self._give(link, reply)
-        return reply, address != b"" or self._deaf
+        return reply
+
+    def addressed(self, claim_id: str) -> bool:
+        """Did its join have an address? See the protocol."""
+        seat = self._seats.get(claim_id)
+        return self._deaf or (seat is not None and seat.address != b"")
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
         """A waiting claim's call, on its connection; see the protocol."""
