@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, StoreUnavailable
@@ -51,6 +51,7 @@ from .ports import NotYet
 
 if TYPE_CHECKING:
     from .context import Context
+    from .lock import LockBase
 
 log = logging.getLogger("holdfast")
 
@@ -301,12 +302,7 @@ class Attempt:
 
 
 async def acquire(
-    ctx: Context,
-    spec: Spec,
-    terms: Terms,
-    timeout: float | None,
-    make: Callable[[Lease], HoldBase],
-    begun: float,
+    lock: LockBase, timeout: float | None, begun: float
 ) -> tuple[HoldBase | None, str]:
     """A hold, or None and who is in the way (if the store said so) when the time is over.
 
@@ -315,6 +311,7 @@ async def acquire(
     The hold is made in here, so that from the first moment either it or our ``except`` owns the
     claim.
     """
+    ctx, spec, terms = lock._ctx, lock._spec, lock._terms
     ctx.runtime.bind()
     if ctx.orphans:
         ctx.drain_orphans()
@@ -334,7 +331,7 @@ async def acquire(
                 attempt.settle()
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
-            hold = make(lease)
+            hold = lock._make(lease)
             attempt.settle()  # in here, as a `finally` could be interrupted with nobody to undo it
             if ctx.now() < lease.deadline and not ctx.closed:
                 return hold, ""

@@ -39,32 +39,32 @@ class Named(Protocol):
         ...
 
 
-class Door:
+class Door(list[Entry]):
     """The entries of one lock object.
 
     An entry is taken out only when its hold is given back, so that whoever is interrupted on the
     way (Ctrl-C may strike between any two lines) can still find it, and finish.
     """
 
-    __slots__ = ("_entries", "_runtime")
+    __slots__ = ("_runtime",)
 
     def __init__(self, runtime: Runtime) -> None:
+        super().__init__()
         self._runtime = runtime
-        self._entries: list[Entry] = []
 
     def enter(self, mark: object, hold: Any, guard: Guard | None = None) -> None:
         """Note that the current thread or task is inside with this hold."""
-        self._entries.append(Entry(mark, self._runtime.flow(), hold, guard))
+        self.append(Entry(mark, self._runtime.flow(), hold, guard))
 
     def forget(self, mark: object) -> None:
         """It did not come in after all; its hold is given back by another way."""
-        for one in list(self._entries):
+        for one in list(self):
             if one.mark is mark:
                 self._forget(one)
 
     async def undo(self, mark: object) -> None:
         """An exception came between the grant and the body: give the hold back."""
-        for one in list(self._entries):
+        for one in list(self):
             if one.mark is mark:
                 try:
                     await one.hold._release()
@@ -104,15 +104,15 @@ class Door:
 
     def _find(self) -> Entry | None:
         """The entry of the current thread or task that was the last to come in."""
-        entries = [one for one in self._entries if not one.leaving]
+        entries = [one for one in self if not one.leaving]
         if len(entries) < 2:
             return entries[0] if entries else None
         flow = self._runtime.flow()
         return next((one for one in reversed(entries) if one.flow == flow), entries[-1])
 
     def _forget(self, one: Entry) -> None:
-        if one in self._entries:
-            self._entries.remove(one)
+        if one in self:
+            self.remove(one)
 
 
 async def give_back(

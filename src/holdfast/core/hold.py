@@ -156,12 +156,15 @@ class HoldBase:
                 return True
             lease, ctx = self._lease, self._ctx
             if lease.end is None:
-                if self.lost is Loss.FORKED:
+                now = ctx.now()
+                if now >= lease.deadline or self._epoch != ctx.epoch or ctx.closed:
+                    lease.reason = self.lost  # looked at before anything is sent
+                if lease.reason is Loss.FORKED:
                     lease.closing, lease.end = True, State.LOST  # the parent's: nothing is sent
                 else:
                     lease.closing = True  # first, so that the keeper reports no false loss
                     ctx.keeper.drop(lease)
-                    leave, now = self._leave_of(lease), ctx.now()
+                    leave = self._leave_of(lease)
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
                     try:  # in here, not in a coroutine of its own: as a rule that is all
                         there = await ctx.store.leave(leave, until - now)

@@ -110,7 +110,7 @@ class LockBase:
             inside = ctx.flows.find(self._spec)
             if inside is not None:
                 return self._again(inside)
-        return claims.acquire(ctx, self._spec, self._terms, wait, self._make, begun)
+        return claims.acquire(self, wait, begun)
 
     async def _again(self, inside: HoldBase) -> tuple[HoldBase, str]:
         """Re-entry: counted, no round trip; never into a hold that is lost."""

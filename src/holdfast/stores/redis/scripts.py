@@ -41,6 +41,8 @@ _ID_BYTES = 32
 _How = tuple[bool, bytes]
 #: What the joins of a spec share: how, its bucket, the bytes before the id.
 _Known = tuple[_How, int, bytes]
+#: A named tuple without the call of its own ``__new__``, on the way of every lock.
+_new = tuple.__new__
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
 #: Before 7.0 a script that has written something may go on writing without memory. This writes,
 #: needs no memory and changes nothing.
@@ -197,7 +199,7 @@ class Requests:
         claim_id = claim.id.encode()
         if len(claim_id) != _ID_BYTES:
             claim_id = _id(claim.id)
-        return Call(JOIN, known[1], known[2] + claim_id + b"\r\n")
+        return _new(Call, (JOIN, known[1], known[2] + claim_id + b"\r\n"))
 
     def _learn_join(self, spec: Spec, how: _How) -> _Known:
         wait, address = how
@@ -223,7 +225,7 @@ class Requests:
         claim_id = leave.id.encode()
         if len(claim_id) != _ID_BYTES:
             claim_id = _id(leave.id)
-        return Call(LEAVE, known[0], known[1] + claim_id + b"\r\n")
+        return _new(Call, (LEAVE, known[0], known[1] + claim_id + b"\r\n"))
 
     def _learn_leave(self, text: str) -> tuple[int, bytes]:
         name = text.encode()

@@ -159,8 +159,7 @@ class RedisStore:
         if not wait:
             reply = await self._port.ask(requests.join(claim, False), within)
             return replies.joined(reply, claim, self.label)
-        join = partial(requests.join, claim, True)
-        reply = await self._port.enter(claim.id, join, within)
+        reply = await self._port.enter(claim.id, partial(requests.join, claim, True), within)
         if reply.__class__ is int:
             return Held(reply, claim.spec.ttl)
         answer = replies.joined(reply, claim, self.label)

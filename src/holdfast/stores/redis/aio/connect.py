@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.connection import AbstractConnection
@@ -12,7 +13,6 @@ from ..blocking.dial import error_of, knows_no_hello, own_name, silent
 from ..config import Settings
 from ..guard import Guard
 from ..scripts import tail
-from .exchange import Answer
 from .wire import Wire
 
 _CLASSES: dict[str, type[AbstractConnection]] = {
@@ -74,7 +74,7 @@ async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
         raise
 
 
-def unheeded(answer: Answer) -> None:
+def unheeded(answer: asyncio.Future[Any]) -> None:
     """How this request ended doesn't matter, and nobody needs to be told."""
     if not answer.cancelled():
         answer.exception()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import Any, TypeAlias
@@ -18,8 +17,8 @@ from ....errors import StoreUnavailable
 from ..complaints import ServerSaid
 from ..guard import Guard, Reply, still_barred
 from ..scripts import SCRIPTS, Call, load_command, tail
+from .answer import Answer, new_answer
 
-Answer: TypeAlias = "asyncio.Future[Any]"
 #: A request under way: where its answer goes, its tag, until when and since when it is waited
 #: for, what it is, how often it was sent. A plain tuple, as one is made for each request.
 Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
@@ -39,9 +38,9 @@ _MASK = len(_TAGS) - 1
 class Exchange(ABC):
     """What a connection does with replies that aren't the last word."""
 
-    def __init__(self, guard: Guard, new_answer: Callable[[], Answer]) -> None:
+    def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
         self._guard = guard
-        self._create = new_answer
+        self._loop = loop
         #: The guard is being asked, by what it is asked.
         self._judging: dict[bytes, Answer] = {}
         #: The server to which it leads, as the scripts are told.
@@ -62,7 +61,7 @@ class Exchange(ABC):
 
     def send(self, call: Call, within: float) -> Answer:
         """Send a script's call; the answer is what it says, or the value ``ServerSaid``."""
-        answer = self._create()
+        answer = new_answer(self._loop)
         self._post_call(call.for_old() if self._old else call, within, answer, 1)
         return answer
 
@@ -136,6 +135,6 @@ class Exchange(ABC):
 
     def _unheeded(self) -> Answer:
         """For a request whose answer nobody waits for, not even if it fails."""
-        answer = self._create()
+        answer = new_answer(self._loop)
         answer.add_done_callback(lambda one: one.cancelled() or one.exception())
         return answer

@@ -14,6 +14,7 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
+from typing import Any
 
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S, back_off
@@ -23,8 +24,8 @@ from ..config import Settings
 from ..guard import Guard, Verdict, grants, wait_words
 from ..replies import Reply, poked
 from ..scripts import Call
+from .answer import Answer, new_answer
 from .connect import connect, unheeded
-from .exchange import Answer
 from .shared import Shared
 from .wire import Wire
 
@@ -39,8 +40,6 @@ SILENT_S = 5.0
 SIGN_S = 1.0
 #: When listening has failed, it isn't tried again before so many seconds.
 MUTE_S = 1.0
-#: In place of a fence: the claim joined before it could be poked.
-NOWHERE = -1
 _SCAN_COUNT = b"1000"
 #: What a forked child has of its parent: kept, because its end would be heard by the server.
 _of_the_parent: list[object] = []
@@ -51,7 +50,7 @@ class Box:
 
     __slots__ = ("fence", "ticket", "waiter")
 
-    def __init__(self, fence: int, ticket: int, waiter: asyncio.Future[None]) -> None:
+    def __init__(self, fence: int, ticket: int, waiter: Answer) -> None:
         self.fence = fence
         self.ticket = ticket
         self.waiter = waiter
@@ -79,8 +78,7 @@ class LoopPort:
         self._failures = 0
         self._closed = self._deaf = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
-        #: Of each claim that may wait: the fence of its last poke (0: none yet, NOWHERE: none can
-        #: come), or where it sleeps.
+        #: Of each claim that may be poked: the fence of its last poke (0: none), or its sleep.
         self._boxes: dict[str, int | Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
@@ -160,13 +158,14 @@ class LoopPort:
     def _enter(
         self, wire: Wire, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        heard = self._ear is not None
-        self._boxes[claim_id] = 0 if heard else NOWHERE
-        return self._send(wire, call_of(self._address if heard else b""), within)
+        if self._ear is None:
+            return self._send(wire, call_of(b""), within)
+        self._boxes[claim_id] = 0  # now, as its poke may be read together with the answer
+        return self._send(wire, call_of(self._address), within)
 
     def addressed(self, claim_id: str) -> bool:
         """Did its join have an address? See the protocol."""
-        return self._boxes.get(claim_id) != NOWHERE
+        return claim_id in self._boxes
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send a waiting claim's call; subscribes first where that isn't done yet."""
@@ -215,7 +214,7 @@ class LoopPort:
             return Granted(ticket)
         if self._ear is None and not self._deaf and monotonic() >= self._mute_until:
             return None
-        waiter: asyncio.Future[None] = loop.create_future()
+        waiter = new_answer(loop)
         box = self._boxes[claim_id] = Box(fence, ticket, waiter)
         timer = loop.call_later(max(0.0, seconds), wake, waiter)
         try:
@@ -228,17 +227,16 @@ class LoopPort:
         """The claim waits no more."""
         self._boxes.pop(claim_id, None)
 
-    def _heard(self, message: bytes) -> None:
-        """Somebody who left has made one of our claims a holder."""
+    def _heard(self, message: bytes) -> Answer | None:
+        """Somebody who left has made one of our claims a holder: where that one sleeps."""
         poke = poked(message)
         if poke is None or (box := self._boxes.get(poke[0])) is None:
-            return
+            return None
         if not isinstance(box, Box):
             self._boxes[poke[0]] = poke[1]
-            return
+            return None
         box.fence = poke[1]
-        if box.ticket == poke[1]:
-            wake(box.waiter)
+        return box.waiter if box.ticket == poke[1] and not box.waiter.done() else None
 
     # -- connecting ------------------------------------------------------------------------
 
@@ -362,7 +360,7 @@ def wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _abandon(answer: Answer) -> None:
+def _abandon(answer: asyncio.Future[Any]) -> None:
     """Nobody waits for it any more; its place on the connection stays."""
     if not answer.cancel():
         unheeded(answer)

@@ -20,9 +20,10 @@ from ..guard import Guard, Verdict
 from ..replies import Reply
 from ..scripts import Call
 from ..slots import ELSEWHERE, address_in, bucket_in
+from .answer import Answer
 from .connect import connect, unheeded
 from .exchange import Slot
-from .port import MUTE_S, NOWHERE, SIGN_S, SILENT_S, Box, LoopPort, log, wake
+from .port import MUTE_S, SIGN_S, SILENT_S, Box, LoopPort, log, wake
 from .shared import Shared
 from .wire import Wire
 
@@ -32,11 +33,11 @@ class ShardWire(Wire):
 
     unsubscribed: Callable[[bytes], None]
 
-    def _pushed(self, reply: Any) -> None:
+    def _pushed(self, reply: Any, given: list[Answer]) -> None:
         if isinstance(reply, list) and reply[0] == b"sunsubscribe":
             self.unsubscribed(reply[1])
         else:
-            super()._pushed(reply)
+            super()._pushed(reply, given)
 
     def _odd(self, slot: Slot, reply: Any) -> None:
         if isinstance(reply, ServerSaid) and reply.code == MOVED:
@@ -87,12 +88,13 @@ class LoopNode(LoopPort):
         wire, within = await self._reach(within)
         bucket = self._buckets[claim_id] = call_of(b"").bucket
         address = self._address_of(bucket)
-        self._boxes[claim_id] = 0 if address else NOWHERE
+        if address:
+            self._boxes[claim_id] = 0
         return await self._send(wire, call_of(address), within)
 
     def addressed(self, claim_id: str) -> bool:
         """Did its join have an address?"""
-        return self._boxes.get(claim_id) != NOWHERE
+        return claim_id in self._boxes
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send a waiting claim's call; subscribes first where that isn't done yet."""

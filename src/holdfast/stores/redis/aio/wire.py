@@ -15,7 +15,6 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -24,7 +23,8 @@ from ..blocking.resp import NOTHING, Push, new_reader
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
 from ..guard import Guard, asks
 from ..scripts import Call, packed
-from .exchange import BY_PUSH, LOADING, PLAIN, Answer, Exchange, Slot
+from .answer import Answer, new_answer, wake_all
+from .exchange import BY_PUSH, LOADING, PLAIN, Exchange, Slot
 
 #: So many requests may be under way on a connection; one more is refused.
 QUEUE_MAX = 50_000
@@ -41,20 +41,20 @@ _OVER = DEMOTED | {"LOADING", "MOVED"}
 class Wire(Exchange, asyncio.BufferedProtocol):
     """One connection, from the handshake to its end.
 
-    ``heard`` is called with each message that is published to us, ``ended`` once, when it can be
-    used no more. ``ear``: a connection of RESP2 that only listens.
+    ``heard`` is called with each message that is published to us, and says whom it wakes;
+    ``ended`` once, when it can be used no more. ``ear``: a connection of RESP2 that only listens.
     """
 
     def __init__(
         self,
         label: str,
-        heard: Callable[[bytes], None],
+        heard: Callable[[bytes], Answer | None],
         ended: Callable[[Wire], None],
         guard: Guard,
         ear: bool = False,
     ) -> None:
-        self._loop = loop = asyncio.get_running_loop()
-        super().__init__(guard, partial(asyncio.Future, loop=loop))
+        loop = asyncio.get_running_loop()
+        super().__init__(guard, loop)
         self.label = label
         self._heard = heard
         self._ended = ended
@@ -90,7 +90,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return self._plain(words, BY_PUSH, within)
 
     def _plain(self, words: tuple[bytes, ...], tag: bytes, within: float) -> Answer:
-        answer = self._create()
+        answer = new_answer(self._loop)
         self._post(packed(*words), tag, within, words[0].decode(), answer, 1)
         return answer
 
@@ -149,19 +149,21 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self.heard_at = monotonic()
         reader = self._reader
         gets, pending = reader.gets, self._pending
+        given: list[Answer] = []
         try:
             reader.feed(self._room, 0, nbytes)
             while (reply := gets()) is not NOTHING:
                 kind = type(reply)
                 if kind is Push or self._ear:
-                    self._pushed(reply)
+                    self._pushed(reply, given)
                     continue
                 slot = pending[0]
                 if kind is list and slot[1] == reply[0]:
                     if asks(reply[1]):
                         self._judge(slot, reply[1])
-                    elif not slot[0].done():
-                        slot[0].set_result(reply[1])
+                    elif not (answer := slot[0]).done():
+                        given.append(answer)
+                        answer.give(reply[1])
                 else:
                     self._odd(slot, reply)
                     if self.over:
@@ -169,6 +171,8 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 pending.popleft()  # only now, as Ctrl-C may come between any two lines
         except (ValueError, IndexError) as wrong:
             self.drop(f"{self.label} sent what is no answer to anything that was asked: {wrong}")
+        finally:
+            wake_all(given)
 
     def _odd(self, slot: Slot, reply: Any) -> None:
         """A reply without a tag: to a plain command, or an error."""
@@ -187,13 +191,16 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             self.unfit = True
             self.drop(f"{self.label} can't answer now: {reply}")
 
-    def _pushed(self, reply: Any) -> None:
+    def _pushed(self, reply: Any, given: list[Answer]) -> None:
         if not isinstance(reply, list):
             self._odd(self._pending[0], reply)
             if not self.over:
                 self._pending.popleft()
         elif reply[0] in (b"message", b"smessage"):
-            self._heard(reply[2])
+            answer = self._heard(reply[2])
+            if answer is not None:
+                given.append(answer)
+                answer.give(None)
         elif reply[0] in (b"subscribe", b"ssubscribe", b"pong"):
             answer, tag, *_ = self._pending[0]
             if tag is not BY_PUSH:
