@@ -69,8 +69,8 @@ HOLDING = [
         (
             HOLD,
             (
-                "        lease.closing = True  # before anything is sent, so that the keeper reports no"
-                " false loss\n        ctx.keeper.drop(lease)\n"
+                "                    lease.closing = True  # first, so that the keeper reports no false"
+                " loss\n                    ctx.keeper.drop(lease)\n"
             ),
             "",
         ),
@@ -96,7 +96,7 @@ HOLDING = [
     bug(
         "a forked child releases its parent's holds",
         "local honesty|exclusion",
-        (HOLD, "            if self.lost is Loss.FORKED:\n", "            if False:\n"),
+        (HOLD, "                if lease.reason is Loss.FORKED:\n", "                if False:\n"),
     ),
     bug(
         "one failed renewal ends the keeping alive",
@@ -167,7 +167,7 @@ HOLDING = [
         "bounded waiting",
         (
             RWLOCK,
-            '            if self._spec.weight == 1:\n                return self._again(inside), ""\n',
+            "            if self._spec.weight == 1:\n                return await self._again(inside)\n",
             (
                 "            if self._spec.weight == 1:\n"
                 "                inside = None\n"

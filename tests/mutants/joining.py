@@ -31,8 +31,8 @@ JOINING = [
         "local honesty|exclusion",
         (
             CLAIMS,
-            "            self._heard(sent)\n            if isinstance(answer, Waiting):",
-            "            self._heard(ctx.now())\n            if isinstance(answer, Waiting):",
+            "self.sent = self.heard = self.asked",
+            "self.sent = self.heard = self.ctx.now()",
         ),
     ),
     bug(

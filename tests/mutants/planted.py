@@ -191,8 +191,8 @@ PLANTED = [
         "tests/core/test_claims.py::test_a_poke_for_an_earlier_ticket_of_the_same_id_is_not_believed",
         (
             CLAIMS,
-            "if push is not None and self.trust and push.fence == waiting.ticket:",
-            "if push is not None and self.trust:",
+            "if push is not None and push.fence == waiting.ticket and self._trusts():",
+            "if push is not None and self._trusts():",
         ),
     ),
     # -- worlds ----------------------------------------------------------------------------
@@ -275,8 +275,8 @@ PLANTED = [
         f"{TORTURE}/test_clock.py::test_a_lease_counts_from_before_its_join_was_sent",
         (
             CLAIMS,
-            "            self._heard(sent)\n            if isinstance(answer, Waiting):",
-            "            self._heard(ctx.now())\n            if isinstance(answer, Waiting):",
+            "self.sent = self.heard = self.asked",
+            "self.sent = self.heard = self.ctx.now()",
         ),
     ),
     bug(
@@ -303,8 +303,8 @@ PLANTED = [
         f"{TORTURE}/test_interrupt.py::test_an_interrupt_at_each_point_in_turn_leaves_nothing[with_lock]",
         (
             "holdfast.core.lock",
-            "            hold._abandon()\n            raise\n        return hold\n",
-            "            raise\n        return hold\n",
+            "            hold._abandon()\n            self._door.forget(mark)\n",
+            "",
         ),
         full=True,
     ),

@@ -72,6 +72,7 @@ def wake_all(answers: list[Answer]) -> None:
             if context is not None:
                 answer.context = None
                 context.run(answer.resume, answer)
-    finally:  # Ctrl-C may have ended one of them, and us: the others go on all the same
+    except BaseException:  # Ctrl-C, which has ended one of them, and us: the others go on
         for answer in answers:
             answer.wake_soon()
+        raise

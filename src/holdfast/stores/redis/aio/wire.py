@@ -153,26 +153,26 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         try:
             reader.feed(self._room, 0, nbytes)
             while (reply := gets()) is not NOTHING:
-                kind = type(reply)
-                if kind is Push or self._ear:
+                if type(reply) is list and pending and (slot := pending[0])[1] == reply[0]:
+                    answer, value = slot[0], reply[1]
+                    if value.__class__ is list and asks(value):
+                        self._judge(slot, value)
+                    elif not answer.done():
+                        given.append(answer)
+                        answer.give(value)
+                elif isinstance(reply, Push) or self._ear:
                     self._pushed(reply, given)
                     continue
-                slot = pending[0]
-                if kind is list and slot[1] == reply[0]:
-                    if asks(reply[1]):
-                        self._judge(slot, reply[1])
-                    elif not (answer := slot[0]).done():
-                        given.append(answer)
-                        answer.give(reply[1])
                 else:
-                    self._odd(slot, reply)
+                    self._odd(pending[0], reply)
                     if self.over:
                         return
                 pending.popleft()  # only now, as Ctrl-C may come between any two lines
         except (ValueError, IndexError) as wrong:
             self.drop(f"{self.label} sent what is no answer to anything that was asked: {wrong}")
         finally:
-            wake_all(given)
+            if given:
+                wake_all(given)
 
     def _odd(self, slot: Slot, reply: Any) -> None:
         """A reply without a tag: to a plain command, or an error."""
