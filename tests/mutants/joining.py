@@ -53,7 +53,7 @@ JOINING = [
     bug(
         "acquire does not look at its deadline at the end",
         "local honesty|exclusion",
-        (CLAIMS, "                if self.ctx.now() < until:\n", "                if True:\n"),
+        (CLAIMS, "            if self.ctx.now() < until:\n", "            if True:\n"),
         (CLAIMS, "if ctx.now() < lease.deadline and not ctx.closed:", "if True:"),
     ),
     bug(

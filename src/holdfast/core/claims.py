@@ -139,13 +139,21 @@ class Attempt:
             self.ticket = answer.ticket
         return answer
 
+    def grant(self, standing: Joined) -> tuple[int, float] | None:
+        """Fence and deadline, if it is held, and not only after the deadline."""
+        if isinstance(standing, Held):
+            until = deadline(self.sent, standing.expires_in)
+            if self.ctx.now() < until:
+                return standing.fence, until
+        return None
+
     async def run(self, standing: Joined | None) -> tuple[int, float] | None:
         """The fence and the deadline once the claim is held, None when the time is over."""
         while standing is not None:
             if isinstance(standing, Held):
-                until = deadline(self.sent, standing.expires_in)
-                if self.ctx.now() < until:
-                    return standing.fence, until
+                grant = self.grant(standing)
+                if grant is not None:
+                    return grant
                 standing = await self.anew()
             elif isinstance(standing, Waiting):
                 standing = await self._stand(standing)
@@ -323,11 +331,8 @@ async def acquire(
         except StoreUnavailable as failure:
             standing = await attempt.join(failure)
         while True:
-            if isinstance(standing, Held):
-                grant = standing.fence, deadline(attempt.sent, standing.expires_in)
-            elif (found := await attempt.run(standing)) is not None:
-                grant = found
-            else:
+            grant = attempt.grant(standing) or await attempt.run(standing)
+            if grant is None:
                 attempt.settle()
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
