@@ -58,7 +58,7 @@ HOLDING = [
         "no resurrection|local honesty",
         (
             LEASE,
-            "        if self.loss(now) is not None:\n            return False\n",
+            "        if self.reason is not None:\n            return False\n",
             "        self.reason = None\n",
         ),
         near=2307,

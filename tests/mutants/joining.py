@@ -40,8 +40,8 @@ JOINING = [
         "local honesty|exclusion",
         (
             KEEPER,
-            "lease.renewed(sent, answer.expires_in, now)",
-            "lease.renewed(now, answer.expires_in, now)",
+            "until = deadline(sent, length)",
+            "until = deadline(now, length)",
         ),
         near=436,
     ),
