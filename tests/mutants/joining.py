@@ -43,7 +43,7 @@ JOINING = [
             "until = deadline(sent, length)",
             "until = deadline(now, length)",
         ),
-        near=436,
+        near=2780,
     ),
     bug(
         "deadlines by the wall clock",
