@@ -61,7 +61,7 @@ HOLDING = [
             "        if self.reason is not None:\n            return False\n",
             "        self.reason = None\n",
         ),
-        near=2307,
+        near=8172,
     ),
     bug(
         "release does not mark the hold as closing",

@@ -43,7 +43,7 @@ JOINING = [
             "until = deadline(sent, length)",
             "until = deadline(now, length)",
         ),
-        near=2780,
+        near=2786,
     ),
     bug(
         "deadlines by the wall clock",
@@ -105,7 +105,7 @@ JOINING = [
                 "            pass\n"
             ),
         ),
-        near=1687,
+        near=10416,
     ),
     bug(
         "a join is retried with a new id",
@@ -159,7 +159,7 @@ JOINING = [
             "        if not line.waiting and fits(line.capacity, line.used, spec.weight):\n",
             "        if not line.waiting and fits(spec.capacity, line.used, spec.weight):\n",
         ),
-        near=509,
+        near=10078,
     ),
     bug(
         "a waiter sleeps until the holder's lease ends",
