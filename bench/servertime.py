@@ -109,9 +109,9 @@ def a_round(server: Server, names: Sequence[str]) -> Round:
     yield REFERENCE, 1, server.timed(deletes)
     one, two, three = claims(), claims(), claims()
     yield "join", 1, of([ask.join(c, True) for c in one])
-    batches = [one[i : i + 100] for i in range(0, len(one), 100)]
+    batches, _ = ask.batches([Keep(c, 0, 30.0) for c in one], range(len(one)), by_bucket=False)
     batch = len(one) / len(batches)
-    yield "keep, of a batch", batch, of([ask.keep([Keep(c, 0, 30.0) for c in b]) for b in batches])
+    yield "keep, of a batch", batch, of([each.call for each in batches])
     yield "try, refused", 1, of([ask.join(c, False) for c in two])
     yield "leave", 1, of(leaves(one))
     of([ask.join(c, True) for c in one])

@@ -58,10 +58,10 @@ HOLDING = [
         "no resurrection|local honesty",
         (
             LEASE,
-            "        if self.loss(now) is not None:\n            return False\n",
+            "        if self.reason is not None:\n            return False\n",
             "        self.reason = None\n",
         ),
-        near=2307,
+        near=8172,
     ),
     bug(
         "release does not mark the hold as closing",

@@ -40,10 +40,10 @@ JOINING = [
         "local honesty|exclusion",
         (
             KEEPER,
-            "lease.renewed(sent, answer.expires_in, now)",
-            "lease.renewed(now, answer.expires_in, now)",
+            "until = deadline(sent, length)",
+            "until = deadline(now, length)",
         ),
-        near=436,
+        near=2786,
     ),
     bug(
         "deadlines by the wall clock",
@@ -105,7 +105,7 @@ JOINING = [
                 "            pass\n"
             ),
         ),
-        near=1687,
+        near=10416,
     ),
     bug(
         "a join is retried with a new id",
@@ -159,7 +159,7 @@ JOINING = [
             "        if not line.waiting and fits(line.capacity, line.used, spec.weight):\n",
             "        if not line.waiting and fits(spec.capacity, line.used, spec.weight):\n",
         ),
-        near=509,
+        near=10078,
     ),
     bug(
         "a waiter sleeps until the holder's lease ends",

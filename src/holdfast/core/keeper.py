@@ -1,9 +1,6 @@
 """Keeping holds alive: one thread or task per client, however many holds there are.
 
-Leases of one length are renewed in the order in which they came, so each length has a queue of
-its own and the next one due is at the head of one of them: adding, dropping and finding the next
-are O(1). (An OrderedDict: a plain dict that is emptied from its front looks through every place
-that it has lost before it finds its head.) Renewals go out in batches, one round trip each.
+Renewals go out in batches, one round trip each; which lease is due when stands in ``schedule``.
 
 What fails is tried again inside the lease, sooner and sooner apart than a third of it; an error
 never ends a renewal, only the deadline does. When that passes, or the store says that the claim
@@ -21,14 +18,14 @@ import itertools
 import logging
 import math
 import warnings
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import HoldfastError, StoreUnavailable
 from .lease import Lease
 from .model import Gone, Held, Keep, Leave, Loss, State
-from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off
+from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off, deadline
+from .schedule import Schedule
 
 if TYPE_CHECKING:
     from .context import Context
@@ -43,8 +40,6 @@ LINGER_S = 5.0
 FIRST_ASK_S = 1.0
 #: A store that did not answer when it was looked at is looked at again this much later.
 AGAIN_S = 0.25
-#: What is due this soon goes into the same batch.
-SLACK_S = 0.02
 
 
 class Keeper:
@@ -52,9 +47,7 @@ class Keeper:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._queues: dict[float, OrderedDict[Lease, None]] = {}
-        #: (when, tie-break, lease): retries, watched deadlines.
-        self._heap: list[tuple[float, int, Lease]] = []
+        self._schedule = Schedule()
         #: (when, tie-break, leave, until): undos that could not be carried out at once.
         self._undos: list[tuple[float, int, Leave, float]] = []
         self._tie = itertools.count()
@@ -74,20 +67,13 @@ class Keeper:
 
     def add(self, lease: Lease, due: float) -> None:
         """Renew this lease from ``due`` on, every third of its ttl."""
-        lease.due = due
-        try:
-            self._queues[lease.every][lease] = None
-        except KeyError:
-            self._queues.setdefault(lease.every, OrderedDict())[lease] = None
-        if lease.closing:  # released just now, by another thread
-            self.drop(lease)
+        self._schedule.add(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse()
 
     def add_early(self, lease: Lease, due: float) -> None:
         """Renew this lease sooner than its kind is: it was granted by a push."""
-        lease.due = due
-        heapq.heappush(self._heap, (due, next(self._tie), lease))
+        self._schedule.add_own(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse()
 
@@ -99,10 +85,7 @@ class Keeper:
 
     def drop(self, lease: Lease) -> None:
         """Renew it no more."""
-        queue = self._queues.get(lease.every)
-        if queue is not None:
-            queue.pop(lease, None)
-        lease.renewing = lease.renewing and not lease.closing
+        self._schedule.drop(lease)
 
     def later(self, leave: Leave, until: float) -> None:
         """Carry out this leave as soon as the store answers again; give up at ``until``. A
@@ -152,16 +135,14 @@ class Keeper:
 
     def pending(self) -> int:
         """How many leases are kept, and undos outstanding."""
-        return sum(len(q) for q in self._queues.values()) + len(self._heap) + len(self._undos)
+        return len(self._schedule) + len(self._undos)
 
     def give_up(self, reason: Loss) -> list[Leave]:
         """The client closes: every lease is lost; the leaves that remain to be carried out."""
         leaves = [undo[2] for undo in self._undos]
-        leases = [lease for queue in self._queues.values() for lease in list(queue)]
-        leases += [entry[2] for entry in self._heap]
-        leases += self._asked
+        leases = self._schedule.empty() + self._asked
         leases += [hold._lease for hold in list(self._ctx.unrenewed)]
-        self._undos, self._heap, self._queues = [], [], {}
+        self._undos = []
         for lease in leases:
             if lease.end is None and not lease.closing:
                 self.lose(lease, reason)
@@ -188,7 +169,7 @@ class Keeper:
         """It ended, for want of work or because somebody cancelled the task: the next hold starts
         another. What came in while it ended is looked for after that, so nothing is overlooked."""
         for lease in self._asked:
-            heapq.heappush(self._heap, (self._ctx.now(), next(self._tie), lease))
+            self._schedule.add_own(lease, self._ctx.now())
         self._asked = []
         self._starter, self._started = iter((True,)), False
         if not self._stopped and next(self._nexts(), None) is not None:
@@ -200,7 +181,8 @@ class Keeper:
         ctx.drain_orphans()
         if ctx.now() >= self._look_at:
             await self._look()
-        batch = self._due(ctx.now())
+        batch = self._asked = []
+        self._schedule.take(ctx.now(), ctx.store.keep_batch, batch)
         if batch:
             await self._renew(batch)
             self._asked = []
@@ -232,20 +214,7 @@ class Keeper:
         self._look_at = now + every
         if changed:
             log.warning("%s isn't what it was; all holds are renewed", ctx.store.label)
-            self._hasten(now)
-
-    def _hasten(self, now: float) -> None:
-        """Everything that is renewed is due now."""
-        for queue in list(self._queues.values()):
-            for _ in range(len(queue)):
-                lease = self._head(queue)
-                if lease is None:
-                    break
-                if queue.pop(lease, lease) is None and not lease.closing:
-                    self.add_early(lease, now)
-        early = [(now, tie, lease) for _, tie, lease in self._heap if lease.renewing]
-        self._heap = early + [entry for entry in self._heap if not entry[2].renewing]
-        heapq.heapify(self._heap)
+            self._schedule.hasten(now)
 
     def _plan(self, now: float) -> float | None:
         """Seconds to sleep. The plan is announced before it is checked, so that of a lease that
@@ -263,92 +232,71 @@ class Keeper:
         return math.inf if now - self._idle_since >= LINGER_S else now + LINGER_S
 
     def _nexts(self) -> Iterator[float]:
-        for queue in list(self._queues.values()):
-            first = self._head(queue)
-            if first is not None:
-                yield first.due
-        if self._heap:
-            yield self._heap[0][0]
+        yield from self._schedule.soonest()
         if self._undos:
             yield self._undos[0][0]
 
-    @staticmethod
-    def _head(queue: OrderedDict[Lease, None]) -> Lease | None:
-        while queue:
-            try:
-                return next(iter(queue))
-            except (StopIteration, RuntimeError):
-                continue  # another thread changed it just then
-        return None
-
-    def _due(self, now: float) -> list[Lease]:
-        """The next batch, nearest deadline first; each lease is taken out of its queue."""
-        batch = self._asked = []
-        while self._heap and self._heap[0][0] <= now:
-            lease = heapq.heappop(self._heap)[2]
-            lease.watched = False
-            if lease.end is None and not lease.closing:
-                batch.append(lease)
-        for queue in list(self._queues.values()):
-            while len(batch) < self._ctx.store.keep_batch:
-                lease_ = self._head(queue)
-                if lease_ is None or lease_.due > now + SLACK_S:
-                    break
-                if queue.pop(lease_, lease_) is None and not lease_.closing:
-                    batch.append(lease_)
-        batch.sort(key=lambda one: one.deadline)
-        return batch
-
     async def _renew(self, batch: list[Lease]) -> None:
         ctx = self._ctx
-        keeps: list[tuple[Lease, Keep]] = []
+        leases: list[Lease] = []
+        keeps: list[Keep] = []
         now = ctx.now()
         for lease in batch:
             if lease.orphan or lease.closing or lease.end is not None:
                 continue
-            reason = lease.loss(now)
+            reason = lease.reason if now < lease.deadline else lease.loss(now)
             if reason is not None:
                 self._let_go(lease, reason)
             elif not lease.renewing:
                 self.watch(lease)
-            elif lease.capped():
+            elif lease.stop_at < math.inf and lease.capped():
                 self.add_early(lease, lease.deadline)  # max_hold: nothing left to ask for
             else:
-                keeps.append((lease, lease.keep(now)))
+                leases.append(lease)
+                keeps.append(lease.keep(now))
         size = ctx.store.keep_batch
         for start in range(0, len(keeps), size):
-            await self._ask(keeps[start : start + size])
+            await self._ask(leases[start : start + size], keeps[start : start + size])
 
-    async def _ask(self, part: list[tuple[Lease, Keep]]) -> None:
+    async def _ask(self, leases: list[Lease], keeps: list[Keep]) -> None:
         ctx = self._ctx
         sent = ctx.now()
-        nearest = min(lease.deadline for lease, _ in part) - sent
-        patience = FIRST_ASK_S * 2 ** min(4, max(lease.failures for lease, _ in part))
+        nearest = min([lease.deadline for lease in leases]) - sent
+        patience = FIRST_ASK_S * 2 ** min(4, max([lease.failures for lease in leases]))
         within = max(0.02, min(REQUEST_S, nearest / 2, patience))
-        answers: list[object]
+        answers: Sequence[object]
         try:
-            answers = list(await ctx.store.keep([keep for _, keep in part], within))
+            answers = await ctx.store.keep(keeps, within)
         except StoreUnavailable as failure:
-            answers = [failure] * len(part)
+            answers = [failure] * len(keeps)
         except Exception as failure:
             log.exception("renewing at %s failed; it will be tried again", ctx.store.label)
-            answers = [failure] * len(part)
-        now = ctx.now()
-        for (lease, _), answer in zip(part, answers, strict=True):
-            self._learn(lease, answer, sent, now)
+            answers = [failure] * len(keeps)
+        self._learn(leases, answers, sent)
 
-    def _learn(self, lease: Lease, answer: object, sent: float, now: float) -> None:
-        if lease.closing or lease.end is not None:
-            return
-        if isinstance(answer, Held):
-            if lease.renewed(sent, answer.expires_in, now):
-                self.add(lease, sent + lease.every)
+    def _learn(self, leases: list[Lease], answers: Sequence[object], sent: float) -> None:
+        now = self._ctx.now()
+        renewed: list[Lease] = []
+        length = until = -math.inf
+        for lease, answer in zip(leases, answers, strict=True):
+            if lease.closing or lease.end is not None:
+                continue
+            if not isinstance(answer, Held):
+                self._trouble(lease, answer, now)
+                continue
+            if answer.expires_in != length:
+                length = answer.expires_in
+                until = deadline(sent, length)
+            if lease.prolonged(until, now):
+                renewed.append(lease)
             else:
                 self._let_go(lease, lease.reason or Loss.EXPIRED)
-            return
+        self._schedule.add_renewed(renewed, sent)
+
+    def _trouble(self, lease: Lease, answer: object, now: float) -> None:
+        """It was not renewed: it is gone, or is tried again."""
         if isinstance(answer, Gone):
-            reason = lease.loss(now) or answer.reason
-            self._let_go(lease, reason)
+            self._let_go(lease, lease.loss(now) or answer.reason)
             return
         lease.failures += 1
         if lease.failures == 1:

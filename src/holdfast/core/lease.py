@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from .model import Claim, Keep, Loss, State
+from .model import Claim, Keep, Loss, Renewal, State
 from .policy import deadline, margin, renew_every
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Lease:
     monotonic, so no lock is needed between them."""
 
     __slots__ = (
+        "_entered_with",
+        "_renewal",
         "callbacks",
         "claim",
         "closing",
@@ -67,7 +69,7 @@ class Lease:
         self.fence = fence
         self.deadline = until
         self.ttl = claim.spec.ttl
-        self.weight = claim.spec.weight
+        self.weight = self._entered_with = claim.spec.weight
         self.every = renew_every(self.ttl)
         self.due = 0.0
         self.renewing = terms.auto_renew
@@ -83,6 +85,7 @@ class Lease:
         self.hold_ref: Callable[[], HoldBase | None] | None = None
         self.callbacks: list[OnLost] = []
         self.latches: list[Latch] = []
+        self._renewal: Renewal | None = None
 
     def loss(self, now: float) -> Loss | None:
         """Why it is lost, or None; what is seen here stays true."""
@@ -95,9 +98,18 @@ class Lease:
 
     def renewed(self, sent: float, lease: float, now: float) -> bool:
         """Move the deadline after an answered keep; False if it came too late to count."""
-        if self.loss(now) is not None:
+        return self.prolonged(deadline(sent, lease), now)
+
+    def prolonged(self, until: float, now: float) -> bool:
+        """The same, where the deadline of such a keep is known."""
+        if now >= self.deadline:
+            self.loss(now)
+        if self.reason is not None:
             return False
-        self.deadline = max(self.deadline, min(deadline(sent, lease), self.stop_at))
+        if until > self.stop_at:
+            until = self.stop_at
+        if until > self.deadline:
+            self.deadline = until
         self.failures = 0
         return self.reason is None
 
@@ -108,7 +120,14 @@ class Lease:
     def keep(self, now: float, length: float = 0.0) -> Keep:
         """The request that renews it, for its ttl or another length: never beyond ``max_hold``. A
         smaller weight than that of the claim goes with it each time, so that a downgrade whose
-        reply was lost is caught up."""
-        ttl = min(length or self.ttl, max(self.stop_at - now, 0.001))
-        shrunk = self.weight if self.weight < self.claim.spec.weight else 0
-        return Keep(self.claim, self.fence, ttl, shrunk)
+        reply was lost is caught up. Where that isn't so, it is the same object as long as it asks
+        for the same."""
+        ttl, left = length or self.ttl, self.stop_at - now
+        if ttl > left:
+            ttl = max(left, 0.001)
+        if self.weight < self._entered_with:
+            return Keep(self.claim, self.fence, ttl, self.weight)
+        renewal = self._renewal
+        if renewal is None or renewal.ttl != ttl:
+            renewal = self._renewal = Renewal(self.claim, self.fence, ttl)
+        return renewal

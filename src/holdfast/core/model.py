@@ -9,7 +9,7 @@ is public: hand it to every resource that the lock guards.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Limits, with the unit in the name. A store refuses nothing within them.
 NAME_BYTES_MAX = 512
@@ -72,6 +72,16 @@ class Keep(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Keep({self.claim!r}, ticket={self.ticket}, ttl={self.ttl})"
+
+
+class Renewal(Keep):
+    """A keep that changes nothing, and is sent again and again, as the same object.
+
+    ``ready`` is for the store to which it is sent: what it has prepared once, so that it need not
+    do so each time. A copy comes without.
+    """
+
+    ready: Any = None
 
 
 class Leave(NamedTuple):

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
+from holdfast.core.model import Claim, Held, Keep, Kind, Leave, Renewal, Spec
 from holdfast.errors import ConfigError
 from holdfast.stores.redis.complaints import ServerSaid
-from holdfast.stores.redis.keys import BUCKETS, bucket_of, keys_of, name_of, pattern_of, tag_of
+from holdfast.stores.redis.keys import (
+    BUCKETS,
+    bucket_of,
+    keys_of,
+    name_of,
+    pattern_of,
+    state_of,
+    tag_of,
+)
 from holdfast.stores.redis.scripts import (
     ADDRESS_MAX,
     INSPECT,
@@ -48,6 +57,7 @@ NAMES = (
 def test_a_name_is_found_again_in_its_keys(name: str) -> None:
     state, waiters, tombs, guard = keys = keys_of("holdfast", name.encode())
     assert name_of("holdfast", state) == name
+    assert state_of("holdfast", bucket_of(name.encode()), name.encode()) == state
     assert [name_of("holdfast", key) for key in (waiters, tombs, guard)] == [None] * 3
     # All four are in one slot: what stands in the first braces is the bucket's number alone.
     tag = tag_of(bucket_of(name.encode())).encode()
@@ -127,7 +137,7 @@ def test_each_request_is_one_whole_command_with_the_tag_at_its_end() -> None:
     calls = [
         requests.join(one, True),
         requests.join(one, False, b"here"),
-        requests.keep([keep] * 3),
+        requests.batches([keep] * 3, range(3), by_bucket=False)[0][0].call,
         requests.stand(keep._replace(weight=1, new_id=secrets.token_hex(16)), b"here"),
         requests.leave(Leave(one.spec.name, one.id, 7)),
         requests.leave(Leave(one.spec.name, "", 7)),
@@ -184,6 +194,37 @@ def test_batches_have_at_most_a_hundred_claims_and_in_a_cluster_one_bucket() -> 
         names = [keeps[i].claim.spec.name.encode() for i in batch.places]
         assert {bucket_of(name) for name in names} == {batch.call.bucket}
         assert len(batch.places) <= KEEP_MAX
+
+
+def test_a_renewal_is_packed_once_and_sent_as_any_other() -> None:
+    requests = Requests()
+    keeps = [Keep(claim(f"ü{number}"), number + 1, 30.0) for number in range(3)]
+    renewals = [Renewal(*keep[:3]) for keep in keeps]
+
+    def sent(some: Sequence[Keep]) -> bytes:
+        ((places, call, held),), wrong = requests.batches(some, range(3), by_bucket=False)
+        assert (places, wrong) == ([0, 1, 2], {})
+        assert held == [Held(keep.ticket, keep.ttl) for keep in some]
+        return call.head
+
+    # When renewals are sent twice, beside the same as keeps
+    heads = {sent(keeps), sent(renewals), sent(renewals)}
+    # Then the bytes are the same, and what was packed is used again
+    assert len(heads) == 1
+    ready = [one.ready for one in renewals]
+    sent(renewals)
+    assert all(one.ready is before for one, before in zip(renewals, ready, strict=True))
+    # And another length is packed anew
+    longer = [Renewal(one.claim, one.ticket, 60.0) for one in renewals]
+    assert sent(longer) == sent([one._replace(ttl=60.0) for one in keeps]) != heads.pop()
+
+
+def test_a_renewal_that_can_not_be_packed_is_refused_each_time() -> None:
+    wrong = Renewal(claim("\ud800"), 1, 30.0)
+    for _ in range(2):
+        found, errors = Requests().batches([wrong], range(1), by_bucket=False)
+        assert found == []
+        assert isinstance(errors[0], UnicodeEncodeError)
 
 
 def test_what_can_not_be_packed_is_refused() -> None:

@@ -81,10 +81,13 @@ def test_a_contended_hand_off(
 def test_many_renewals_go_together(client: Client, counter: Counted, own_name: str) -> None:
     # Given
     holds = [client.lock(f"{own_name}:{number}", ttl=2.0).acquire() for number in range(100)]
+    granted = [hold._lease.deadline for hold in holds]
     before = counter.requests
-    # When each was renewed once
-    eventually(lambda: all(hold.remaining() > 1.8 for hold in holds))
-    # Then
-    assert counter.requests - before <= 10
+    # When each was renewed
+    eventually(
+        lambda: all(hold._lease.deadline > at for hold, at in zip(holds, granted, strict=True))
+    )
+    # Then they went together, also if it took a second to acquire them all
+    assert 1 <= counter.requests - before <= 50
     for hold in holds:
         hold.release()

@@ -161,7 +161,7 @@ class Verbs:
         plain = [i for i, k in enumerate(keeps) if not (k.weight or k.new_id or k.detach)]
         batches, wrong = self.requests.batches(keeps, plain, by_bucket=False)
         answers: dict[int, Standing | Exception] = dict(wrong)
-        for places, call in batches:
+        for places, call, _ in batches:
             part = [keeps[i] for i in places]
             found = replies.kept(self.ask(call, tag), part, LABEL)
             answers |= {i: one for i, one in zip(places, found, strict=True) if one is not None}

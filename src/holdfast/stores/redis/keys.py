@@ -49,6 +49,15 @@ def keys_of(prefix: str, name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
     return start + b":" + name, start + b"~" + name, start + b"!" + name, start + b"#guard"
 
 
+def state_of(prefix: str, bucket: int, name: bytes) -> bytes:
+    """The state alone, where the bucket is known.
+
+    >>> state_of("holdfast", 3, b"x")
+    b'holdfast:{3}:x'
+    """
+    return b"%b:{%d}:%b" % (prefix.encode(), bucket, name)
+
+
 def guard_of(prefix: str, bucket: int) -> bytes:
     """The record of the guard of a bucket.
 

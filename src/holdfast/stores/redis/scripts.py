@@ -23,10 +23,10 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha1
 from typing import NamedTuple
 
-from ...core.model import Claim, Keep, Leave, Spec
+from ...core.model import Claim, Held, Keep, Leave, Renewal, Spec
 from ...core.policy import PATIENCE_S, TOMB_S
 from ...errors import ConfigError
-from .keys import PREFIX, bucket_of, guard_of, keys_of
+from .keys import PREFIX, bucket_of, guard_of, keys_of, state_of
 
 #: The last two arguments where there is no guard and no tag is wanted.
 UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
@@ -77,11 +77,21 @@ class Call(NamedTuple):
         return self._replace(head=self.head.replace(script.sha, script.plain_sha, 1))
 
 
+class Ready(NamedTuple):
+    """A plain renewal of what is held, packed, and the answer to it if all is well."""
+
+    bucket: int
+    key: bytes
+    args: bytes
+    held: Held
+
+
 class Batch(NamedTuple):
     """Some keeps of a batch that go in one call; ``places`` are their indexes."""
 
     places: list[int]
     call: Call
+    held: list[Held]
 
 
 def _read(file: str) -> bytes:
@@ -166,10 +176,24 @@ def _words(spec: Spec) -> bytes:
     return numbers + owner + spec.meta.encode()
 
 
+def _opening(script: Script, keys: int, args: int) -> bytes:
+    """The beginning of an EVALSHA, up to its keys; so many of them, and of its own arguments."""
+    head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + keys + args + 2)
+    return head + tail(script.sha) + tail(b"%d" % keys)
+
+
 def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
-    """The beginning of an EVALSHA, up to its own arguments, of which there will be so many."""
-    head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + len(keys) + args + 2)
-    return head + b"".join(map(tail, (script.sha, b"%d" % len(keys), *keys)))
+    """The same with its keys."""
+    return _opening(script, len(keys), args) + b"".join(map(tail, keys))
+
+
+def _together(ready: Sequence[Ready]) -> Call:
+    """One call of so many renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
+    count = len(ready)
+    parts = [_opening(KEEP, count, 2 * count)]
+    parts += [one.key for one in ready]
+    parts += [one.args for one in ready]
+    return Call(KEEP, ready[0].bucket, b"".join(parts))
 
 
 class Requests:
@@ -246,17 +270,6 @@ class Requests:
         args = claim_id, b"%d" % leave.ticket, _ms(max(0.0, leave.after)), buried
         return self._call(LEAVE, leave.name, *args)
 
-    def keep(self, keeps: Sequence[Keep]) -> Call:
-        """Renew claims that are held, at most `KEEP_MAX`; in a cluster all of one bucket.
-        Answer: `replies.kept`. Use `batches` for any that come."""
-        keys: list[bytes] = []
-        args: list[bytes] = []
-        for keep in keeps:
-            keys.append(keys_of(self.prefix, keep.claim.spec.name.encode())[0])
-            args += (_id(keep.claim.id), _ms(keep.ttl))
-        bucket = bucket_of(keeps[0].claim.spec.name.encode())
-        return Call(KEEP, bucket, _start(KEEP, keys, len(args)) + b"".join(map(tail, args)))
-
     def batches(
         self, keeps: Sequence[Keep], among: Iterable[int], by_bucket: bool
     ) -> tuple[list[Batch], dict[int, Exception]]:
@@ -265,22 +278,41 @@ class Requests:
         ``among``: the indexes of the keeps to be packed. ``by_bucket``: for a cluster, where a
         call is of one bucket.
         """
-        groups: dict[int, list[int]] = {}
+        groups: dict[int, tuple[list[int], list[Ready]]] = {}
         wrong: dict[int, Exception] = {}
         for place in among:
-            try:
-                claim = keeps[place].claim
-                bucket = bucket_of(claim.spec.name.encode())
-                _id(claim.id)
-            except (UnicodeEncodeError, ConfigError) as problem:
-                wrong[place] = problem
-            else:
-                groups.setdefault(bucket if by_bucket else 0, []).append(place)
+            keep = keeps[place]
+            ready = keep.ready if isinstance(keep, Renewal) else None
+            if ready is None:
+                try:
+                    ready = self._ready(keep)
+                except (UnicodeEncodeError, ConfigError) as problem:
+                    wrong[place] = problem
+                    continue
+            group = ready.bucket if by_bucket else 0
+            if group not in groups:
+                groups[group] = [], []
+            places, parts = groups[group]
+            places.append(place)
+            parts.append(ready)
         return [
-            Batch(part, self.keep([keeps[place] for place in part]))
-            for places in groups.values()
-            for part in (places[i : i + KEEP_MAX] for i in range(0, len(places), KEEP_MAX))
+            Batch(places[i : i + KEEP_MAX], _together(part), [one.held for one in part])
+            for places, parts in groups.values()
+            for i in range(0, len(parts), KEEP_MAX)
+            if (part := parts[i : i + KEEP_MAX])
         ], wrong
+
+    def _ready(self, keep: Keep) -> Ready:
+        """Pack one renewal, once if it will be sent again."""
+        claim, ticket, ttl = keep[:3]
+        name = claim.spec.name.encode()
+        bucket = bucket_of(name)
+        key = state_of(self.prefix, bucket, name)
+        args = b"$%d\r\n%b\r\n%b" % (_ID_BYTES, _id(claim.id), tail(_ms(ttl)))
+        ready = Ready(bucket, tail(key), args, Held(ticket, ttl))
+        if isinstance(keep, Renewal):
+            keep.ready = ready
+        return ready
 
     def stand(self, keep: Keep, address: bytes = b"") -> Call:
         """Everything that a single keep may be: of a waiter, a downgrade, an adoption, a detach.

@@ -191,18 +191,30 @@ class RedisStore:
         if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
             return [await self._stand(keeps[0], within)]
         found = await self._keep(keeps, within)
-        lost = [at for at, one in enumerate(found) if self._may_be_back(keeps[at], one)]
-        if lost:
-            await self._reclaim(keeps, lost, found, within)
+        if self._guard.on:
+            lost = [
+                at
+                for at, one in enumerate(found)
+                if one.__class__ is not Held and self._may_be_back(keeps[at], one)
+            ]
+            if lost:
+                await self._reclaim(keeps, lost, found, within)
         return found
 
     async def _keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        plain = [at for at, keep in enumerate(keeps) if not _special(keep)]
+        plain = [
+            at for at, keep in enumerate(keeps) if not (keep.weight or keep.new_id or keep.detach)
+        ]
         batches, unfit = self._requests.batches(keeps, plain, self._port.clustered)
         found: dict[int, Standing | Exception] = dict(unfit)
         said = await self._port.ask_many([batch.call for batch in batches], within)
         for batch, reply in zip(batches, said, strict=True):
-            found.update(self._kept(keeps, batch.places, reply))
+            if reply == [held.fence for held in batch.held]:
+                if len(batch.held) == len(keeps):
+                    return list(batch.held)  # as nearly always
+                found.update(zip(batch.places, batch.held, strict=True))
+            else:
+                found.update(self._kept(keeps, batch.places, reply))
         rest = [at for at in range(len(keeps)) if at not in found]
         if rest:
             calls = [self._requests.stand(keeps[at]) for at in rest]
@@ -212,7 +224,7 @@ class RedisStore:
 
     def _may_be_back(self, keep: Keep, answer: Standing | Exception) -> bool:
         """Is it one that we held, but the server says otherwise, perhaps because it forgot?"""
-        if not self._guard.on or keep.new_id or keep.claim.id in self._waiting:
+        if keep.new_id or keep.claim.id in self._waiting:
             return False
         if isinstance(answer, Gone):
             return answer.reason is not Loss.BROKEN
@@ -304,11 +316,6 @@ class RedisStore:
         """We are the child of a fork; see the contract."""
         self._waiting = set()
         self._port.forked()
-
-
-def _special(keep: Keep) -> bool:
-    """Is it more than a renewal of what is held?"""
-    return bool(keep.weight or keep.new_id or keep.detach)
 
 
 def _whole(reply: Reply | Exception) -> Reply:

@@ -1,0 +1,175 @@
+"""When leases are renewed: in time, in full batches, and never in a hurry."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+from holdfast.core.lease import Lease, Terms
+from holdfast.core.model import Claim, Kind, Spec
+from holdfast.core.schedule import EARLY_PART, Schedule
+
+#: Of the leases here, unless a test says otherwise; so they are renewed each second.
+TTL_S = 3.0
+
+
+def lease(name: str = "x", ttl: float = TTL_S, until: float = 1e9) -> Lease:
+    spec = Spec(name, Kind.LOCK, 1, 1, ttl, "me")
+    return Lease(Claim("0" * 32, spec), 1, until, 0.0, Terms(), False)
+
+
+def taken(schedule: Schedule, now: float, most: int = 100) -> list[str]:
+    batch: list[Lease] = []
+    schedule.take(now, most, batch)
+    return [one.claim.spec.name for one in batch]
+
+
+def spread(over: float, count: int) -> Schedule:
+    """So many leases, due one after the other within so many seconds from 100 on."""
+    schedule = Schedule()
+    for number in range(count):
+        schedule.add(lease(f"{number}"), 100.0 + over * number / count)
+    return schedule
+
+
+def test_nothing_is_taken_before_something_is_due() -> None:
+    schedule = spread(over=1.0, count=50)
+    assert taken(schedule, 99.999) == []
+    assert len(schedule) == 50
+
+
+def test_what_is_due_takes_along_what_will_be_soon() -> None:
+    schedule = spread(over=1.0, count=100)
+    found = taken(schedule, 100.0)
+    assert found == [f"{number}" for number in range(6)]
+    assert len(schedule) == 94
+    # And the next ones are left until their time comes
+    assert taken(schedule, 100.001) == []
+    assert next(schedule.soonest()) == pytest.approx(100.06)
+
+
+def test_while_there_are_enough_for_a_full_batch_it_is_taken_at_once() -> None:
+    schedule = spread(over=1.0, count=1000)
+    sizes = []
+    while batch := taken(schedule, 100.0, most=20):
+        sizes.append(len(batch))
+    assert sizes == [20, 20]
+    assert next(schedule.soonest()) == pytest.approx(100.04)
+
+
+@pytest.mark.parametrize("ttl", [0.01, 0.06, 3.0, 86_400.0])
+def test_a_lease_that_was_just_renewed_is_not_due_again(ttl: float) -> None:
+    schedule = Schedule()
+    one = lease(ttl=ttl)
+    schedule.add(one, 100.0)
+    assert taken(schedule, 100.0) == ["x"]
+    schedule.add_renewed([one], 100.0)
+    assert one.due == pytest.approx(100.0 + ttl / 3)
+    assert taken(schedule, 100.0 + ttl / 3 * 0.999) == []
+    assert taken(schedule, 100.0 + ttl / 3 * 1.001) == ["x"]
+
+
+def test_renewals_gather_in_full_batches_and_stay_together() -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    # Given a thousand leases that came at random times
+    schedule = Schedule()
+    for due in sorted(100.0 + chance.random() for _ in range(1000)):
+        schedule.add(lease(), due)
+    now, sizes = 100.0, []
+    # When they are renewed for ten seconds, by a keeper that sleeps in between
+    while now < 110.0:
+        batch: list[Lease] = []
+        schedule.take(now, 25, batch)
+        if batch:
+            sizes.append(len(batch))
+            assert all(one.due <= now + EARLY_PART for one in batch)
+            assert all(one.due >= now - 1e-6 for one in batch)
+            schedule.add_renewed(batch, now)
+        else:
+            now = min(schedule.soonest())
+    # Then each was renewed each second, or a little more often, and nearly all batches were full
+    assert 10_000 <= sum(sizes) + 1000 <= 11_500
+    assert sum(sizes) / len(sizes) > 20
+
+
+def test_the_nearest_deadline_comes_first_whatever_its_length_is() -> None:
+    schedule = Schedule()
+    schedule.add(lease("long", 30.0, until=120.0), 100.0)
+    schedule.add(lease("short", 3.0, until=102.0), 100.02)
+    schedule.add_own(lease("again", 30.0, until=101.0), 99.0)
+    assert taken(schedule, 100.0) == ["again", "short", "long"]
+
+
+def test_a_time_of_its_own_is_kept_exactly_and_may_lie_before_all_others() -> None:
+    schedule = spread(over=1.0, count=10)
+    schedule.add_own(lease("own"), 99.5)
+    assert min(schedule.soonest()) == 99.5
+    assert taken(schedule, 99.499) == []
+    assert taken(schedule, 99.5) == ["own"]
+
+
+def test_what_is_dropped_or_released_is_not_taken() -> None:
+    schedule = Schedule()
+    kept, dropped, closing, ended = (lease(name) for name in ("kept", "dropped", "closing", "own"))
+    for one in (dropped, closing, kept):
+        schedule.add(one, 100.0)
+    schedule.drop(dropped)
+    closing.closing = True
+    schedule.add_own(ended, 100.0)
+    ended.closing = True
+    assert taken(schedule, 100.0) == ["kept"]
+    # Nor is one that was released while its renewal was under way
+    schedule.add_renewed([closing, kept], 100.0)
+    assert len(schedule) == 1
+    assert (closing.renewing, kept.renewing) == (False, True)
+
+
+def test_all_can_be_made_due_at_once() -> None:
+    schedule = spread(over=1.0, count=10)
+    fixed = lease("fixed")
+    fixed.renewing = False
+    schedule.add_own(fixed, 200.0)
+    schedule.add_own(lease("again"), 150.0)
+    schedule.hasten(50.0)
+    assert set(taken(schedule, 50.0)) == {"again", *map(str, range(10))}
+    assert min(schedule.soonest()) == 200.0
+
+
+def test_emptying_it_gives_everything() -> None:
+    schedule = spread(over=1.0, count=3)
+    schedule.add_own(lease("own"), 1.0)
+    assert sorted(one.claim.spec.name for one in schedule.empty()) == ["0", "1", "2", "own"]
+    assert len(schedule) == 0
+    assert list(schedule.soonest()) == []
+
+
+def test_other_threads_may_add_and_drop_while_it_is_emptied() -> None:
+    # Given threads that add leases and drop every other one again
+    schedule = Schedule()
+    kept: list[Lease] = []
+
+    def work() -> None:
+        for number in range(3000):
+            one = lease()
+            schedule.add(one, 100.0)
+            if number % 2:
+                one.closing = True
+                schedule.drop(one)
+            else:
+                kept.append(one)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    # When the keeper takes batches meanwhile
+    found: list[Lease] = []
+    while any(thread.is_alive() for thread in threads) or len(schedule):
+        batch: list[Lease] = []
+        schedule.take(100.0, 7, batch)
+        found += batch
+    # Then it gets each of the others, once
+    assert sorted(map(id, (one for one in found if not one.closing))) == sorted(map(id, kept))
