@@ -129,7 +129,7 @@ JOINING = [
         ),
         (
             CLAIMS,
-            "ctx.keeper.add_early(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)",
+            "ctx.keeper.add_pushed(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)",
             "ctx.keeper.add(lease, attempt.sent + lease.every)",
         ),
     ),

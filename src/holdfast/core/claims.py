@@ -377,7 +377,7 @@ def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Term
     if terms.auto_renew:
         left = until - attempt.sent
         if attempt.pushed:
-            ctx.keeper.add_early(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)
+            ctx.keeper.add_pushed(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)
         elif left < lease.ttl * WHOLE_PART:  # the answer to a repeated join: some of it is over
             ctx.keeper.add_early(lease, attempt.sent + left / 3)
         else:

@@ -35,6 +35,8 @@ log = logging.getLogger("holdfast")
 #: With nothing to do it lingers this long before it ends, so that a loop that takes and frees a
 #: lock neither wakes nor starts it each time.
 LINGER_S = 5.0
+#: After a grant by push it sleeps no longer than this, for as long as it would linger.
+BRISK_S = 0.4
 #: A first request is given no longer, lest one that is lost keeps others from being renewed; each
 #: repetition is given twice as long, for a store that is merely slow.
 FIRST_ASK_S = 1.0
@@ -60,6 +62,8 @@ class Keeper:
         self._started = False
         self._stopped = False
         self._idle_since = 0.0
+        #: Until then it sleeps only for short.
+        self._brisk_until = -math.inf
         #: The batch that is being renewed.
         self._asked: list[Lease] = []
 
@@ -72,10 +76,17 @@ class Keeper:
             self._rouse()
 
     def add_early(self, lease: Lease, due: float) -> None:
-        """Renew this lease sooner than its kind is: it was granted by a push."""
+        """Renew this lease, or look at it, sooner than others of its kind."""
         self._schedule.add_own(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse()
+
+    def add_pushed(self, lease: Lease, due: float) -> None:
+        """The same for one that was granted by a push. More will come, each of them sooner due
+        than what there is: so that none of them has to wake the keeper, at the very moment at
+        which somebody waits for our caller to go on, it looks for itself, for a while."""
+        self._brisk_until = due + LINGER_S
+        self.add_early(lease, due)
 
     def watch(self, lease: Lease) -> None:
         """Look at this lease when its deadline passes, though it isn't renewed."""
@@ -219,7 +230,8 @@ class Keeper:
     def _plan(self, now: float) -> float | None:
         """Seconds to sleep. The plan is announced before it is checked, so that of a lease that
         comes in between either its caller sees the plan or we see the lease."""
-        self._wake_at = self._soonest(now)
+        brisk = now + BRISK_S if now < self._brisk_until else math.inf
+        self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
         # It also wakes for a look if it has nothing to keep, as something may come meanwhile.
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)

@@ -37,30 +37,14 @@ class Lease:
     """The state of one hold. Written by the keeper and by the caller; every write is final or
     monotonic, so no lock is needed between them."""
 
-    __slots__ = (
-        "_entered_with",
-        "_renewal",
-        "callbacks",
-        "claim",
-        "closing",
-        "deadline",
-        "due",
-        "end",
-        "every",
-        "failures",
-        "fence",
-        "hold_ref",
-        "latches",
-        "min_until",
-        "orphan",
-        "reason",
-        "renewing",
-        "stop_at",
-        "suspect",
-        "ttl",
-        "watched",
-        "weight",
-    )
+    #: What it has as long as nothing happens to it; most leases never have anything else.
+    due = min_until = 0.0
+    closing = orphan = watched = False
+    failures = 0
+    end: State | None = None
+    reason: Loss | None = None
+    hold_ref: Callable[[], HoldBase | None] | None = None
+    _renewal: Renewal | None = None
 
     def __init__(
         self, claim: Claim, fence: int, until: float, begun: float, terms: Terms, suspect: bool
@@ -71,21 +55,11 @@ class Lease:
         self.ttl = claim.spec.ttl
         self.weight = self._entered_with = claim.spec.weight
         self.every = renew_every(self.ttl)
-        self.due = 0.0
         self.renewing = terms.auto_renew
         self.stop_at = begun + terms.max_hold
-        self.min_until = 0.0
         self.suspect = suspect
-        self.closing = False
-        self.end: State | None = None
-        self.reason: Loss | None = None
-        self.failures = 0
-        self.orphan = False
-        self.watched = False
-        self.hold_ref: Callable[[], HoldBase | None] | None = None
         self.callbacks: list[OnLost] = []
         self.latches: list[Latch] = []
-        self._renewal: Renewal | None = None
 
     def loss(self, now: float) -> Loss | None:
         """Why it is lost, or None; what is seen here stays true."""
