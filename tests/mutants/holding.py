@@ -68,11 +68,8 @@ HOLDING = [
         "no false loss|keep-alive",
         (
             HOLD,
-            (
-                "                    lease.closing = True  # first, so that the keeper reports no false"
-                " loss\n                    ctx.keeper.drop(lease)\n"
-            ),
-            "",
+            "                    lease.closing = True\n                    leave = self",
+            "                    leave = self",
         ),
     ),
     bug(

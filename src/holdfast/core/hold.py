@@ -162,13 +162,15 @@ class HoldBase:
                 if lease.reason is Loss.FORKED:
                     lease.closing, lease.end = True, State.LOST  # the parent's: nothing is sent
                 else:
-                    lease.closing = True  # first, so that the keeper reports no false loss
-                    ctx.keeper.drop(lease)
+                    # First, so that the keeper reports no false loss. What else is to be done
+                    # comes after the sending, because whoever is next waits for that.
+                    lease.closing = True
                     leave = self._leave_of(lease)
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
                     try:  # in here, not in a coroutine of its own: as a rule that is all
                         there = await ctx.store.leave(leave, until - now)
                     except BaseException as failure:
+                        ctx.keeper.drop(lease)
                         there = await ctx.leave_again(leave, lease.deadline, until, failure)
                     self._gave_back(lease, there)
             self._step_back()
@@ -225,6 +227,7 @@ class HoldBase:
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
         """The store answered: the claim is gone, and was there until now or wasn't."""
+        self._ctx.keeper.drop(lease)
         if not there and lease.reason is None:
             lease.reason = Loss.BROKEN if self._ctx.now() < lease.deadline else Loss.EXPIRED
         lease.end = State.RELEASED
