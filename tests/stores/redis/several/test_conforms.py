@@ -30,11 +30,15 @@ def chosen() -> list[Run]:
 
 
 def played(url: str) -> None:
-    """Run them, some at once; the first that fails is raised."""
+    """Run them, some at once; the first that fails is raised, and named."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        begun: list[Future[None]] = [pool.submit(run.on, url) for run in chosen()]
-        for one in begun:
-            one.result()
+        begun: list[tuple[Run, Future[None]]] = [
+            (run, pool.submit(run.on, url)) for run in chosen()
+        ]
+    for run, one in begun:
+        if wrong := one.exception():
+            wrong.add_note(f"in the run {run}")
+            raise wrong
 
 
 def test_every_primitive_is_asked_on_both_faces() -> None:
