@@ -11,8 +11,8 @@ from .process import SOON_S, until
 from .redis_server import RedisServer
 
 SLOTS = 16384
-#: A node that is silent for so long is taken to be dead: where one is to be lost, and else, because
-#: on a busy machine a node that is well may be silent for a while.
+#: A node that is silent for so long is taken to be dead: where one is to be lost; and else,
+#: because on a busy machine a node that is well may be silent for a while.
 HASTY_MS, CALM_MS = 1000, 10_000
 
 

@@ -13,8 +13,8 @@ from .redis_server import HOST, RedisServer, answers, program, version_of
 
 #: What the sentinels call the three servers.
 NAME = "holdfast-test"
-#: A server that is silent for so long is taken to be dead: where one is to be lost, and else, because
-#: on a busy machine a server that is well may be silent for a while.
+#: A server that is silent for so long is taken to be dead: where one is to be lost; and else,
+#: because on a busy machine a server that is well may be silent for a while.
 HASTY_MS, CALM_MS = 600, 10_000
 #: How often sentinels tell others of themselves, and ask the servers who they are. By itself that
 #: takes 2 and 10 seconds, and four tellings go by before a former primary is made a replica.
