@@ -13,7 +13,7 @@ from holdfast.testing.faces import FACES
 from tests.servers.cluster import Cluster
 from tests.servers.sentinels import Watched
 
-AT_ONCE = 6
+AT_ONCE = 4
 #: Of each primitive on each face so many runs, spread over the kit.
 EACH = 12
 
