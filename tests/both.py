@@ -13,21 +13,18 @@ import time
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-#: What goes into the second process: tests that sleep more than they work.
-BESIDE = ("conformance", "testing", "stores/redis")
-#: In neither: they start clusters and sentinels anew and again, and have to be asked for by name.
-ASKED_FOR = ("stores/redis/several",)
+#: What goes into the second process: tests that sleep more than they work, and take half the time.
+BESIDE = ("stores/redis",)
 GRACE_S = 10.0
 
 
 def commands() -> tuple[list[str], list[str]]:
-    """What both processes run: between them, every test once, but for those to be asked for."""
+    """What both processes run: between them, every test once."""
     pytest = [sys.executable, "-m", "pytest"]
     beside = [str(TESTS / folder) for folder in BESIDE]
-    others = [f"--ignore={TESTS / folder}" for folder in ASKED_FOR]
     return (
         [*pytest, *(f"--ignore={folder}" for folder in beside)],
-        [*pytest, "-p", "no:cacheprovider", *others, *beside],
+        [*pytest, "-p", "no:cacheprovider", *beside],
     )
 
 

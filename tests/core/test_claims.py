@@ -197,6 +197,29 @@ def test_a_client_that_is_closed_while_it_waits_gives_up(
     assert "closed" in str(failures[0])
 
 
+def test_a_client_that_is_closed_while_its_store_is_silent_gives_up(
+    locks: Client, store: Flaky
+) -> None:
+    store.cut()
+    failures: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            locks.lock("x").acquire()
+        except StoreUnavailable as failure:
+            failures.append(failure)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while not store.calls["join"]:
+        time.sleep(0.002)
+    begun = time.monotonic()
+    locks.close()
+    asking.join(20)
+    assert "is closed; make a new one" in str(failures[0])
+    assert time.monotonic() - begun < 5
+
+
 def _line(locks: Client) -> tuple[Any, ...]:
     return locks.inspect("x")[0].claims
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from holdfast.stores.redis.slots import BUCKET_SLOTS
+
 from .process import SOON_S, until
 from .redis_server import RedisServer
 
 SLOTS = 16384
-#: A node that is silent for so long is taken to be dead.
-NODE_TIMEOUT_MS = 1000
+#: A node that is silent for so long is taken to be dead: where one is to be lost; and else,
+#: because on a busy machine a node that is well may be silent for a while.
+HASTY_MS, CALM_MS = 1000, 10_000
 
 
 class Node(NamedTuple):
@@ -25,7 +28,10 @@ class Node(NamedTuple):
 
 
 class Cluster:
-    """``primaries`` nodes that share the slots, and ``replicas`` for each of them."""
+    """``primaries`` nodes that share the slots, and ``replicas`` for each of them.
+
+    holdfast's guard takes each of them for one that is up for long, as long as no slot is moved.
+    """
 
     def __init__(self, folder: Path, *settings: str, primaries: int = 3, replicas: int = 1) -> None:
         self.servers: list[RedisServer] = []
@@ -36,7 +42,7 @@ class Cluster:
                 server = RedisServer(
                     place,
                     "cluster-enabled yes",
-                    f"cluster-node-timeout {NODE_TIMEOUT_MS}",
+                    f"cluster-node-timeout {HASTY_MS}",
                     "cluster-replica-validity-factor 0",
                     "cluster-allow-replica-migration no",
                     *settings,
@@ -62,6 +68,10 @@ class Cluster:
         for number, one in enumerate(self.servers[primaries:]):
             self._follow(one, self.id(self.servers[number % primaries]))
         self.settled()
+        for one in self.servers[:primaries]:
+            slots = enumerate(BUCKET_SLOTS)
+            one.make_known(bucket for bucket, slot in slots if self._owner(slot, first) is one)
+        self.attend(CALM_MS)
 
     def _follow(self, one: RedisServer, primary: str) -> None:
         def knows() -> bool:
@@ -135,6 +145,12 @@ class Cluster:
 
     # -- changing --------------------------------------------------------------------------
 
+    def attend(self, within_ms: int = HASTY_MS) -> None:
+        """From now on a node that is silent for so long is taken to be dead."""
+        for one in self.servers:
+            if one.runs:
+                one.ask("CONFIG", "SET", "cluster-node-timeout", within_ms)
+
     def fail_over(self, primary: RedisServer) -> RedisServer:
         """Have a replica take over from this primary, which is well; which one."""
         (replica, *_) = self.replicas_of(primary)
@@ -144,8 +160,11 @@ class Cluster:
     def lose(self, primary: RedisServer) -> RedisServer:
         """Kill this primary, and wait until its replica has taken over; which one."""
         (replica, *_) = self.replicas_of(primary)
+        self.attend()
         primary.kill()
-        return self._promoted(replica)
+        promoted = self._promoted(replica)
+        self.attend(CALM_MS)
+        return promoted
 
     def _promoted(self, replica: RedisServer) -> RedisServer:
         for one in self.servers:

@@ -19,6 +19,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -103,14 +104,19 @@ class RedisServer(Program):
         if known and not any(
             line.startswith(("replicaof", "cluster-enabled")) for line in settings
         ):
-            self._make_known()
+            for db in (0, 1):
+                self.make_known(db=db)
 
-    def _make_known(self) -> None:
-        """Write the records of the guard, as it does on a server that is up for longer."""
-        for db in (0, 1):
-            with self.client(db=db) as admin:
-                run_id = admin.info("server")["run_id"]
-                admin.mset({guard_of(PREFIX, bucket): run_id for bucket in range(BUCKETS)})
+    def make_known(self, buckets: Iterable[int] = range(BUCKETS), *, db: int = 0) -> None:
+        """Write the records of the guard, as it does on a server that is up for longer.
+
+        A node of a cluster can only have those of the buckets whose slots it serves.
+        """
+        with self.client(db=db) as admin, admin.pipeline(transaction=False) as many:
+            run_id = admin.info("server")["run_id"]
+            for bucket in buckets:
+                many.set(guard_of(PREFIX, bucket), run_id)
+            many.execute()
 
     def _lines(self, users: tuple[str, ...]) -> list[str]:
         lines = [

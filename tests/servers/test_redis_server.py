@@ -69,8 +69,11 @@ def test_after_a_crash_it_knows_what_was_on_its_disk(new_redis: NewRedis) -> Non
         client.set("x", 1)
         server.kill()
         assert not server.runs
-        with pytest.raises(redis.ConnectionError):
-            redis.Redis(port=server.port, retry=None).get("x")
+        with (
+            redis.Redis(port=server.port, retry=None) as other,
+            pytest.raises(redis.ConnectionError),
+        ):
+            other.get("x")
         server.start()
         assert client.get("x") == b"1"
 
@@ -94,8 +97,11 @@ def test_a_stopped_server_can_be_ended(new_redis: NewRedis) -> None:
 
 def test_a_password_and_users(new_redis: NewRedis) -> None:
     server = new_redis(password="sesame", users=("user app on >secret ~app:* +get +set",))
-    with pytest.raises(redis.AuthenticationError):
-        redis.Redis(port=server.port, retry=None).ping()
+    with (
+        redis.Redis(port=server.port, retry=None) as other,
+        pytest.raises(redis.AuthenticationError),
+    ):
+        other.ping()
     with redis.Redis.from_url(server.url) as all_rights:
         assert all_rights.ping()
     with redis.Redis.from_url(server.url_for("app", "secret")) as client:
@@ -108,8 +114,11 @@ def test_a_password_and_users(new_redis: NewRedis) -> None:
 
 def test_a_password_alone(new_redis: NewRedis) -> None:
     server = new_redis(password="sesame")
-    with pytest.raises(redis.AuthenticationError):
-        redis.Redis(port=server.port, retry=None).ping()
+    with (
+        redis.Redis(port=server.port, retry=None) as other,
+        pytest.raises(redis.AuthenticationError),
+    ):
+        other.ping()
     with redis.Redis.from_url(server.url) as client:
         assert client.ping()
 

@@ -40,6 +40,8 @@ def test_sentinels_promote_a_replica_when_told_and_when_the_primary_dies(
     places = [(one.host, one.port) for one in watched.sentinels]
     sentinel = redis.Sentinel(places, password="sesame")
     assert sentinel.discover_master(NAME)[1] == third.port
+    for one in sentinel.sentinels:
+        one.close()
 
 
 def test_a_replica_that_was_cut_off_lacks_what_was_written_since(new_watched: NewWatched) -> None:

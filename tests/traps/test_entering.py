@@ -128,7 +128,8 @@ def test_who_is_killed_in_the_middle_of_our_acquire_has_locked_it_for_its_lease(
         begun = time.monotonic()
         one.kill()
     # Then the server has an end for each key of it
-    keys = list(shared_redis.client().scan_iter(match=f"*{own_name}*"))
+    with shared_redis.client() as look:
+        keys = list(look.scan_iter(match=f"*{own_name}*"))
     assert keys
     assert all(shared_redis.ask("PTTL", key) > 0 for key in keys)
     # And the next one gets it when the lease is over

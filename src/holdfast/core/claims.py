@@ -281,8 +281,9 @@ class Attempt:
 
     async def _silence(self, failure: StoreUnavailable) -> None:
         """The store did not answer. Raises when there is no time left, for then it isn't known
-        whether the name is busy; else pauses."""
+        whether the name is busy, and when our client was closed meanwhile; else pauses."""
         ctx = self.ctx
+        ctx.require_open()
         self.failures += 1
         pause = back_off(self.failures, ctx.runtime.jitter(), 1.0)
         until = self.end if self.wait else self.limit

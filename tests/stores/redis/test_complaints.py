@@ -107,7 +107,8 @@ def test_a_script_of_somebody_else_that_does_not_end(new_redis: NewRedis) -> Non
             until(lambda: _busy(verbs), "it is busy")
             assert "SCRIPT KILL" in joining(verbs)
         finally:
-            server.client().execute_command("SCRIPT", "KILL")
+            with server.client() as killer:
+                killer.execute_command("SCRIPT", "KILL")
             script.join()
 
 

@@ -14,12 +14,14 @@ from holdfast import AsyncClient, Client, ConfigError, HoldfastError, NotHeld
 from holdfast.stores.redis.keys import keys_of
 from holdfast.testing.faults import RESET_REPLY, RESP, Proxy
 from tests.servers.fixtures import NewRedis
-from tests.servers.process import until
+from tests.servers.process import SOON_S, until
 from tests.servers.redis_server import RedisServer, old_program, program
 from tests.tidy.tree import ROOT
 
 PAGE = ROOT / "docs" / "stores" / "redis.md"
 USER, PASSWORD = "holdfast", "secret"
+#: A lease with room for a busy machine, and a time in which it is renewed, by its third.
+TTL_S, RENEWED_S = 1.0, 0.4
 #: Carried out for us by the tests themselves.
 THEIRS = {"acl", "config", "info", "hset", "set"}
 
@@ -84,11 +86,11 @@ def everything(locks: Client, server: RedisServer, address: str) -> None:
 
 
 def renewed(locks: Client) -> None:
-    """Hold for longer than the lease: alone, and beside others."""
-    with locks.lock("renewed", ttl=0.1) as hold, locks.semaphore("renewed too", 2, ttl=0.1):
+    """Hold until the lease is renewed: alone, and beside others."""
+    with locks.lock("renewed", ttl=TTL_S) as hold, locks.semaphore("renewed too", 2, ttl=TTL_S):
         fence, seen = hold.fence, threading.Event()
         hold.on_lost(lambda *_: seen.set())
-        assert not seen.wait(0.3)
+        assert not seen.wait(RENEWED_S)
         assert hold.fence == fence
 
 
@@ -189,11 +191,12 @@ def suspect(server: RedisServer, address: str) -> None:
 async def everything_with_a_loop(address: str) -> None:
     """The same machinery, as far as it is another one under asyncio."""
     async with AsyncClient(address) as locks, AsyncClient(address) as other:
-        hold = await locks.lock("loop", ttl=0.1).acquire()
+        hold = await locks.lock("loop", ttl=TTL_S).acquire()
         waiting = asyncio.create_task(pass_through_with_a_loop(other))
-        while not any(line.waiters for line in await locks.inspect("lo")):
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(SOON_S):
+            while not any(line.waiters for line in await locks.inspect("lo")):
+                await asyncio.sleep(0)
+        await asyncio.sleep(RENEWED_S)
         hold.check()
         assert await hold.release()
         await waiting

@@ -95,6 +95,7 @@ class Verbs:
         self._parser = Parser()
         self.requests = Requests(patience=patience)
         self._debug: dict[bytes, Script] = {}
+        self._ahead = b""
         for released in SCRIPTS:
             script = released
             if old:
@@ -107,14 +108,21 @@ class Verbs:
             assert loaded == script.sha, loaded
 
     def at(self, now: float) -> None:
-        """It is this time now, for the scripts."""
-        micro = round(now * 1_000_000)
-        self.client.hset(CLOCK, mapping={"s": micro // 1_000_000, "u": micro % 1_000_000})
+        """It is this time now, for the scripts: the server is told together with the next one."""
+        whole, rest = divmod(round(now * 1_000_000), 1_000_000)
+        words = (b"HSET", CLOCK.encode(), b"s", b"%d" % whole, b"u", b"%d" % rest)
+        self._ahead = b"*6\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(one), one) for one in words)
 
     def raw(self, wire: bytes) -> Any:
         """Send some bytes, and read one reply."""
-        self._socket.sendall(wire)
+        self._send(wire)
         return self._reply()
+
+    def _send(self, wire: bytes) -> None:
+        ahead, self._ahead = self._ahead, b""
+        self._socket.sendall(ahead + wire)
+        if ahead:
+            assert isinstance(self._reply(), int)
 
     def _reply(self) -> Any:
         while (reply := self._parser.gets()) is NOTHING:
@@ -128,7 +136,7 @@ class Verbs:
         replied = []
         for start in range(0, len(calls), 500):
             part = calls[start : start + 500]
-            self._socket.sendall(b"".join(self._head(call) + ending(self.run_id) for call in part))
+            self._send(b"".join(self._head(call) + ending(self.run_id) for call in part))
             replied += [self._reply() for _ in part]
         return replied
 

@@ -310,6 +310,20 @@ def test_closing_finishes_what_is_under_way(
     play(main)
 
 
+def test_closing_ends_an_acquire_that_has_not_connected_yet(redis_url: str, own_name: str) -> None:
+    async def main() -> None:
+        for steps in range(5):
+            client = AsyncClient(redis_url)
+            asking = asyncio.create_task(client.lock(own_name).acquire())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await client.close()
+            with pytest.raises(StoreUnavailable, match="closed; make a new one"):
+                await asyncio.wait_for(asking, 5)
+
+    play(main)
+
+
 def test_more_requests_than_a_connection_takes_are_refused(
     redis_url: str, own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

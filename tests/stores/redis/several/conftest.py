@@ -1,4 +1,4 @@
-"""Several servers, for all tests of a file: watched by sentinels, and in a cluster."""
+"""Several servers, for all tests of this folder: watched by sentinels, and in a cluster."""
 
 from __future__ import annotations
 
@@ -16,29 +16,24 @@ from tests.servers.redis_server import RedisServer
 from tests.servers.sentinels import Watched
 
 
-def grown(servers: list[RedisServer]) -> None:
-    """Wait until the guard takes no server for one that has just started."""
-
-    def old(server: RedisServer) -> bool:
-        return bool(server.info("server")["uptime_in_seconds"] > WINDOW_S["reclaim"] + 1)
-
-    for server in servers:
-        until(lambda server=server: old(server), "it is up for long enough")
+def _old(server: RedisServer) -> bool:
+    """Does the guard take it for one that has not just started, also for slots that come to it?"""
+    return bool(server.info("server")["uptime_in_seconds"] > WINDOW_S["reclaim"] + 1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three primaries with a replica each, that no test may leave otherwise than it was."""
     with Cluster(tmp_path_factory.mktemp("cluster")) as one:
-        grown(one.servers)
+        for server in one.servers:
+            until(lambda server=server: _old(server), "it is up for long enough")
         yield one
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """A primary, two replicas and three sentinels."""
+    """A primary, two replicas and three sentinels, that no test may leave otherwise."""
     with Watched(tmp_path_factory.mktemp("watched")) as one:
-        grown(one.servers)
         yield one
 
 

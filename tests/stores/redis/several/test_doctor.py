@@ -41,6 +41,7 @@ def test_a_cluster_that_is_whole_and_one_that_is_not(new_cluster: Callable[..., 
     assert finding.level is Level.FAIL
     assert finding.text.startswith(f"127.0.0.1:{last.port}: ")
     # And when it is gone
+    cluster.attend()
     last.kill()
     assert troubles(cluster.url)["node"] is Level.FAIL
     until(lambda: troubles(cluster.url).get("cluster") is Level.FAIL, "it is noticed")

@@ -12,7 +12,6 @@ from tests.servers.process import until
 from tests.servers.sentinels import Watched
 from tests.servers.tls import Certificate
 from tests.stores.redis.aio.conftest import play
-from tests.stores.redis.several.conftest import grown
 
 SLOTS = 16384
 
@@ -49,7 +48,7 @@ def test_a_cluster_by_tls_with_a_password(new_redis: NewRedis, certificate: Cert
     )
     server.ask("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
     until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"), "the cluster is whole")
-    grown([server])
+    server.make_known()
     place = f"{server.host}:{server.tls_port}"
     used(f"rediss+cluster://:sesame@{place}?ssl_ca_certs={certificate.certificate}")
     refused(
