@@ -6,21 +6,14 @@ the questions by which a cluster could differ: waiting, being served, expiring, 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
-from holdfast import HoldfastError
-from holdfast.runtime.blocking import boottime
-from holdfast.testing import lag
 from holdfast.testing.conformance import PRIMITIVES, Run, runs
 from holdfast.testing.faces import FACES
 from tests.servers.cluster import Cluster
 from tests.servers.sentinels import Watched
 
-lag.watch()
-
 AT_ONCE = 4
-#: The least time that the kit gives anything: a run that was robbed of more may fail by that.
-STOLEN_S = 0.05
 #: Of each primitive on each face so many runs, spread over the kit.
 EACH = 12
 
@@ -39,23 +32,13 @@ def chosen() -> list[Run]:
 def played(url: str) -> None:
     """Run them, some at once; the first that fails is raised, and named."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        begun = [(run, pool.submit(_played, run, url)) for run in chosen()]
+        begun: list[tuple[Run, Future[None]]] = [
+            (run, pool.submit(run.on, url)) for run in chosen()
+        ]
     for run, one in begun:
         if wrong := one.exception():
             wrong.add_note(f"in the run {run}")
             raise wrong
-
-
-def _played(run: Run, url: str) -> None:
-    """Run one; once more, if it failed while the machine served somebody else."""
-    begun = boottime()
-    try:
-        run.on(url)
-    except (AssertionError, HoldfastError) as wrong:
-        if lag.since(begun) < STOLEN_S:
-            raise
-        print(f"{run} is tried again, {lag.since(begun):.2f} s were stolen from it: {wrong!r}")
-        run.on(url)
 
 
 def test_every_primitive_is_asked_on_both_faces() -> None:
