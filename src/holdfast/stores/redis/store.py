@@ -32,7 +32,9 @@ from ...errors import HoldfastError, StoreUnavailable
 from . import replies
 from .guard import LOOKS, Guard, Verdict
 from .keys import name_of, pattern_of
+from .replies import whole as _whole
 from .scripts import KEEP_MAX, Call, Requests
+from .together import Together
 
 log = logging.getLogger("holdfast")
 
@@ -144,6 +146,7 @@ class RedisStore:
         #: What the guard said last.
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
+        self._together = Together(port, self._requests)
         self._prefix = prefix
         self.patience = port.patience
         self.label = port.label
@@ -256,6 +259,14 @@ class RedisStore:
         reply = await self._port.ask(self._requests.leave(leave), within)
         return replies.left(reply, self.label)
 
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Enter several lines that are empty; see the contract."""
+        return await self._together.join_free(claims, within)
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release many in one round trip; see the contract."""
+        return await self._together.leave_all(leaves, within)
+
     async def changed(self, within: float) -> bool:
         """Has the server lost data, or is it another one? See the contract."""
         before, found = self._verdict, await self._port.look(within)
@@ -307,10 +318,3 @@ class RedisStore:
 def _special(keep: Keep) -> bool:
     """Is it more than a renewal of what is held?"""
     return bool(keep.weight or keep.new_id or keep.detach)
-
-
-def _whole(reply: Reply | Exception) -> Reply:
-    """A reply, unless the server that it should come from could not be asked."""
-    if isinstance(reply, HoldfastError):
-        raise reply
-    return reply
