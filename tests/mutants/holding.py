@@ -61,7 +61,7 @@ HOLDING = [
             "        if self.loss(now) is not None:\n            return False\n",
             "        self.reason = None\n",
         ),
-        near=2307,
+        near=3479,
     ),
     bug(
         "release does not mark the hold as closing",
@@ -106,7 +106,7 @@ HOLDING = [
             "        self.add_early(lease, min(now + pause, max(lease.deadline, now)))\n",
             "        self.add_early(lease, lease.deadline)\n",
         ),
-        near=416,
+        near=1681,
     ),
     bug(
         "renewals come when the lease is nearly over",
@@ -174,5 +174,6 @@ HOLDING = [
                 "        if inside is not None and inside.lost is None:\n"
             ),
         ),
+        near=1633,
     ),
 ]
