@@ -73,6 +73,27 @@ class LetsTriesOvertake(Lines):
         return super().join(claim, wait, now, address)
 
 
+class LetsSomeIn(Lines):
+    def join_free(self, claims: Sequence[Claim], now: float) -> Answers:
+        free = [one for one in claims if one.spec.name not in self.lines]
+        held, pokes = super().join_free(free, now)
+        return held if len(free) == len(claims) else None, pokes
+
+
+class OvertakesForSeveral(Lines):
+    def join_free(self, claims: Sequence[Claim], now: float) -> Answers:
+        for one in claims:
+            line = self.lines.get(one.spec.name)
+            if line is not None and line.waiting:
+                line.waiting.clear()
+        return super().join_free(claims, now)
+
+
+class LeavesTheFirstOnly(MemoryStore):
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        return [*await super().leave_all(leaves[:1], within), *[True] * (len(leaves) - 1)]
+
+
 class QueuesTries(Lines):
     def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
         answer, pokes = super().join(claim, wait, now, address)
@@ -203,6 +224,9 @@ FAULTS: dict[type[Any], str] = {
     RepeatsFences: "semaphore-every_grant_has_a_greater_fence_than_all_before",
     ServesTheLastFirst: "lock-those_who_wait_are_served_first_come_first_served",
     LetsTriesOvertake: "write-a_try_does_not_overtake_those_who_wait",
+    LetsSomeIn: "all-none_is_kept_if_one_is_busy",
+    OvertakesForSeveral: "all-who_waits_is_not_overtaken_by_who_wants_several",
+    LeavesTheFirstOnly: "all-all_are_held_and_all_are_given_back",
     QueuesTries: "election-a_try_on_a_busy_name_answers_none_at_once",
     FreesWhoeverHolds: "lock-the_next_one_gets_what_was_broken_and_keeps_it",
     Resurrects: "lock-detached_and_left_alone_it_lives_by_its_ttl",

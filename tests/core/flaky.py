@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast import StoreUnavailable
-from holdfast.core.model import Claim, Joined, Keep, Leave, LineRecord, Standing
+from holdfast.core.model import Claim, Held, Joined, Keep, Leave, LineRecord, Standing
 from holdfast.core.ports import Store
 
 
@@ -32,7 +32,7 @@ class Flaky:
 
     def cut(self) -> None:
         """No verb arrives any more."""
-        self.down = {"join", "keep", "leave", "inspect", "resize"}
+        self.down = {"join", "join_free", "keep", "leave", "leave_all", "inspect", "resize"}
 
     def mend(self) -> None:
         """All is well again."""
@@ -69,6 +69,21 @@ class Flaky:
         there = await self.store.leave(leave, within)
         self._answered("leave")
         return there
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        self._called("join_free")
+        held = await self.store.join_free(claims, within)
+        self._answered("join_free")
+        return held
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        self._called("leave_all")
+        answers = await self.store.leave_all(leaves, within)
+        self._answered("leave_all")
+        return [
+            StoreUnavailable("planted: no answer") if leave.name in self.broken else answer
+            for leave, answer in zip(leaves, answers, strict=True)
+        ]
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
         self._called("inspect")

@@ -103,7 +103,7 @@ HOLDING = [
             "        self.add_early(lease, min(now + pause, max(lease.deadline, now)))\n",
             "        self.add_early(lease, lease.deadline)\n",
         ),
-        near=416,
+        near=1681,
     ),
     bug(
         "renewals come when the lease is nearly over",
@@ -171,5 +171,6 @@ HOLDING = [
                 "        if inside is not None and inside.lost is None:\n"
             ),
         ),
+        near=1633,
     ),
 ]

@@ -181,24 +181,6 @@ JOINING = [
         near=638,
     ),
     bug(
-        "all() gives up at the first failed release",
-        "no leak|bounded waiting",
-        (
-            MULTI,
-            (
-                "                except Exception as problem:\n"
-                "                    failure = failure or problem\n"
-                "                left.pop()\n"
-            ),
-            (
-                "                except Exception as problem:\n"
-                "                    left.clear()\n"
-                "                    raise problem\n"
-                "                left.pop()\n"
-            ),
-        ),
-    ),
-    bug(
         "downgrade leaves and joins again",
         "local honesty|exclusion",
         (
@@ -214,17 +196,5 @@ JOINING = [
                 "        )\n"
             ),
         ),
-    ),
-    bug(
-        "undos one after the other each take all their time",
-        "bounded waiting",
-        (
-            CLAIMS,
-            "                self.withdrawn = not self.suspect  # it was not taken in: there is nothing to undo\n",
-            "",
-        ),
-        (CONTEXT, "min(UNDO_S, until - self.now())", "UNDO_S"),
-        ("holdfast.core.semaphore", "        if left <= 0:\n", "        if False:\n"),
-        near=50024549,
     ),
 ]

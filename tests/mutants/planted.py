@@ -23,6 +23,10 @@ WAKE = f"{BLOCKING}.wake"
 WORLD = f"{BLOCKING}.world"
 WORKER = "holdfast.stores.sqlite.aio"
 CLAIMS = "holdfast.core.claims"
+CONTEXT = "holdfast.core.context"
+SEMAPHORE = "holdfast.core.semaphore"
+TOGETHER = "holdfast.core.together"
+MEMORY = "holdfast.stores.memory.line"
 DOOR = "holdfast.core.door"
 ADOPT = "holdfast.core.adopt"
 HOLD = "holdfast.core.hold"
@@ -33,6 +37,7 @@ FORK = "holdfast.runtime.fork"
 
 STORE = "tests/stores/sqlite"
 TORTURE = "tests/torture"
+ALL = "tests/core/test_together.py"
 
 
 class Planted(NamedTuple):
@@ -295,6 +300,48 @@ PLANTED = [
             LEASE,
             "        if self.reason is None and self.end is None and now >= self.deadline:\n",
             "        if False:\n",
+        ),
+    ),
+    bug(
+        "undos one after the other each take all their time",
+        "tests/core/test_too_late.py::test_a_semaphore_that_would_be_resized_too_late_is_back_in_time",
+        (
+            CLAIMS,
+            (
+                "                self.withdrawn = not self.suspect"
+                "  # it was not taken in: there is nothing to undo\n"
+            ),
+            "",
+        ),
+        (CONTEXT, "min(UNDO_S, until - self.now())", "UNDO_S"),
+        (SEMAPHORE, "        if left <= 0:\n", "        if False:\n"),
+    ),
+    # -- several names -----------------------------------------------------------------------
+    bug(
+        "all at once ignores tombstones",
+        f"{ALL}::test_a_late_copy_finds_a_tombstone_and_enters_nothing",
+        (
+            MEMORY,
+            "            if self.tombs.get(claim.id, _NO_TOMB)[0] > now:\n",
+            "            if False:\n",
+        ),
+    ),
+    bug(
+        "what was asked for all at once is withdrawn without tombstones",
+        f"{ALL}::test_a_late_copy_finds_a_tombstone_and_enters_nothing",
+        (
+            TOGETHER,
+            "Leave(one.spec.name, one.id, 0, suspect=True, ",
+            "Leave(one.spec.name, one.id, 0, ",
+        ),
+    ),
+    bug(
+        "an undo of all at once that fails is forgotten",
+        f"{ALL}::test_an_undo_that_fails_is_gone_on_with_by_the_keeper",
+        (
+            TOGETHER,
+            "    for leave in left:\n        ctx.keeper.later(leave, ctx.now() + leave.ttl)\n",
+            "",
         ),
     ),
     # -- Ctrl-C ----------------------------------------------------------------------------

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from .holding import HOLDING
 from .joining import JOINING
+from .together import AT_ONCE
 
-MUTANTS = [*JOINING, *HOLDING]
+MUTANTS = [*JOINING, *HOLDING, *AT_ONCE]

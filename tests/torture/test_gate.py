@@ -33,6 +33,8 @@ VERBS: dict[str, Callable[[Store, float], Coroutine[Any, Any, Any]]] = {
     "join": lambda store, within: store.join(CLAIM, True, within),
     "keep": lambda store, within: store.keep([Keep(CLAIM, 1, 30.0)], within),
     "leave": lambda store, within: store.leave(Leave("mine", CLAIM.id, 1), within),
+    "join_free": lambda store, within: store.join_free([CLAIM], within),
+    "leave_all": lambda store, within: store.leave_all([Leave("mine", CLAIM.id, 1)], within),
     "inspect": lambda store, within: store.inspect("", within),
     "resize": lambda store, within: store.resize("mine", 2, within),
 }

@@ -1,6 +1,7 @@
 """Several names as one: all of them held, or none.
 
-They are acquired strictly one after the other in the order of their encoded bytes, each held
+If nobody at all is in the way, the store lets us in to all of them in one step (``together.py``).
+Else they are acquired strictly one after the other in the order of their encoded bytes, each held
 before the next is joined. So two callers with overlapping names can't dead-lock, whatever order
 they wrote. (A batch of separate joins would: each could wait in one line for what the other holds
 in the next.) What has been acquired is given back if the rest can't be had in time.
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ConfigError, LockLost, NotAcquired, StoreUnavailable
-from . import checks
+from . import checks, together
 from .context import Context
 from .door import Door, give_back
 from .hold import HoldBase
@@ -25,12 +26,14 @@ from .model import Loss
 class MultiHoldBase:
     """Holds on several names, in the order in which they were acquired."""
 
-    __slots__ = ("_holds",)
+    __slots__ = ("_holds", "_levels")
     #: It can be entered once only.
     _count = 1
 
     def __init__(self, holds: list[Any]) -> None:
         self._holds = holds
+        #: How often each was entered, this time included: a reentrant one may have been before.
+        self._levels = [hold._count for hold in holds]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,27 +86,14 @@ class MultiHoldBase:
 
     def _abandon(self) -> None:
         """Give them back without awaiting anything: the keeper does it."""
-        for hold in reversed(self._holds):
-            hold._abandon()
+        for hold, level in zip(self._holds, self._levels, strict=True):
+            hold._cut(level)
 
     async def _release(self) -> bool:
-        """Release all, the last one first; the first failure is raised once all were tried.
-        If we are interrupted, the keeper releases the rest."""
-        kept, failure = True, None
-        left = list(self._holds)
-        try:
-            while left:
-                try:
-                    kept = await left[-1]._release() and kept
-                except Exception as problem:
-                    failure = failure or problem
-                left.pop()
-        finally:
-            for hold in left:
-                hold._abandon()
-        if failure is not None:
-            raise failure
-        return kept
+        """Release all; True if none of them had been lost."""
+        if not self._holds:
+            return True
+        return await together.release(self._holds[0]._ctx, self._holds, self._levels)
 
 
 class MultiLockBase:
@@ -150,6 +140,10 @@ class MultiLockBase:
         begun = self._ctx.now()
         holds: list[HoldBase] = []
         try:
+            at_once = await together.acquire(self._ctx, self._locks, wait, begun)
+            if at_once is not None:
+                holds = at_once
+                return self._hold_class(holds), ""
             for lock in self._locks:
                 hold, holder = await lock._try(wait, begun)
                 if hold is None:
@@ -161,8 +155,7 @@ class MultiLockBase:
                 raise LockLost(f"{lost.name!r} was lost while the others were acquired", lost.lost)
             return self._hold_class(holds), ""
         except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
-            for hold in holds:
-                hold._abandon()
+            MultiHoldBase(holds)._abandon()
             raise
         except BaseException:
             with contextlib.suppress(StoreUnavailable):  # then the keeper goes on with it

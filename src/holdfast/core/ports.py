@@ -1,8 +1,9 @@
 """The contract. Read this file first: everything else is policy above it or a store below it.
 
-A **store** keeps lines of claims and answers five verbs. A **runtime** gives time, identity and
-a way to wait. The core is written once, as ``async def``, over these two; blocking ports never
-suspend, so the sync face runs the same coroutine to its end with one ``send(None)``.
+A **store** keeps lines of claims and answers five verbs, two of them for several names at once,
+too. A **runtime** gives time, identity and a way to wait. The core is written once, as
+``async def``, over these two; blocking ports never suspend, so the sync face runs the same
+coroutine to its end with one ``send(None)``.
 
 Every verb is idempotent by the claim's id: sent twice, because the reply was lost, it changes
 nothing the second time and gives the answer of the first. Every verb returns, or raises
@@ -19,6 +20,7 @@ from .model import (
     Capabilities,
     Claim,
     Granted,
+    Held,
     Joined,
     Keep,
     Leave,
@@ -81,6 +83,26 @@ class Store(Protocol):
 
         By id, or by ticket alone when ``id`` is empty (break). With ``after`` the claim stays
         that many seconds more and nobody can keep it. A wrong id changes nothing.
+        """
+        ...
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Let all of them in at once, atomically, if every line of theirs is empty; else None.
+
+        At most ``keep_batch``, of different names. A line is empty if nobody holds or waits there,
+        and no tombstone of this id is in force. None: no claim was left anywhere, and a join of
+        each says more. It may be the answer wherever a store can't tell at once, or can't let them
+        in together, so nobody who waits is ever overtaken. A copy that arrives when the first has
+        let them in finds lines that aren't empty: None is the answer to *this* request only.
+        """
+        ...
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Many leaves together, each as if it were alone; one answer each, in order.
+
+        At most ``keep_batch``, of different names. One round trip, and another one where somebody
+        has to be served. An error about one stands in its place and leaves the others alone; one
+        that is raised says nothing about any of them.
         """
         ...
 

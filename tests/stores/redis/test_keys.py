@@ -146,6 +146,8 @@ def test_each_request_is_one_whole_command_with_the_tag_at_its_end() -> None:
         requests.inspect(one.spec.name),
         requests.guard([bucket_of(one.spec.name.encode())], 5.0, False),
         requests.reclaim(keep, 5.0),
+        requests.join_free([one]),
+        requests.leave_all([Leave(one.spec.name, one.id, 7)]),
     ]
     for call in calls:
         for run_id, tag in ((b"", b""), (b"r" * 40, b"7f")):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
 #: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
+_NO_TOMB = (-math.inf, Loss.EXPIRED)
 
 
 @dataclass(slots=True)
@@ -123,6 +124,26 @@ class Lines:
         if len(line.waiting) >= WAITERS_MAX:
             return Full(len(line.waiting)), pokes
         return self._enter(line, claim, now, False, address), pokes
+
+    def join_free(
+        self, claims: Sequence[Claim], now: float
+    ) -> tuple[list[Held] | None, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.join_free`."""
+        pokes: list[Poke] = []
+        for claim in claims:
+            if self.tombs.get(claim.id, _NO_TOMB)[0] > now:
+                return None, pokes
+            line, some = self._line(claim.spec.name, now)
+            pokes += some
+            if line is not None:
+                return None, pokes
+        held = []
+        for claim in claims:
+            spec = claim.spec
+            line = self.lines[spec.name] = Line(spec.kind, spec.capacity)
+            self._enter(line, claim, now, True, None)
+            held.append(Held(line.held[claim.id].ticket, spec.ttl))
+        return held, pokes
 
     def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
         """See :meth:`holdfast.core.ports.Store.keep`; one claim of the batch."""

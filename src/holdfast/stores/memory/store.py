@@ -11,6 +11,7 @@ from ...core.model import (
     Capabilities,
     Claim,
     Granted,
+    Held,
     Joined,
     Keep,
     Leave,
@@ -94,6 +95,16 @@ class MemoryStore:
         there, pokes = self._port.call(lambda lines, now: lines.leave(leave, now))
         _send(pokes)
         return there
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """See ``core.ports.Store``."""
+        answer, pokes = self._port.call(lambda lines, now: lines.join_free(claims, now))
+        _send(pokes)
+        return answer
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """See ``core.ports.Store``."""
+        return [await self.leave(leave, within) for leave in leaves]
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """See ``core.ports.Store``."""

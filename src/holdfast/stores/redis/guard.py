@@ -23,7 +23,7 @@ from ...errors import ConfigError, StoreUnavailable
 from .complaints import ServerSaid
 from .config import Settings
 from .keys import BUCKETS
-from .scripts import JOIN, KEEP, RECLAIM, STAND, Call, Requests
+from .scripts import JOIN, JOIN_FREE, KEEP, RECLAIM, STAND, Call, Requests
 
 log = logging.getLogger("holdfast")
 
@@ -168,8 +168,8 @@ class ClusterGuard(Guard):
 
 def grants(call: Call, reply: Reply) -> bool:
     """Does somebody hold by this answer?"""
-    if call.script is KEEP:
-        return reply.__class__ is list
+    if call.script in (KEEP, JOIN_FREE):
+        return reply.__class__ is list and not asks(reply)
     if call.script not in (JOIN, STAND, RECLAIM):
         return False
     return reply.__class__ is int or (reply.__class__ is list and reply[0] == 1)
@@ -191,7 +191,7 @@ def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
         return None
     if call.script is JOIN:
         return [ASK_GUARD, verdict.seconds, verdict.cause]
-    return reply if call.script is STAND else None
+    return reply if call.script in (STAND, JOIN_FREE) else None
 
 
 def barred(label: str, seconds: float, cause: bytes) -> NotYet:

@@ -27,7 +27,7 @@ from ...core.model import (
     Standing,
     Waiting,
 )
-from ...errors import StoreUnavailable
+from ...errors import HoldfastError, StoreUnavailable
 from .complaints import ServerSaid, complaint, said
 from .guard import barred
 
@@ -86,6 +86,29 @@ def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exc
         else:
             answers.append(Held(one, keep.ttl) if one > 0 else None)
     return answers
+
+
+def let_in(reply: Reply, claims: Sequence[Claim], label: str) -> list[Held] | None:
+    """The answer to a join of several lines that are empty; None: nothing was done."""
+    if reply == 0 or reply == [6]:
+        return None
+    if not isinstance(reply, list) or len(reply) != len(claims):
+        raise _strange(reply, label)
+    return [Held(one, claim.spec.ttl) for one, claim in zip(reply, claims, strict=True)]
+
+
+def released(reply: Reply, many: int, label: str) -> list[bool | None]:
+    """The answers to the releases of one call; None: ask with leave."""
+    if not isinstance(reply, list) or len(reply) != many:
+        raise _strange(reply, label)
+    return [None if one < 0 else one == 1 for one in reply]
+
+
+def whole(reply: Reply | Exception) -> Reply:
+    """A reply, unless the server that it should come from could not be asked."""
+    if isinstance(reply, HoldfastError):
+        raise reply
+    return reply
 
 
 def left(reply: Reply, label: str) -> bool:

@@ -36,6 +36,7 @@ KEEP_MAX = 100
 ADDRESS_MAX = 255
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _KNOWN_MAX = 2048
+_TOGETHER_MAX = 256
 _ID_BYTES = 32
 #: How a claim joins: does it wait, its address.
 _How = tuple[bool, bytes]
@@ -118,10 +119,20 @@ def _sha(text: bytes) -> bytes:
     return sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
-JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM = SCRIPTS = tuple(
-    script_of(name, assembled(name))
-    for name in ("join", "keep", "stand", "leave", "resize", "inspect", "guard", "reclaim")
+_NAMES = (
+    "join",
+    "keep",
+    "stand",
+    "leave",
+    "resize",
+    "inspect",
+    "guard",
+    "reclaim",
+    "join_free",
+    "leave_all",
 )
+SCRIPTS = tuple(script_of(name, assembled(name)) for name in _NAMES)
+JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
 
 
 def tail(tag: bytes) -> bytes:
@@ -209,6 +220,10 @@ class Requests:
         self._patience = _ms(patience)
         #: Of a spec: for what else it was packed, the bucket, all but the id.
         self._joins: dict[Spec, _Known] = {}
+        #: Of specs that join together: the bucket of the first, all but the ids.
+        self._together: dict[tuple[Spec, ...], tuple[int, bytes]] = {}
+        #: Of names that are left together: the bucket of the first, all but the ids.
+        self._apart: dict[tuple[str, ...], tuple[int, bytes]] = {}
         #: Of a name: its bucket, all but the id of a plain leave.
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
@@ -313,6 +328,42 @@ class Requests:
         if isinstance(keep, Renewal):
             keep.ready = ready
         return ready
+
+    def join_free(self, claims: Sequence[Claim]) -> Call:
+        """Enter several lines that are empty; in a cluster all of one bucket. Answer:
+        `replies.let_in`."""
+        specs = tuple([claim.spec for claim in claims])
+        known = self._together.get(specs)
+        if known is None:
+            known = self._learn_together(specs)
+        ids = b"".join([_id(claim.id) for claim in claims])
+        return Call(JOIN_FREE, known[0], known[1] + tail(ids))
+
+    def _learn_together(self, specs: tuple[Spec, ...]) -> tuple[int, bytes]:
+        names = [spec.name.encode() for spec in specs]
+        buckets = list(dict.fromkeys(map(bucket_of, names)))
+        keys = [keys_of(self.prefix, name)[0] for name in names]
+        keys += [guard_of(self.prefix, bucket) for bucket in buckets]
+        args = [part for spec in specs for part in (_ms(spec.ttl), _words(spec))]
+        head = _start(JOIN_FREE, keys, len(args) + 1) + b"".join(map(tail, args))
+        if len(self._together) >= _TOGETHER_MAX:
+            self._together.clear()
+        known = self._together[specs] = (buckets[0], head)
+        return known
+
+    def leave_all(self, leaves: Sequence[Leave]) -> Call:
+        """Plain releases of claims that stand alone, at most `KEEP_MAX`. Answer:
+        `replies.released`."""
+        texts = tuple([leave.name for leave in leaves])
+        known = self._apart.get(texts)
+        if known is None:
+            names = [text.encode() for text in texts]
+            keys = [keys_of(self.prefix, name)[0] for name in names]
+            if len(self._apart) >= _TOGETHER_MAX:
+                self._apart.clear()
+            known = self._apart[texts] = bucket_of(names[0]), _start(LEAVE_ALL, keys, 1)
+        ids = b"".join([_id(leave.id) for leave in leaves])
+        return Call(LEAVE_ALL, known[0], known[1] + tail(ids))
 
     def stand(self, keep: Keep, address: bytes = b"") -> Call:
         """Everything that a single keep may be: of a waiter, a downgrade, an adoption, a detach.

@@ -32,7 +32,9 @@ from ...errors import HoldfastError, StoreUnavailable
 from . import replies
 from .guard import LOOKS, Guard, Verdict
 from .keys import name_of, pattern_of
+from .replies import whole as _whole
 from .scripts import KEEP_MAX, Call, Requests
+from .together import Together
 
 log = logging.getLogger("holdfast")
 
@@ -147,6 +149,7 @@ class RedisStore:
         #: What the guard said last.
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
+        self._together = Together(port, self._requests)
         self._prefix = prefix
         self.patience = port.patience
         self.label = port.label
@@ -270,6 +273,14 @@ class RedisStore:
         reply = await self._port.ask(self._requests.leave(leave), within)
         return replies.left(reply, self.label)
 
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Enter several lines that are empty; see the contract."""
+        return await self._together.join_free(claims, within)
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release many in one round trip; see the contract."""
+        return await self._together.leave_all(leaves, within)
+
     async def changed(self, within: float) -> bool:
         """Has the server lost data, or is it another one? See the contract."""
         before, found = self._verdict, await self._port.look(within)
@@ -316,10 +327,3 @@ class RedisStore:
         """We are the child of a fork; see the contract."""
         self._waiting = set()
         self._port.forked()
-
-
-def _whole(reply: Reply | Exception) -> Reply:
-    """A reply, unless the server that it should come from could not be asked."""
-    if isinstance(reply, HoldfastError):
-        raise reply
-    return reply

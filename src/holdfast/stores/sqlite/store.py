@@ -14,6 +14,7 @@ from ...core.model import (
     Capabilities,
     Claim,
     Granted,
+    Held,
     Joined,
     Keep,
     Leave,
@@ -53,6 +54,14 @@ class Engine(Protocol):
 
     def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release."""
+        ...
+
+    def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Enter several lines that are empty."""
+        ...
+
+    def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release several."""
         ...
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
@@ -125,6 +134,14 @@ class SqliteStore:
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and wake who now fits; see the contract."""
         return await self._call(self._engine.leave, leave, within)
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Enter several lines that are empty, in one pass; see the contract."""
+        return await self._call(self._engine.join_free, claims, within)
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release several in one pass; see the contract."""
+        return await self._call(self._engine.leave_all, leaves, within)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until poked or until the time is over; see the contract."""

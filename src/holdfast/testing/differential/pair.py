@@ -115,6 +115,49 @@ class Pair:
         if theirs is not ours:
             self._differ(theirs, ours)
 
+    async def join_free(self, group: list[Known]) -> bool:
+        """Enter several lines that are empty; were they let in?
+
+        A store may say no where the model says yes. Then nobody has been let in, which all that
+        follows shows.
+        """
+        claims = [known.claim for known in group]
+        said: list[Any] = []
+
+        async def ask() -> Any:
+            said.append(await self.store.join_free(claims, WITHIN_S))
+            return said[0]
+
+        def model(now: float) -> Any:
+            return None if said[0] is None else self._granting(self.lines.join_free(claims, now))
+
+        theirs, ours = await self._both(f"join_free({claims!r})", ask, model)
+        if (theirs is None) is not (ours is None):
+            self._differ(theirs, ours)
+        elif ours is not None:
+            self.answers["Together"] += 1
+            for known, one, other in zip(group, theirs, ours, strict=True):
+                self._compare(known, one, other)
+        return ours is not None
+
+    async def leave_all(self, group: list[Known], suspect: bool) -> None:
+        """Several leave together, by their ids."""
+        leaves = [
+            Leave(one.claim.spec.name, one.claim.id, one.theirs, 0.0, suspect, one.claim.spec.ttl)
+            for one in group
+        ]
+
+        async def ask() -> Any:
+            return await self.store.leave_all(leaves, WITHIN_S)
+
+        theirs, ours = await self._both(
+            f"leave_all({leaves!r}, suspect={suspect})",
+            ask,
+            lambda now: [self._granting(self.lines.leave(leave, now)) for leave in leaves],
+        )
+        if theirs != ours:
+            self._differ(theirs, ours)
+
     async def wait(self, known: Known) -> None:
         """Look for a push: it may be lost or late, but not wrong."""
         if known.waiting is None:

@@ -48,6 +48,8 @@ class Walk:
             Use(start + "sem", Kind.SEMAPHORE, 4, (1, 1, 2, 4)),
             Use(start + "rw", Kind.RWLOCK, RWLOCK_CAPACITY, (1, 1, RWLOCK_CAPACITY)),
         ]
+        #: Names that are only taken together, so that their lines are empty more often.
+        self._quiet = [Use(f"{start}quiet {end}", Kind.LOCK, 1, (1,)) for end in "abcd"]
         #: The claims that are in a line, or were lately.
         self._known: list[Known] = []
 
@@ -56,6 +58,8 @@ class Walk:
         ways = {
             self._join: 30,
             self._join_again: 5,
+            self._join_free: 8,
+            self._leave_all: 5,
             self._keep: 20,
             self._leave: 22,
             self._break: 3,
@@ -98,6 +102,30 @@ class Walk:
     async def _join_again(self) -> None:
         for known in self._some():
             await self._pair.join(known, self._random.random() < 0.7)
+
+    async def _join_free(self) -> None:
+        """Several names at once; the same again, as if a copy came late, lets nobody in."""
+        rng = self._random
+        uses = rng.choice([self._uses, self._quiet])
+        group = [Known(self._claim(use)) for use in rng.sample(uses, rng.randint(1, 4))]
+        if await self._pair.join_free(group):
+            self._known += group
+        if rng.random() < 0.2 and await self._pair.join_free(group):
+            self._known += [known for known in group if known not in self._known]
+
+    async def _leave_all(self) -> None:
+        """At most one claim of each name, at times with tombstones, and then their late copy."""
+        rng = self._random
+        group = list({known.claim.spec.name: known for known in self._known}.values())
+        if not group:
+            return
+        suspect = rng.random() < 0.2
+        await self._pair.leave_all(group, suspect)
+        for known in group:
+            self._known.remove(known)
+            self._pair.store.unlisten(known.claim)
+        if rng.random() < 0.5 and await self._pair.join_free(group):
+            self._known += group
 
     async def _keep(self) -> None:
         rng = self._random
@@ -166,7 +194,9 @@ class Walk:
             await self._pair.wait(known)
 
     async def _look(self) -> None:
-        for use in self._uses:  # so that both have dropped who is dead and served who is next
+        for use in (
+            self._uses + self._quiet
+        ):  # so that both have dropped who is dead and served who is next
             spec = Spec(use.name, Kind.ELECTION, 1, 1, 30.0, "sweeper")
             probe = Known(Claim(self._id(), spec))
             if await self._pair.join(probe, wait=False):

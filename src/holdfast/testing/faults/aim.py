@@ -26,6 +26,7 @@ from ...core.client import ClientBase
 from ...core.model import (
     Claim,
     Granted,
+    Held,
     Joined,
     Keep,
     Leave,
@@ -37,7 +38,7 @@ from ...core.model import (
 from ...core.ports import Store
 
 T = TypeVar("T")
-Verb = Literal["join", "keep", "leave", "wait", "inspect", "resize"]
+Verb = Literal["join", "join_free", "keep", "leave", "leave_all", "wait", "inspect", "resize"]
 When = Literal["before", "sent", "after"]
 
 
@@ -95,6 +96,12 @@ class _Aimed:
 
     async def leave(self, leave: Leave, within: float) -> bool:
         return await self._steps("leave", self._real.leave(leave, within))
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        return await self._steps("join_free", self._real.join_free(claims, within))
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        return await self._steps("leave_all", self._real.leave_all(leaves, within))
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         return await self._steps("wait", self._real.wait(claim, waiting, seconds))

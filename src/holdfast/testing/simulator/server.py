@@ -16,6 +16,7 @@ from ...core.model import (
     Capabilities,
     Claim,
     Granted,
+    Held,
     Joined,
     Keep,
     Leave,
@@ -55,7 +56,8 @@ class Server:
         self.grace_until = 0.0
         self.ttl_max = ttl_max
         self.stores: dict[int, SimStore] = {}
-        #: process -> (verb, what to do while its next request of that verb is under way).
+        #: process -> (verb, what to do while its next request of that verb, for one name or for
+        #: several, is under way).
         self.aims: dict[int, tuple[str, Callable[[], None]]] = {}
         self.after_verb: Callable[[], None] = lambda: None
 
@@ -83,6 +85,8 @@ class Server:
         lines.next_ticket = max(lines.next_ticket, int(now * 1e6))
         if now < self.grace_until and verb == "join":
             return StoreUnavailable("the server restarted without its data: no grants yet")
+        if now < self.grace_until and verb == "join_free":
+            return None
         answer, pokes = getattr(self, f"_{verb}")(*args, now, address)
         self.after_verb()
         for poke in pokes:
@@ -102,6 +106,17 @@ class Server:
 
     def _leave(self, leave: Leave, now: float, address: Any) -> tuple[Any, list[Poke]]:
         return self.lines.leave(leave, now)
+
+    def _join_free(
+        self, claims: Sequence[Claim], now: float, address: Any
+    ) -> tuple[Any, list[Poke]]:
+        return self.lines.join_free(claims, now)
+
+    def _leave_all(
+        self, leaves: Sequence[Leave], now: float, address: Any
+    ) -> tuple[Any, list[Poke]]:
+        done = [self.lines.leave(leave, now) for leave in leaves]
+        return [there for there, _ in done], [poke for _, pokes in done for poke in pokes]
 
     def _inspect(
         self, prefix: str, exact: bool, now: float, address: Any
@@ -174,6 +189,16 @@ class SimStore:
         there: bool = await self._call("leave", (leave,), within)
         return there
 
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """See ``core.ports.Store``."""
+        held: list[Held] | None = await self._call("join_free", (list(claims),), within)
+        return held
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """See ``core.ports.Store``."""
+        answers: list[bool | Exception] = await self._call("leave_all", (list(leaves),), within)
+        return answers
+
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """See ``core.ports.Store``."""
         box = self.boxes.setdefault(claim.id, Box())
@@ -232,7 +257,7 @@ class SimStore:
         )
         rng = world.rng
         aim = server.aims.get(self.process.pid)
-        if aim is not None and aim[0] == verb:
+        if aim is not None and aim[0] == verb.partition("_")[0]:
             del server.aims[self.process.pid]
             world.after(rng.random() * 0.004, aim[1])
         lost = rng.random() < net.lose_request or (self.process.pid, "up") in net.cut

@@ -50,7 +50,8 @@ class Actor:
             [self.plain] * 6
             + [self.semaphore] * 3
             + [self.rwlock] * 3
-            + [self.several, self.election, self.hand_over, self.adopt, self.limited]
+            + [self.several] * 3
+            + [self.election, self.hand_over, self.adopt, self.limited]
             + [self.resize, self.intrude, self.reenter, self.operator]
         )
         done = 0
@@ -139,22 +140,37 @@ class Actor:
         await self._work(hold)
 
     async def several(self) -> None:
-        """Two or three locks as one."""
-        names = self.rng.sample(LOCKS, self.rng.randint(2, 3))
-        locks = [self._lock(name) for name in names]
+        """Two or three locks as one, at times a semaphore and the side of a reader, too."""
+        rng = self.rng
+        names = rng.sample(LOCKS, rng.randint(2, 3))
+        locks = [self._lock(name, reentrant=rng.random() < 0.2) for name in names]
+        if rng.random() < 0.25:
+            locks.append(self._semaphore(rng.randint(1, 3)))
+        if rng.random() < 0.25:
+            locks.append(RWSideBase(*self._wish(Kind.RWLOCK, "rw", RWLOCK_CAPACITY, 1)))
         multi = MultiLockBase(self.client._ctx, locks)
         begun = self.history.world.time
-        wait = self._patience()
-        hold = await multi._acquire(timeout=wait)
+        hold = None
+        try:
+            hold = await multi._acquire(timeout=self._patience())
+        finally:
+            if hold is None:  # one that was lost meanwhile is withdrawn a little later
+                for lock in locks:
+                    self.watch.abandoned[lock._spec.meta] = self.history.world.time
         if hold is None:
             return
-        now = self.history.world.time
         for one in hold._holds:
             if one.lost is None:
-                self.holding.append(self.watch.granted(self.process, one, min(begun, now)))
+                self.holding.append(self.watch.granted(self.process, one, begun))
         await self.pause(1.0)
-        for grant in reversed(list(self.holding)):
-            await self._release(grant)
+        if rng.random() < 0.3:
+            for grant in reversed(list(self.holding)):
+                await self._release(grant)
+            return
+        for grant in self.holding:
+            self.watch.released(grant)
+        await hold._release()
+        self.holding.clear()
 
     async def election(self) -> None:
         """A term of office."""

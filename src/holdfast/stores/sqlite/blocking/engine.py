@@ -29,6 +29,7 @@ from .gate import Replaced
 from .header import LATEST, LIMIT, NEXT, QUIET
 from .sql import verbs
 
+A = TypeVar("A")
 T = TypeVar("T")
 #: Seconds that a look at one row may wait for the gate.
 PEEK_S = 0.05
@@ -68,6 +69,34 @@ class Engine(Entry):
         if files.gate.moved():
             raise Replaced
         return answer
+
+    def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """See :meth:`holdfast.core.ports.Store.join_free`.
+
+        Only among the claims that stand alone: where a name, or another of its slot, has a line
+        in the database, the answer is None.
+        """
+        return self._inside(within, self._join_free, claims)
+
+    def _join_free(self, files: Files, now: float, claims: Sequence[Claim]) -> list[Held] | None:
+        if now >= files.look_at:
+            self._look(files, now)
+        words, floats, lone = files.words, files.floats, files.lone
+        held = None
+        barred = now < floats[QUIET] or any(self._lines.tomb(one.id, now) for one in claims)
+        if not barred and lone.free_for(claims):
+            if words[NEXT] + len(claims) > words[LIMIT]:
+                files.reserve()
+            held = []
+            for claim in claims:
+                files.note_expiry(now + claim.spec.ttl)
+                ticket = words[NEXT]
+                words[NEXT] = ticket + 1
+                lone.enter(claim, ticket, files.own_bytes, now)
+                held.append(Held(ticket, claim.spec.ttl))
+        if files.gate.moved():  # Last, as in `_join`.
+            raise Replaced
+        return held
 
     def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """See :meth:`holdfast.core.ports.Store.keep`."""
@@ -121,13 +150,19 @@ class Engine(Entry):
 
     def _keep_one(self, files: Files, keep: Keep, now: float) -> Standing | Exception:
         """One claim of a batch: what is wrong with it stays its own trouble."""
-        run, lines = files.cursor.execute, self._lines
-        sent = len(lines.pokes)
         if keep.new_id:
             self._have_session(files, now)
+        return self._by_itself(files, self._lines.keep, keep, now)
+
+    def _by_itself(
+        self, files: Files, work: Callable[[A, float], T], asked: A, now: float
+    ) -> T | Exception:
+        """One of many in a transaction, or what is wrong with it."""
+        run, lines = files.cursor.execute, self._lines
+        sent = len(lines.pokes)
         run("SAVEPOINT one")
         try:
-            answer: Standing | Exception = lines.keep(keep, now)
+            answer: T | Exception = work(asked, now)
         except UNREADABLE as wrong:
             run("ROLLBACK TO one")
             del lines.pokes[sent:]
@@ -146,6 +181,45 @@ class Engine(Entry):
             return True
         left: bool = self._slow(files, self._lines.leave, leave, now)
         return left
+
+    def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """See :meth:`holdfast.core.ports.Store.leave_all`."""
+        return self._inside(within, self._leave_all, leaves)
+
+    def _leave_all(
+        self, files: Files, now: float, leaves: Sequence[Leave]
+    ) -> list[bool | Exception]:
+        answers = [self._let_go(files, leave, now) for leave in leaves]
+        if None in answers:
+            answers = self._roomy(files, now, self._leave_rest, leaves, answers)
+        return [answer for answer in answers if answer is not None]
+
+    def _let_go(self, files: Files, leave: Leave, now: float) -> bool | Exception | None:
+        """The release of a claim that stands alone; None if it is anything else."""
+        name, claim_id, ticket, after, suspect, _ = leave
+        try:
+            if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
+                return True
+        except UNREADABLE as wrong:
+            return wrong
+        return None
+
+    def _leave_rest(
+        self,
+        files: Files,
+        now: float,
+        leaves: Sequence[Leave],
+        answers: list[bool | Exception | None],
+    ) -> list[bool | Exception | None]:
+        """All the others in one transaction: what is wrong with one stays its own trouble."""
+
+        def work() -> list[bool | Exception | None]:
+            return [
+                self._by_itself(files, self._lines.leave, leave, now) if answer is None else answer
+                for leave, answer in zip(leaves, answers, strict=True)
+            ]
+
+        return self._slow(files, work)
 
     def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
         """See :meth:`holdfast.core.ports.Store.resize`."""

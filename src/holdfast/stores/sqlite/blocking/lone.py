@@ -24,7 +24,7 @@ import os
 import struct
 from array import array
 from binascii import crc32
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ....core.model import Claim
@@ -127,6 +127,18 @@ class Lone:
         self.expires[slot] = self.first[slot] = now + spec.ttl
         self.tickets[slot] = ticket
         return True
+
+    def free_for(self, claims: Sequence[Claim]) -> bool:
+        """Would each of them be let in by ``enter``, after the others?"""
+        slots = set()
+        for claim in claims:
+            _, slot, shared = self._learn(claim)
+            if self.tickets[slot] or self.lines[slot] or not shared:
+                return False
+            if len(claim.id.encode()) != _ID:
+                return False
+            slots.add(slot)
+        return len(slots) == len(claims)
 
     def leave(self, name: str, claim_id: str, ticket: int, now: float) -> bool:
         """Let go of it, if it is here and alive; False: ask the database."""

@@ -93,6 +93,83 @@ async def opposite_orders_do_not_dead_lock(at: Arena) -> None:
         await actor.result()
 
 
+@case("all")
+async def who_waits_is_not_overtaken_by_who_wants_several(at: Arena) -> None:
+    a, b = at.fresh("a"), at.fresh("b")
+    order: list[str] = []
+
+    async def wait(name: str) -> None:
+        async with at.others.lock(name):
+            order.append("one")
+            await at.sleep(0.05)
+
+    async def want() -> None:
+        async with at.locks.all(a, b):
+            order.append("several")
+
+    for name in (a, b):
+        holder = await at.locks.lock(name).acquire()
+        assert holder is not None
+        first = at.start(wait, name)
+        await at.line(1, name)
+        second = at.start(want)
+        await at.line(2, name)
+        await holder.release()
+        await first.result()
+        await second.result()
+        assert order == ["one", "several"]
+        order.clear()
+
+
+@case("all")
+async def all_that_are_given_back_serve_those_who_wait(at: Arena) -> None:
+    a, b, c = (at.fresh(end) for end in "abc")
+    hold = await at.locks.all(a, b, c).acquire()
+    assert hold is not None
+    served: list[str] = []
+
+    async def wait(name: str) -> None:
+        async with at.others.lock(name, timeout=10):
+            served.append(name)
+
+    actors = [at.start(wait, name) for name in (a, c)]
+    for name in (a, c):
+        await at.line(1, name)
+    begun = now()
+    assert await hold.release()
+    for actor in actors:
+        await actor.result()
+    assert sorted(served) == [a, c]
+    assert now() - begun < at_once(begun)
+    for name in (a, b, c):
+        assert not await at.holders(name)
+
+
+@case("all")
+async def one_that_is_entered_already_is_left_as_often(at: Arena) -> None:
+    a, b = at.fresh("a"), at.fresh("b")
+    inner = at.locks.lock(a, reentrant=True)
+    async with inner as outer:
+        async with at.locks.all(inner, b) as hold:
+            assert hold.fences[a] == outer.fence
+        assert await at.holders(a)
+        assert not await at.holders(b)
+        outer.check()
+    assert not await at.holders(a)
+
+
+@case("all", needs=["min_hold"])
+async def min_hold_counts_for_each_of_several(at: Arena) -> None:
+    a, b = at.fresh("a"), at.fresh("b")
+    parts = [at.locks.lock(a, min_hold=1.0), at.locks.lock(b)]
+    async with at.locks.all(*parts):
+        pass
+    assert await at.others.lock(a).acquire(blocking=False) is None
+    assert await at.holders(a)
+    assert not await at.holders(b)
+    await at.free(name=a)
+
+
 @case("all", needs=["semaphore", "rwlock"])
 async def locks_of_all_kinds_can_be_held_together(at: Arena) -> None:
     parts = [

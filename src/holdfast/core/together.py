@@ -1,0 +1,269 @@
+"""Several names in one round trip: all of them at once, if nobody at all is in the way.
+
+Letting in all or none is one step of the store, so nobody holds one name while he waits for
+another, and no dead-lock can come of it. Where anybody is in the way, the answer is None, and the
+names are acquired one after the other (``multi.py``). Only there a line is stood in, so whoever
+waits is never overtaken.
+
+A request that isn't answered may have let in all of them, now or later. It is not sent again: a
+copy can't tell what the first one did from what others did. All of its claims are withdrawn with
+tombstones, any one of which refuses a late copy, and only then it goes on one by one, with new ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import StoreUnavailable
+from . import claims
+from .claims import Attempt
+from .hold import HoldBase
+from .lease import Lease, Terms
+from .model import Claim, Held, Kind, Leave, Loss, State
+from .policy import GRACE_S, REQUEST_S, REQUEST_S_MIN, UNDO_S, back_off, deadline
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .lock import LockBase
+
+
+async def acquire(
+    ctx: Context, locks: Sequence[LockBase], timeout: float | None, begun: float
+) -> list[HoldBase] | None:
+    """Holds on all of them, or None: nothing is held, and they must be acquired one by one.
+
+    ``timeout`` and ``begun`` as for ``claims.acquire``. The holds are made in here, so that from
+    the first moment either they or our ``except`` own the claims.
+    """
+    if not _possible(ctx, locks):
+        return None
+    ctx.runtime.bind()
+    if ctx.orphans:
+        ctx.drain_orphans()
+    attempt = Attempt(ctx, locks[0]._spec, locks[0]._terms, timeout, begun)
+    new_id = ctx.runtime.new_id
+    wanted = [attempt.claim, *(Claim(new_id(), lock._spec) for lock in locks[1:])]
+    leases: list[Lease] = []
+    holds: list[HoldBase] = []
+    try:
+        sent = ctx.now()
+        held = await _join(attempt, wanted, sent)
+        if held is None:
+            return None
+        for lock, claim, one in zip(locks, wanted, held, strict=True):
+            lease = _lease(ctx, claim, one, sent, lock._terms)
+            leases.append(lease)
+            holds.append(lock._make(lease))
+        if ctx.now() < min([lease.deadline for lease in leases]) and not ctx.closed:
+            return holds
+        _forgo(ctx, leases, holds)
+        ctx.require_open()
+        await _clear(attempt, wanted, None)
+        return None
+    except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+        for leave in _leaves(wanted):
+            ctx.keeper.later(leave, ctx.now() + leave.ttl)
+        _forgo(ctx, leases, holds)
+        raise
+    except BaseException:
+        try:
+            _forgo(ctx, leases, holds)
+        finally:
+            await _undo(ctx, _leaves(wanted), attempt.limit + GRACE_S)
+        raise
+
+
+def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
+    """Is each of them to be joined? One that we are inside of already is only counted."""
+    if ctx.closed:
+        ctx.require_open()
+    if not 1 < len(locks) <= ctx.store.keep_batch:
+        return False
+    for lock in locks:
+        spec = lock._spec
+        if spec.owner is not ctx.owner:  # we are the child of a fork
+            spec = lock._spec = spec._replace(owner=ctx.owner)
+        counted = lock._reentrant or spec.kind is Kind.RWLOCK
+        if counted and ctx.flows.find(spec) is not None:
+            return False
+    return True
+
+
+async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[Held] | None:
+    """Ask once; what becomes of a request that isn't answered is settled before this returns."""
+    within = min(REQUEST_S, max(attempt.limit - sent, REQUEST_S_MIN))
+    try:
+        return await attempt.ctx.store.join_free(wanted, within)
+    except StoreUnavailable as failure:
+        await _clear(attempt, wanted, failure)
+        return None
+
+
+def _lease(ctx: Context, claim: Claim, held: Held, sent: float, terms: Terms) -> Lease:
+    until = min(deadline(sent, held.expires_in), sent + terms.max_hold)
+    lease = Lease(claim, held.fence, until, sent, terms, suspect=False)
+    if terms.min_hold:
+        lease.min_until = ctx.now() + terms.min_hold
+    if terms.auto_renew:
+        ctx.keeper.add(lease, sent + lease.every)
+    return lease
+
+
+def _leaves(wanted: Sequence[Claim]) -> list[Leave]:
+    """What withdraws the claims of a request that may still be under way."""
+    return [Leave(one.spec.name, one.id, 0, suspect=True, ttl=one.spec.ttl) for one in wanted]
+
+
+async def _clear(
+    attempt: Attempt, wanted: Sequence[Claim], failure: StoreUnavailable | None
+) -> None:
+    """Withdraw all of them, until the store has confirmed each; ``failure`` came just before.
+
+    Before that is done nothing else is joined: we would wait for ourselves.
+    """
+    ctx, leaves = attempt.ctx, _leaves(wanted)
+    while True:
+        if failure is not None:
+            await attempt._silence(failure)  # raises when there is no time left
+        within = min(REQUEST_S, max(attempt.limit - ctx.now(), REQUEST_S_MIN))
+        answers = await _ask(ctx, leaves, within)
+        wrong = [one for one in answers if isinstance(one, Exception)]
+        if not wrong:
+            return
+        other = next((one for one in wrong if not isinstance(one, StoreUnavailable)), None)
+        if other is not None:
+            raise other
+        failure = StoreUnavailable(str(wrong[0]))
+        pairs = zip(leaves, answers, strict=True)
+        leaves = [leave for leave, answer in pairs if isinstance(answer, Exception)]
+
+
+def _forgo(ctx: Context, leases: list[Lease], holds: list[HoldBase]) -> None:
+    """What was made of the grants is not to be had; the claims are withdrawn elsewhere."""
+    for at, lease in enumerate(leases):
+        claims._forgo(ctx, lease, holds[at] if at < len(holds) else None)
+
+
+async def release(ctx: Context, holds: Sequence[HoldBase], levels: Sequence[int]) -> bool:
+    """Give all of them back, in one round trip; True if none of them had been lost.
+
+    The first failure is raised once all were tried. ``levels``: how often each was entered when
+    it was acquired. If we are interrupted, what is left is done all the same.
+    """
+    going: list[tuple[HoldBase, Leave]] = []
+    failures: list[Exception] = []
+    kept = True
+    try:
+        for hold in reversed(holds):
+            try:
+                leave = _closing(ctx, hold)
+            except Exception as problem:
+                failures.append(problem)
+                continue
+            if leave is not None:
+                going.append((hold, leave))
+            elif hold._lease.end is not None:
+                kept = kept and hold._lease.reason is None
+        released = [hold for hold, _ in going]
+        going = await _give_back(ctx, going, failures)
+        kept = kept and all(hold._lease.reason is None for hold in released)
+    except Exception:
+        raise
+    except BaseException as interrupt:
+        try:
+            leaves = [leave for hold, leave in going if hold._lease.end is None]
+            if leaves and not isinstance(interrupt, GeneratorExit):  # there nothing may be awaited
+                await _undo(ctx, leaves)
+        finally:
+            for hold, level in zip(holds, levels, strict=True):
+                hold._cut(level)
+        raise
+    for hold, leave in going:
+        ctx.keeper.later(leave, hold._lease.deadline + leave.ttl)
+    if failures:
+        raise failures[0]
+    return kept
+
+
+def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
+    """The request that gives this hold back, or None if nothing has to be sent for that."""
+    if hold._flow is not None and not ctx.flows.let_go(hold):
+        return None
+    lease = hold._lease
+    if lease.end is None:
+        if hold.lost is not Loss.FORKED:
+            lease.closing = True  # before anything is sent, so that there is no false loss
+            ctx.keeper.drop(lease)
+            return hold._leave_of(lease)
+        lease.closing, lease.end = True, State.LOST  # the parent's
+    hold._step_back()
+    return None
+
+
+async def _give_back(
+    ctx: Context, going: list[tuple[HoldBase, Leave]], failures: list[Exception]
+) -> list[tuple[HoldBase, Leave]]:
+    """Send the leaves until each is answered; those that were not, within the time of a request."""
+    now = ctx.now()
+    latest = max([hold._lease.deadline for hold, _ in going], default=now)
+    until = min(max(latest, now + 0.05), now + REQUEST_S)
+    attempt = 0
+    while going:
+        answers = await _ask(ctx, [leave for _, leave in going], max(until - ctx.now(), 0.05))
+        left = []
+        for one, answer in zip(going, answers, strict=True):
+            if isinstance(answer, StoreUnavailable):
+                left.append((one, answer))
+            elif isinstance(answer, Exception):
+                failures.append(answer)
+            else:
+                _given_back(ctx, one[0], answer, attempt > 0)
+        going = [one for one, _ in left]
+        attempt += 1
+        pause = back_off(attempt, ctx.runtime.jitter(), 1.0)
+        if going and ctx.now() + pause >= until:
+            failures.append(left[0][1])
+            break
+        if going:
+            await ctx.runtime.sleep(pause)
+    return going
+
+
+def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> None:
+    """A leave was answered. A repeated one that finds nothing before our deadline means that the
+    first one, whose reply was lost, did it."""
+    lease, now = hold._lease, ctx.now()
+    if not there and not (again and now < lease.deadline) and lease.reason is None:
+        lease.reason = Loss.BROKEN if now < lease.deadline else Loss.EXPIRED
+    lease.end = State.RELEASED
+    for latch in lease.latches:
+        latch.set()
+    hold._step_back()
+
+
+async def _ask(ctx: Context, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+    """Send them all once; silence of the store is an answer, too."""
+    answers: list[bool | Exception] = []
+    most = ctx.store.keep_batch
+    for start in range(0, len(leaves), most):
+        part = leaves[start : start + most]
+        try:
+            answers += await ctx.store.leave_all(part, within)
+        except StoreUnavailable as failure:
+            answers += [failure] * len(part)
+    return answers
+
+
+async def _undo(ctx: Context, leaves: Sequence[Leave], until: float = float("inf")) -> None:
+    """Withdraw abandoned claims, as ``Context.undo`` does with one."""
+    within = max(REQUEST_S_MIN, min(UNDO_S, until - ctx.now()))
+    left = list(leaves)
+    try:
+        answers = await ctx.runtime.finish(_ask(ctx, leaves, within))
+        pairs = zip(leaves, answers, strict=True)
+        left = [leave for leave, answer in pairs if isinstance(answer, Exception)]
+    except BaseException:  # noqa: S110 - another exception is on its way, and the keeper goes on
+        pass
+    for leave in left:
+        ctx.keeper.later(leave, ctx.now() + leave.ttl)

@@ -1,0 +1,105 @@
+"""The verbs for several names at once: one script for all of them, where one server has them all.
+
+Letting several in is atomic only within one script, and a script of a cluster must stay in one
+bucket. There the claims go one by one, if their names are in more than one; leaves go in one
+write to each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol
+
+from ...core.model import Claim, Held, Leave
+from ...errors import HoldfastError
+from . import replies
+from .keys import bucket_of
+from .scripts import Call, Requests
+
+Reply = Any
+#: Of each leave that was asked for, by its place.
+Answers = dict[int, bool | Exception]
+
+
+class Asked(Protocol):
+    """What is needed of the port; see ``store.Port``."""
+
+    label: str
+    clustered: bool
+
+    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
+        """Send one call."""
+        ...
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
+        """Send many in one round trip."""
+        ...
+
+
+class Together:
+    """``join_free`` and ``leave_all`` over a port."""
+
+    def __init__(self, port: Asked, requests: Requests) -> None:
+        self._port = port
+        self._requests = requests
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Let all of them in at once; see the contract."""
+        if self._port.clustered and not _in_one_bucket(claims):
+            return None
+        reply = await self._port.ask(self._requests.join_free(claims), within)
+        return replies.let_in(reply, claims, self._port.label)
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release many; see the contract.
+
+        Those who stand alone go in one script. Whoever has others behind serves them in a script
+        of his own: at once, if it is known that a plain release won't do, else in a second write.
+        """
+        alone: list[int] = []
+        others: list[int] = []
+        for at, leave in enumerate(leaves):
+            plain = leave.id and not leave.suspect and leave.after <= 0
+            (alone if plain and not self._port.clustered else others).append(at)
+        calls = [self._requests.leave(leaves[at]) for at in others]
+        if alone:
+            calls.append(self._requests.leave_all([leaves[at] for at in alone]))
+        said = await self._port.ask_many(calls, within)
+        found = self._left(others, said[: len(others)])
+        if alone:
+            found.update(self._released(alone, said[-1]))
+        rest = [at for at in alone if at not in found]
+        if rest:
+            found.update(await self._one_by_one(leaves, rest, within))
+        return [found[at] for at in range(len(leaves))]
+
+    def _released(self, places: list[int], reply: Reply | Exception) -> Answers:
+        """What became of those that went in one call; nothing of those who don't stand alone."""
+        try:
+            answers = replies.released(replies.whole(reply), len(places), self._port.label)
+        except HoldfastError as wrong:
+            return dict.fromkeys(places, wrong)
+        return {at: one for at, one in zip(places, answers, strict=True) if one is not None}
+
+    def _left(self, places: list[int], said: Sequence[Reply | Exception]) -> Answers:
+        found: Answers = {}
+        for at, reply in zip(places, said, strict=True):
+            try:
+                found[at] = replies.left(replies.whole(reply), self._port.label)
+            except HoldfastError as wrong:
+                found[at] = wrong
+        return found
+
+    async def _one_by_one(
+        self, leaves: Sequence[Leave], places: list[int], within: float
+    ) -> Answers:
+        """Those who don't stand alone, each in a script of its own, in one write."""
+        calls = [self._requests.leave(leaves[at]) for at in places]
+        try:
+            return self._left(places, await self._port.ask_many(calls, within))
+        except HoldfastError as wrong:  # the others have been answered
+            return dict.fromkeys(places, wrong)
+
+
+def _in_one_bucket(claims: Sequence[Claim]) -> bool:
+    return len({bucket_of(claim.spec.name.encode()) for claim in claims}) == 1

@@ -1,0 +1,59 @@
+"""Bugs where several names are taken, or given back, at once."""
+
+from __future__ import annotations
+
+from .table import LINE, TOGETHER, bug
+
+AT_ONCE = [
+    bug(
+        "all at once lets some in though one is busy",
+        "no leak|bounded waiting",
+        (
+            LINE,
+            (
+                "            if line is not None:\n"
+                "                return None, pokes\n"
+                "        held = []\n"
+            ),
+            (
+                "            if line is not None:\n"
+                "                return None, pokes\n"
+                "            line = self.lines[claim.spec.name] = Line(\n"
+                "                claim.spec.kind, claim.spec.capacity\n"
+                "            )\n"
+                "            self._enter(line, claim, now, True, None)\n"
+                "        held = []\n"
+            ),
+        ),
+    ),
+    bug(
+        "leases of all at once start at the reply",
+        "local honesty|exclusion",
+        (
+            TOGETHER,
+            "        sent = ctx.now()\n        held = await _join(attempt, wanted, sent)\n",
+            "        held = await _join(attempt, wanted, ctx.now())\n        sent = ctx.now()\n",
+        ),
+        near=427,
+    ),
+    bug(
+        "the undo of all at once forgets one of them",
+        "no leak|bounded waiting",
+        (
+            TOGETHER,
+            "await _undo(ctx, _leaves(wanted), ",
+            "await _undo(ctx, _leaves(wanted)[1:], ",
+        ),
+        near=182,
+    ),
+    bug(
+        "all at once without an answer is forgotten, and it goes on one by one",
+        "no leak|bounded waiting|no false negative",
+        (
+            TOGETHER,
+            "        await _clear(attempt, wanted, failure)\n",
+            "        del failure\n",
+        ),
+        near=240,
+    ),
+]
