@@ -16,14 +16,14 @@ from tests.servers.redis_server import RedisServer
 from tests.servers.sentinels import Watched
 
 
-def grown(servers: list[RedisServer]) -> None:
+def grown(servers: list[RedisServer], seconds: float = WINDOW_S["reclaim"]) -> None:
     """Wait until the guard takes no server for one that has just started."""
 
     def old(server: RedisServer) -> bool:
-        return bool(server.info("server")["uptime_in_seconds"] > WINDOW_S["reclaim"] + 1)
+        return bool(server.info("server")["uptime_in_seconds"] > seconds + 1)
 
     for server in servers:
-        until(lambda server=server: old(server), "it is up for long enough")
+        until(lambda server=server: old(server), "it is up for long enough", 2 * seconds + 20)
 
 
 @pytest.fixture(scope="module")
