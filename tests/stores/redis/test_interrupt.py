@@ -105,9 +105,13 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGUSR2, former)
 
 
-@pytest.mark.parametrize(
-    "verb", [JOIN, KEEP, LEAVE, STAND], ids=["join", "keep", "leave", "stand"]
-)
+def _pass(client: Client, name: str, extend: bool) -> None:
+    with client.lock(name, timeout=20) as hold:
+        if extend:
+            hold.extend()
+
+
+@pytest.mark.parametrize("verb", [JOIN, KEEP, LEAVE, STAND], ids=["join", "keep", "leave", "stand"])
 @pytest.mark.parametrize("protocol", [3, 2], ids=["resp3", "resp2"])
 def test_a_read_that_blocks_is_left_at_once_and_undone(
     verb: Script, protocol: int, shared_redis: RedisServer, own_name: str
@@ -128,9 +132,8 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
             thread = threading.Thread(target=lambda: (armed.wait(), interrupt()))  # noqa: B023
             # When Ctrl-C comes while it is read
             thread.start()
-            with pytest.raises(KeyboardInterrupt), mine.lock(name, timeout=20) as hold:
-                if verb is KEEP:
-                    hold.extend()
+            with pytest.raises(KeyboardInterrupt):
+                _pass(mine, name, extend=verb is KEEP)
             came = time.monotonic()
             thread.join()
             if rival is not None:
