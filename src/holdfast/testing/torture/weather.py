@@ -21,13 +21,13 @@ from ..faults import (
     RESET_REPLY,
     RESET_REQUEST,
     RESP,
+    Armed,
     Fault,
     Proxy,
     Wire,
     delay_reply,
     delay_request,
 )
-from ..faults.proxy import Armed
 
 #: Something is done to a message about so often, seconds: who loses one may wait for long.
 EVERY_S = 0.4
