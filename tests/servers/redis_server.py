@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from holdfast.stores.redis.keys import BUCKETS, PREFIX, guard_of
 
@@ -206,7 +208,11 @@ class RedisServer(Program):
     def ask(self, *words: str | bytes | int) -> Any:
         """Ask as somebody who may do everything. Each word of a command by itself; bytes come."""
         if self._admin is None:
-            self._admin = self.client(protocol=2)
+            # A server that changes its role drops its connections; redis-py 5 doesn't ask again.
+            again = Retry(NoBackoff(), 1)
+            self._admin = self.client(
+                protocol=2, retry=again, retry_on_error=[redis.ConnectionError]
+            )
         return self._admin.execute_command(*words)
 
     def info(self, section: str = "default") -> dict[str, Any]:

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import HoldfastError, StoreUnavailable
+from ..errors import ConfigError, HoldfastError, StoreUnavailable
 from .lease import Lease
 from .model import Gone, Held, Keep, Leave, Loss, State
 from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off, deadline
@@ -341,11 +341,12 @@ class Keeper:
                 now = ctx.now()
                 if not isinstance(failure, HoldfastError):
                     log.exception("withdrawing from %r failed; trying again", leave.name)
-                if now < until:
+                # A ConfigError would be answered again and again, until somebody mends something.
+                if now < until and not isinstance(failure, ConfigError):
                     again = now + back_off(5, ctx.runtime.jitter(), 1.0)
                     heapq.heappush(self._undos, (again, next(self._tie), leave, until))
                 else:
-                    log.warning("a claim on %r was left to expire: %s", leave.name, failure)
+                    log.error("a claim on %r was left to expire: %s", leave.name, failure)
 
 
 def warn_orphan(lease: Lease) -> None:

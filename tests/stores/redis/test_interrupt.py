@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import Client
-from holdfast.stores.redis.scripts import JOIN, LEAVE, STAND, Script
+from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, STAND, Script
 from holdfast.testing.faults import DROP_REPLY, RESP, Proxy, Strike, dice, points
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import eventually
@@ -105,7 +105,13 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGUSR2, former)
 
 
-@pytest.mark.parametrize("verb", [JOIN, LEAVE, STAND], ids=["join", "leave", "stand"])
+def _pass(client: Client, name: str, extend: bool) -> None:
+    with client.lock(name, timeout=20) as hold:
+        if extend:
+            hold.extend()
+
+
+@pytest.mark.parametrize("verb", [JOIN, KEEP, LEAVE, STAND], ids=["join", "keep", "leave", "stand"])
 @pytest.mark.parametrize("protocol", [3, 2], ids=["resp3", "resp2"])
 def test_a_read_that_blocks_is_left_at_once_and_undone(
     verb: Script, protocol: int, shared_redis: RedisServer, own_name: str
@@ -118,7 +124,7 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
         other = ends.enter_context(Client(f"{shared_redis.url}?prefix={own_name}"))
         interrupt = ends.enter_context(ctrl_c())
         mine.lock("warm").acquire().release()
-        for number in range(times(100, 3)):
+        for number in range(times(300, 3)):
             # Given a request whose answer doesn't come
             name = f"x{number}"
             rival = other.lock(name).acquire() if verb is STAND else None
@@ -126,8 +132,8 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
             thread = threading.Thread(target=lambda: (armed.wait(), interrupt()))  # noqa: B023
             # When Ctrl-C comes while it is read
             thread.start()
-            with pytest.raises(KeyboardInterrupt), mine.lock(name, timeout=20):
-                pass
+            with pytest.raises(KeyboardInterrupt):
+                _pass(mine, name, extend=verb is KEEP)
             came = time.monotonic()
             thread.join()
             if rival is not None:

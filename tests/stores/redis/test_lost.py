@@ -12,7 +12,9 @@ import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.core.model import LineRecord
+from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, STAND, Script
+from holdfast.testing import lag
 from holdfast.testing.faults import (
     DROP_REPLY,
     DROP_REQUEST,
@@ -31,8 +33,11 @@ Look = Callable[[str], LineRecord | None]
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 DROPS = pytest.mark.parametrize("fault", [DROP_REQUEST, DROP_REPLY], ids=["request", "reply"])
 TRIES = times(300, 15)
-#: A claim that nobody wants any more is out of the line after so long.
-LATER_S = 0.25
+#: An acquire may exceed its time-out by so much; what the machine itself is late is taken off.
+LATE_S = 0.25
+lag.watch()
+#: A claim that nobody wants any more is out of the line after so long: long before its lease ends.
+LATER_S = 2.0
 
 
 @RESETS
@@ -129,10 +134,10 @@ def test_a_join_without_an_answer_is_not_called_busy_and_leaks_nothing(
     for number in range(times(200, 3)):
         name = f"{own_name}:{number}"
         armed = proxy.arm(JOIN.sha, fault)
-        begun = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="gave no answer within"):
+        begun = boottime()
+        with pytest.raises(StoreUnavailable, match="isn't known whether it is free"):
             by_proxy.lock(name).acquire(timeout=0.2)
-        assert time.monotonic() - begun < 0.2 + LATER_S
+        assert boottime() - begun - lag.since(begun) < 0.2 + LATE_S
         assert armed.hits == 1
         eventually(lambda: line(name) is None, LATER_S)  # noqa: B023
 
@@ -211,7 +216,7 @@ def test_a_late_copy_of_a_join_that_was_repeated_and_released_finds_a_tombstone(
     thread.join(10)
     # When
     late.let_go()
-    time.sleep(LATER_S)
+    time.sleep(LATE_S)
     # Then
     assert line(own_name) is None
 

@@ -118,6 +118,16 @@ class Armed:
         """What is held goes on now, and so does what will be struck later."""
         self._gate.set()
 
+    def disarm(self) -> None:
+        """It strikes no more. What is held stays so."""
+        with self._struck:
+            self._left = 0
+
+    @property
+    def over(self) -> bool:
+        """Will it never strike again, nor hold anything?"""
+        return self._left < 1 and (self.fault.what != "hold" or self._gate.is_set())
+
 
 class Proxy:
     """Listens at ``port`` of the loopback and passes everything on to a server.
@@ -149,7 +159,7 @@ class Proxy:
         """This fault for the next requests (or their replies), or pushes, that match."""
         armed = Armed(match, fault, times)
         with self._mutex:
-            self._armed.append(armed)
+            self._armed = [*(one for one in self._armed if not one.over), armed]
         return armed
 
     def blackhole(self, of: Literal["request", "reply", "both"] = "both") -> None:

@@ -30,6 +30,19 @@ def main(argv: list[str] | None = None) -> int:
         metavar="WORDS",
         help="kill, stop, fork, with commas between, each as often as it is named",
     )
+    parser.add_argument(
+        "--every", type=float, default=usual.every, help=f"seconds between strikes, {usual.every:g}"
+    )
+    parser.add_argument(
+        "--long",
+        type=float,
+        default=usual.long,
+        metavar="PART",
+        help="so many of the leases are as long as a waiter's patience, from 0 to 1",
+    )
+    parser.add_argument(
+        "--weather", action="store_true", help="messages are lost, late and cut off (Redis)"
+    )
     parser.add_argument("--first", default="", metavar="MODULE", help="imported in each process")
     args = parser.parse_args(argv)
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed

@@ -17,10 +17,9 @@ from ...runtime.blocking import run_sync
 from ...sync import Client
 from ..faults import Subject, SubjectGone
 from ..histories import Recorder, Verdict, judge_files, tell
+from .weather import Weather
 from .worker import Work
 
-#: Somebody is struck about so often, seconds.
-STRIKE_EVERY_S = 0.15
 #: So many strikes are aimed at one who holds just then.
 HOLDERS_PART = 0.7
 #: The store may be held up by one who was stopped, and it is on us to continue him.
@@ -36,7 +35,10 @@ GRACE_S = 0.5
 class Options(NamedTuple):
     """A run: where, how long, how many. ``ttl`` in seconds; ``first``: see ``Subject``.
 
-    ``strikes``: what is done to workers, one of these at a time, each as often as it stands here.
+    ``strikes``: what is done to workers, one of these at a time, each as often as it stands here,
+    about once in ``every`` seconds. ``long``: this part of the leases is as long as a waiter's
+    patience, if ``ttl`` is less: only then a push grants. ``weather``: messages are lost, late and
+    cut off; see ``Weather``.
     """
 
     store: str = ""
@@ -48,14 +50,21 @@ class Options(NamedTuple):
     folder: str = ""
     first: str = ""
     strikes: tuple[str, ...] = ("kill", "stop", "stop", "stop", "fork", "fork")
+    every: float = 0.15
+    long: float = 0.0
+    weather: bool = False
 
 
 class Outcome(NamedTuple):
-    """What came of a run. ``troubles``: what is wrong beyond the histories, in words."""
+    """What came of a run. ``troubles``: what is wrong beyond the histories, in words.
+
+    ``weather``: what happened to messages, and how often.
+    """
 
     verdict: Verdict
     strikes: dict[str, int]
     troubles: list[str]
+    weather: dict[str, int]
 
     @property
     def good(self) -> bool:
@@ -63,8 +72,14 @@ class Outcome(NamedTuple):
         return self.verdict.good and not self.troubles
 
     def __str__(self) -> str:
-        struck = ", ".join(f"{what} {count}" for what, count in sorted(self.strikes.items()))
-        return "\n".join([f"struck: {struck}", tell(self.verdict), *self.troubles])
+        lines = [f"struck: {_counts(self.strikes)}"]
+        if self.weather:
+            lines.append(f"messages: {_counts(self.weather)}")
+        return "\n".join([*lines, tell(self.verdict), *self.troubles])
+
+
+def _counts(what: dict[str, int]) -> str:
+    return ", ".join(f"{one} {count}" for one, count in sorted(what.items()))
 
 
 def run(options: Options) -> Outcome:
@@ -82,6 +97,9 @@ class _Run:
         self._folder = folder
         self._dice = random.Random(f"{options.seed} nemesis")
         self._store = options.store or f"sqlite://{folder}/locks.db"
+        self._weather: Weather | None = None
+        if options.weather:
+            self._weather = Weather(self._store, random.Random(f"{options.seed} weather"))
         self._prefix = f"torture-{os.urandom(4).hex()}:"
         self._client = Client(self._store, label="nemesis")
         self._recorder = Recorder(folder / "nemesis.jsonl", "nemesis")
@@ -96,33 +114,41 @@ class _Run:
         try:
             for _ in range(self._options.processes):
                 self._start()
+            for worker in self._workers.values():
+                worker.hear(END_S)  # it is ready
             end = time.monotonic() + self._options.seconds
             while (now := time.monotonic()) < end:
                 self._strike()
-                pause = self._dice.random() * 2 * STRIKE_EVERY_S
+                pause = self._dice.random() * 2 * self._options.every
                 while time.monotonic() < min(now + pause, end):
                     self._wake(time.monotonic())
+                    if self._weather:
+                        self._weather.blow(time.monotonic())
                     time.sleep(0.005)
             self._end()
         finally:
             for worker in self._workers.values():
                 worker.__exit__()
+            if self._weather:
+                self._weather.close()
         self._recorder.close()
         self._troubles += [*self._left_behind(), *self._wrong_in_files()]
         self._client.close()
         histories = self._folder.glob("*.jsonl")
         verdict = judge_files(*histories, grace=GRACE_S)
-        return Outcome(verdict, dict(self._strikes), self._troubles)
+        faults = dict(self._weather.faults) if self._weather else {}
+        return Outcome(verdict, dict(self._strikes), self._troubles, faults)
 
     def _start(self) -> None:
         self._count += 1
         options = self._options
         common = Work(
-            self._store,
+            self._weather.url if self._weather else self._store,
             str(self._folder),
             self._prefix,
             options.names,
             options.ttl,
+            options.long,
             options.seed,
         )
         face = "aio" if self._count % 2 else "sync"
@@ -143,6 +169,14 @@ class _Run:
         who = self._dice.choice(awake)
         what = self._dice.choice(self._options.strikes)
         self._strikes[what] += 1
+        try:
+            self._do(what, who)
+        except SubjectGone:
+            worker = self._workers.pop(who)
+            self._troubles.append(f"{who} ended by itself with {worker.ended}")
+            worker.__exit__()
+
+    def _do(self, what: str, who: str) -> None:
         worker = self._workers[who]
         if what == "kill":
             self._recorder.happened("dead", who)
@@ -151,10 +185,14 @@ class _Run:
         elif what == "stop":
             self._recorder.happened("stopped", who)
             worker.stop()
-            span = self._dice.random() * STOP_PART * self._options.ttl
+            long = self._dice.random() < self._options.long
+            span = self._dice.random() * STOP_PART * self._ttl(long)
             self._stopped[who] = time.monotonic() + span
         else:
             worker.say("fork")
+
+    def _ttl(self, long: bool) -> float:
+        return max(self._options.ttl, PATIENCE_S) if long else self._options.ttl
 
     def _holding(self) -> set[str]:
         """The workers that hold something; none if the store doesn't say so soon."""
@@ -175,6 +213,8 @@ class _Run:
     def _end(self) -> None:
         """Let everybody finish what they do."""
         self._wake(float("inf"))
+        if self._weather:
+            self._weather.calm()
         for worker in self._workers.values():
             worker.say("end")
         for who, worker in self._workers.items():
@@ -191,7 +231,7 @@ class _Run:
 
     def _left_behind(self) -> list[str]:
         """Claims that are still in the store when the dead have had their time."""
-        end = time.monotonic() + self._options.ttl + PATIENCE_S + 1.0
+        end = time.monotonic() + self._ttl(self._options.long > 0) + PATIENCE_S + 1.0
         while lines := self._client.inspect(self._prefix):
             if time.monotonic() > end:
                 return [f"left in the store: {line}" for line in lines]

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core.model import RWLOCK_CAPACITY
-from ...errors import FenceRejected, HoldfastError, LockLost, NotHeld
+from ...core.policy import PATIENCE_S
+from ...errors import FenceRejected, HoldfastError, LockLost, NotHeld, StoreUnavailable
 from ...fenced import FencedFile
 from ...sync import Client
 from ..faces import FACES, Face
@@ -36,6 +37,7 @@ class Work(NamedTuple):
     prefix: str
     names: int
     ttl: float
+    long: float
     seed: int
 
 
@@ -100,12 +102,15 @@ class Worker:
         return Wish(name, kind, 1, 1, timeout)
 
     def _lock(self, wish: Wish) -> Any:
+        ttl = self._options.ttl
+        if self._options.long and self._dice.random() < self._options.long:
+            ttl = max(ttl, PATIENCE_S)
         if wish.kind == "semaphore":
-            return self._client.semaphore(wish.name, PERMITS, weight=wish.weight)
+            return self._client.semaphore(wish.name, PERMITS, weight=wish.weight, ttl=ttl)
         if wish.kind == "rwlock":
-            sides = self._client.rwlock(wish.name)
+            sides = self._client.rwlock(wish.name, ttl=ttl)
             return sides.read if wish.weight == 1 else sides.write
-        return self._client.lock(wish.name)
+        return self._client.lock(wish.name, ttl=ttl)
 
     async def _turn(self) -> None:
         """One acquire and what comes of it."""
@@ -147,7 +152,8 @@ class Worker:
                 await self._write(wish.name, hold.fence)
             elif wish.kind == "rwlock" and hold.weight > 1 and self._dice.random() < 0.3:
                 self._recorder.shrink(claim, 1)
-                await hold.downgrade()
+                with contextlib.suppress(StoreUnavailable):
+                    await hold.downgrade()
             if self._to_fork:
                 self._to_fork = False
                 await self._fork(hold)
@@ -177,15 +183,25 @@ class Worker:
                 recorder.held(claim, hold)
             hold.__class__.__del__ = lambda _: None  # its warning is the parent's affair
             with Client(self._options.store, label=name) as client:
-                claim = recorder.ask(self._options.prefix + "lock-0", timeout=1.0)
-                own = client.lock(self._options.prefix + "lock-0").acquire(timeout=1.0)
-                if own is None:
-                    recorder.busy(claim)
-                else:
-                    recorder.held(claim, own)
-                    recorder.leaving(claim)
-                    recorder.left(claim, own.release())
+                _try(client, self._options.prefix + "lock-0", recorder)
             recorder.bye()
 
         with Fork(live) as child:
             await self._face.outside(child.result)
+
+
+def _try(client: Client, name: str, recorder: Recorder) -> None:
+    """Take it and leave it, if it is to be had within a second."""
+    claim = recorder.ask(name, timeout=1.0)
+    try:
+        hold = client.lock(name).acquire(timeout=1.0)
+    except HoldfastError as why:
+        recorder.failed(claim, why)
+        return
+    if hold is None:
+        recorder.busy(claim)
+        return
+    recorder.held(claim, hold)
+    recorder.leaving(claim)
+    with contextlib.suppress(HoldfastError):
+        recorder.left(claim, hold.release())

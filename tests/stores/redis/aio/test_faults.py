@@ -182,7 +182,7 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(
 ) -> None:
     async def main() -> None:
         async with behind() as client:
-            for number in range(30):
+            for number in range(times(300, 30)):
                 # Given a join that is on its way when its connection is given up
                 armed = proxy.arm(JOIN.sha, HOLD_REQUEST)
                 task = asyncio.create_task(client.lock(f"{own_name}:{number}").acquire())

@@ -7,8 +7,6 @@ import gc
 import itertools
 import os
 import random
-import signal
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +16,6 @@ import pytest
 from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
 from holdfast.core.model import Claim, Granted, Held, Keep, Kind, Leave, Spec, Waiting
 from holdfast.runtime.aio import AioRuntime
-from holdfast.testing.faults import Subject
-from holdfast.testing.faults.stage import Stage
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.aio.conftest import Open, play, wire_of
 from tests.torture.scale import times
@@ -207,43 +203,6 @@ def test_the_end_of_the_loop_in_the_middle_of_everything(
             unclosed()
         # Then nothing is left behind
         nothing_left(own_name)
-
-
-async def interrupted(stage: Stage, url: str, name: str) -> None:
-    """Works until it is interrupted."""
-    client = AsyncClient(url)
-
-    async def work(at: int) -> None:
-        while True:
-            async with client.lock(f"{name}:{at % 5}"):
-                await asyncio.sleep(0)
-
-    crew = [asyncio.create_task(work(at)) for at in range(20)]
-    await asyncio.sleep(0.03)
-    stage.say("at work")
-    await asyncio.gather(*crew)
-
-
-def test_two_ctrl_c_one_after_the_other(redis_url: str, own_name: str, nothing_left: Look) -> None:
-    print(f"seed {SEED}")
-    dice = random.Random(SEED)
-    stuck = 0
-    for number in range(TRIES):
-        name = f"{own_name}:{number}:"
-        with Subject(f"{__name__}:interrupted", redis_url, name) as one:
-            assert one.hear() == "at work"
-            for _ in range(2):
-                time.sleep(dice.random() * 0.003)
-                os.kill(one.pid, signal.SIGINT)
-            try:
-                one.process.wait(5)
-            except subprocess.TimeoutExpired:
-                # Struck between a future and its task, asyncio itself forgets to wake the task,
-                # and then waits for it without end; nobody can help that.
-                stuck += 1
-                continue
-        nothing_left(name)
-    print(f"{stuck} of {TRIES} never came to an end")
 
 
 def test_a_forked_child_starts_anew_and_its_parent_notices_nothing(

@@ -16,17 +16,21 @@ from tests.servers.redis_server import RedisServer
 from tests.servers.sentinels import Watched
 
 
-def _old(server: RedisServer) -> bool:
-    """Does the guard take it for one that has not just started, also for slots that come to it?"""
-    return bool(server.info("server")["uptime_in_seconds"] > WINDOW_S["reclaim"] + 1)
+def grown(servers: list[RedisServer], seconds: float = WINDOW_S["reclaim"]) -> None:
+    """Wait until the guard takes no server for one that has just started."""
+
+    def old(server: RedisServer) -> bool:
+        return bool(server.info("server")["uptime_in_seconds"] > seconds + 1)
+
+    for server in servers:
+        until(lambda server=server: old(server), "it is up for long enough", 2 * seconds + 20)
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three primaries with a replica each, that no test may leave otherwise than it was."""
     with Cluster(tmp_path_factory.mktemp("cluster")) as one:
-        for server in one.servers:
-            until(lambda server=server: _old(server), "it is up for long enough")
+        grown(one.servers)
         yield one
 
 

@@ -19,10 +19,12 @@ from tests.servers.cluster import Cluster
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.aio.conftest import play
 from tests.stores.redis.conftest import eventually
-from tests.stores.redis.several.conftest import slot_for
+from tests.stores.redis.several.conftest import grown, slot_for
 
 lag.watch()
 
+#: A node that is up for less may have the record of a slot from before it was started again.
+LEASE_S = 30.0
 HOLDS = 200
 TTL_S = 4.0
 PROTOCOLS = pytest.mark.parametrize("protocol", [3, 2])
@@ -30,6 +32,13 @@ PROTOCOLS = pytest.mark.parametrize("protocol", [3, 2])
 SOON_S = 0.8
 #: A slot is on its way for so long.
 HALF_S = 0.2
+
+
+@pytest.fixture(scope="module")
+def cluster(cluster: Cluster) -> Cluster:
+    """One whose nodes are up for longer than a lease."""
+    grown(cluster.servers, LEASE_S)
+    return cluster
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ class Shared(Generic[T]):
     async def wait(self, within: float, late: str) -> T:
         """What comes of it; ``StoreUnavailable`` that begins with ``late`` if it takes longer."""
         loop = asyncio.get_running_loop()
-        if self._task is None:
+        if self._task is None or self._task.done():  # one cancelled before it began can't say so
             self._task = loop.create_task(self._run())
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting.append(answer)

@@ -13,7 +13,7 @@ from redis.sentinel import MasterNotFoundError
 from ....errors import StoreUnavailable
 from ..guard import Guard
 from ..topology import Place, Sentinels, shown
-from .dial import Dialler
+from .dial import Dialler, silent
 from .port import ThreadPort
 
 #: A sentinel is given so long at most, for each step; they are asked one after the other.
@@ -61,8 +61,8 @@ def step_of(servers: int, left: float) -> float:
 
 
 def hurried(step: float) -> dict[str, Any]:
-    """What bounds the time of redis-py's own clients."""
-    return {"socket_timeout": step, "socket_connect_timeout": step}
+    """What bounds the time of redis-py's own clients, and saves them a round trip."""
+    return {"socket_timeout": step, "socket_connect_timeout": step, **silent()}
 
 
 def nobody(watch: Sentinels) -> StoreUnavailable:

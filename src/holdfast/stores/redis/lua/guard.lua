@@ -36,11 +36,14 @@ local function looked()
   -- It became another one when it was promoted, and it may have been the primary before.
   local promoted = string.match(copied, 'second_repl_offset:(%d+)')
   if promoted then id = id .. '.' .. promoted end
-  -- In a cluster the record of another one has come with its slot, and so has all that it stands
-  -- for; unless this one was a replica, which may have missed something.
-  local comes = not promoted and string.find(call('INFO', 'cluster'), 'cluster_enabled:1')
   local window, strict = ARGV[1] * 1000, ARGV[2] == '1'
   up = math.max(0, (up - 1) * 1000000 + clock[2])
+  -- In a cluster the record of another one has come with its slot, and so has all that it stands
+  -- for. Unless this one was a replica, which may have missed something; or was started less than
+  -- a usual lease ago: then the record may be its own from before, as loading may have taken it
+  -- longer than the window.
+  local comes = not promoted and up >= 30000000
+    and string.find(call('INFO', 'cluster'), 'cluster_enabled:1')
 
   -- Has it counted anything that takes keys away, or has it followed another one?
   local function suspicious()

@@ -1,0 +1,118 @@
+"""Weather between the workers and a server: requests and replies are lost, late, or cut off.
+
+A run with weather has its workers connect through a :class:`~holdfast.testing.faults.Proxy`. What
+happens to which message is drawn from the seed of the run; at what moment is not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ...errors import ConfigError
+from ..faults import (
+    DROP_PUSH,
+    DROP_REPLY,
+    DROP_REQUEST,
+    HOLD_REPLY,
+    HOLD_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    RESP,
+    Armed,
+    Fault,
+    Proxy,
+    Wire,
+    delay_reply,
+    delay_request,
+)
+
+#: Something is done to a message about so often, seconds: who loses one may wait for long.
+EVERY_S = 0.4
+#: What is held back arrives at most so much later. Its client has given up by then, or not.
+HELD_S_MAX = 6.0
+LATE_S_MAX = 1.0
+
+
+class Speech(NamedTuple):
+    """How a server is spoken to: what a message is, and what marks a verb, and a push."""
+
+    wire: Wire
+    verb: bytes
+    push: bytes
+    port: int
+
+
+_REDIS = Speech(RESP, b"EVALSHA", b"message", 6379)
+_SPEECHES = {"redis": _REDIS, "valkey": _REDIS}
+
+
+class Weather:
+    """Bad weather before the server of this URL; ``url`` is the way through it."""
+
+    def __init__(self, store: str, dice: random.Random) -> None:
+        parts = urlsplit(store)
+        speech = _SPEECHES.get(parts.scheme)
+        if speech is None or not parts.hostname:
+            raise ConfigError(
+                f"there is no weather for {parts.scheme}://, only for {', '.join(_SPEECHES)}, "
+                "with one server"
+            )
+        self._speech, self._dice = speech, dice
+        self._proxy = Proxy(parts.hostname, parts.port or speech.port, speech.wire)
+        login, at, _ = parts.netloc.rpartition("@")
+        self.url = parts._replace(netloc=f"{login}{at}127.0.0.1:{self._proxy.port}").geturl()
+        #: What happened to messages, and how often.
+        self.faults: Counter[str] = Counter()
+        self._armed: list[tuple[str, Armed]] = []
+        #: What is held back, and until when.
+        self._held: list[tuple[float, Armed]] = []
+        self._next = 0.0
+
+    def blow(self, now: float) -> None:
+        """Strike the next message, if it is time for that; let go what was held long enough."""
+        for entry in [entry for entry in self._held if entry[0] <= now]:
+            self._held.remove(entry)
+            entry[1].let_go()
+        if now < self._next:
+            return
+        self._next = now + self._dice.random() * 2 * EVERY_S
+        fault = self._fault()
+        mark = self._speech.push if fault.of == "push" else self._speech.verb
+        armed = self._proxy.arm(mark, fault)
+        self._armed.append((f"{fault.what} {fault.of}", armed))
+        if fault.what == "hold":
+            self._held.append((now + self._dice.random() * HELD_S_MAX, armed))
+
+    def _fault(self) -> Fault:
+        late = self._dice.random() * LATE_S_MAX
+        return self._dice.choice(
+            (
+                DROP_REQUEST,
+                DROP_REPLY,
+                DROP_PUSH,
+                HOLD_REQUEST,
+                HOLD_REPLY,
+                RESET_REQUEST,
+                RESET_REPLY,
+                delay_request(late),
+                delay_reply(late),
+            )
+        )
+
+    def calm(self) -> None:
+        """From now on all is well; what was held back arrives."""
+        self._next = float("inf")
+        for _, armed in self._held:
+            armed.let_go()
+        self._held.clear()
+        for what, armed in self._armed:
+            armed.disarm()
+            self.faults[what] += armed.hits
+        self._armed.clear()
+
+    def close(self) -> None:
+        """Reset all connections, and take no more."""
+        self._proxy.close()

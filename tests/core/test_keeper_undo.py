@@ -1,0 +1,62 @@
+"""The keeper carries out the leaves that could not be carried out at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import Client, ConfigError, HoldfastError, StoreUnavailable
+from holdfast.core.model import Leave
+from holdfast.testing.clock import TestClock
+from tests.core.flaky import Flaky, behind
+
+
+class Refusing(Flaky):
+    """A store that refuses to let go of a claim."""
+
+    why: HoldfastError | None = None
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        if self.why is not None:
+            self.calls["leave"] += 1
+            raise self.why
+        return await super().leave(leave, within)
+
+
+@pytest.fixture
+def store(locks: Client) -> Refusing:
+    outer = locks._ctx.store = Refusing(behind(locks).store)  # type: ignore[assignment]
+    return outer
+
+
+def test_a_leave_that_is_refused_for_a_wrong_setting_is_not_tried_again(
+    locks: Client, lock_clock: TestClock, store: Refusing, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a leave that the keeper has to go on with
+    hold = locks.lock("x", ttl=30).acquire()
+    leave = hold._lease.claim
+    store.why = ConfigError("planted: the user lacks a right")
+    locks._ctx.keeper.later(Leave("x", leave.id, hold.fence), lock_clock.now() + 30)
+    # When time passes
+    lock_clock.advance(60)
+    # Then it was tried once, and that is told once
+    assert store.calls["leave"] == 1
+    told = [one.getMessage() for one in caplog.records if "left to expire" in one.getMessage()]
+    assert told == ["a claim on 'x' was left to expire: planted: the user lacks a right"]
+    store.why = None
+    hold.release()
+
+
+def test_a_leave_that_is_not_answered_is_tried_again_until_it_is(
+    locks: Client, lock_clock: TestClock, store: Refusing
+) -> None:
+    hold = locks.lock("x", ttl=30).acquire()
+    claim = hold._lease.claim
+    store.why = StoreUnavailable("planted")
+    locks._ctx.keeper.later(Leave("x", claim.id, hold.fence), lock_clock.now() + 30)
+    lock_clock.advance(10)
+    assert store.calls["leave"] > 3
+    assert locks.lock("x").locked()
+    store.why = None
+    lock_clock.advance(2)
+    assert not locks.lock("x").locked()
+    hold.release()

@@ -1,0 +1,89 @@
+"""Ctrl-C under asyncio, once and again: the process ends, and what it had is given back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client
+from holdfast.testing.faults import Subject
+from holdfast.testing.faults.stage import Stage
+from tests.torture.scale import times
+
+TRIES = times(300, 6)
+END_S = 10.0
+TTL_S = 30.0
+#: The second Ctrl-C may strike the undoing after the first one.
+SHORT_TTL_S = 3.0
+#: Of so many processes that a second Ctrl-C strikes, asyncio leaves one without an end, at most.
+FORGOTTEN_PART = 0.03
+SEED = random.SystemRandom().randrange(1 << 32)
+Look = Callable[[str], None]
+
+
+async def interrupted(stage: Stage, url: str, name: str, ttl: float) -> None:
+    """Works until it is interrupted; asked by a signal, it says what its tasks wait for."""
+    signal.signal(signal.SIGUSR1, lambda *_: stage.say(_waiting(loop)))
+    loop = asyncio.get_running_loop()
+    client = AsyncClient(url)
+
+    async def work(at: int) -> None:
+        while True:
+            async with client.lock(f"{name}:{at % 5}", ttl=ttl):
+                await asyncio.sleep(0)
+
+    crew = [asyncio.create_task(work(at)) for at in range(20)]
+    await asyncio.sleep(0.03)
+    stage.say("at work")
+    await asyncio.gather(*crew)
+
+
+def _waiting(loop: asyncio.AbstractEventLoop) -> list[list[object]]:
+    """Of each task that goes on: its name, and whether what it waits for is over."""
+    found: list[list[object]] = []
+    for task in asyncio.all_tasks(loop):
+        waiter: Any = getattr(task, "_fut_waiter", None)
+        found.append([task.get_name(), waiter is not None and waiter.done()])
+    return found
+
+
+@pytest.mark.parametrize("often", [1, 2])
+def test_ctrl_c_ends_the_process_and_leaves_nothing(
+    often: int, redis_url: str, own_name: str, other: Client, nothing_left: Look
+) -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    act, ttl = f"{__name__}:interrupted", TTL_S if often == 1 else SHORT_TTL_S
+    forgotten = left = 0
+    for number in range(TRIES):
+        name = f"{own_name}:{number}:"
+        with Subject(act, redis_url, name, ttl) as one:
+            assert one.hear() == "at work"
+            for _ in range(often):
+                time.sleep(dice.random() * 0.003)
+                one.interrupt()
+            try:
+                one.process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                # Struck between taking a task from its queue and running it, asyncio has forgotten
+                # that task for ever, and waits for its end. So it is over what the task waits for.
+                one.signal(signal.SIGUSR1)
+                tasks = one.hear()
+                assert any(over for _, over in tasks), tasks
+                forgotten += 1
+        # Then nothing is left; where the undoing itself was struck, for no longer than a lease
+        if often == 1:
+            nothing_left(name)
+        else:
+            left += other.inspect(name) != []
+    print(f"{forgotten} of {TRIES} never came to an end, as asyncio forgot a task of theirs")
+    print(f"{left} of {TRIES} left a claim to its lease")
+    assert forgotten <= (FORGOTTEN_PART * max(TRIES, 100) if often == 2 else 0)
+    nothing_left(own_name)

@@ -1,0 +1,27 @@
+"""Work that many wait for, and that is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast import AsyncClient
+from tests.stores.redis.aio.conftest import play
+
+
+def test_a_connecting_that_is_cancelled_before_it_begins_is_begun_anew(
+    redis_url: str, own_name: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            # Given somebody who cancels every task of the loop, as the end of a test may
+            waiting = asyncio.create_task(client.lock(own_name).acquire())
+            await asyncio.sleep(0)
+            here = asyncio.current_task()
+            for task in asyncio.all_tasks() - {here}:
+                task.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            # Then the client goes on
+            async with client.lock(own_name, timeout=5):
+                pass
+
+    play(main)

@@ -1,0 +1,122 @@
+"""Torture on Redis: killed, stopped and forked workers, and messages that are lost and late."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import ConfigError
+from holdfast.testing.faults import dice
+from holdfast.testing.torture import Options, Outcome, run
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL, times
+
+#: With ``HOLDFAST_TORTURE=full``: 18 processes for ten minutes.
+SECONDS = times(600, 10)
+USUAL = Options(
+    seconds=SECONDS,
+    processes=times(18, 8),
+    names=5,
+    every=0.25,
+    long=0.3,
+    weather=True,
+    strikes=("kill", "stop", "stop", "stop", "fork"),
+)
+#: How long a strict guard lets nobody in, and between two losses of data.
+WINDOW_S, LOSS_S = 3.0, 8.0
+
+
+def seeded(what: str) -> int:
+    """A seed for this run, which is printed."""
+    return dice(what).randrange(1 << 32)
+
+
+def broken(outcome: Outcome) -> set[str]:
+    """The promises that are broken. One in a thousand may come back late, which is nobody in a
+    short run: there only those count that don't depend on what else the machine does."""
+    return set(outcome.verdict.counts) - (set() if FULL else {"bounded waiting"})
+
+
+def test_processes_under_torture_and_weather_break_no_promise(redis_url: str) -> None:
+    # Given processes of both faces that lock, are struck, and whose messages are lost and late
+    outcome = run(USUAL._replace(store=redis_url, seed=seeded("torture on Redis")))
+    print(outcome)
+    # Then no promise is broken, and nothing is left
+    assert broken(outcome) == set(), str(outcome)
+    assert not outcome.troubles, str(outcome)
+    assert outcome.verdict.figures["held"] > times(5 * SECONDS, 0)
+    assert set(outcome.strikes) <= {"kill", "stop", "fork"}
+    assert sum(outcome.weather.values()) > times(SECONDS, 0)
+
+
+def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str) -> None:
+    # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
+    seed = seeded("torture on Redis, with a bug")
+    options = Options(
+        store=redis_url, seconds=6, seed=seed, names=1, ttl=0.3, strikes=("stop",), every=0.1
+    )
+    # When it is run (a few times, if no stop has struck a holder at the right moment)
+    for _ in range(5):
+        outcome = run(options._replace(first="tests.torture.no_deadline"))
+        print(outcome)
+        if "exclusion" in outcome.verdict.counts:
+            break
+    # Then the judgement names overlaps
+    assert outcome.verdict.counts.get("exclusion", 0) > 0
+
+
+@pytest.mark.parametrize("loss", ["FLUSHDB", "restart"])
+def test_data_that_are_lost_under_load_let_nobody_overlap_with_a_strict_guard(
+    loss: str, new_redis: NewRedis
+) -> None:
+    # Given workers that are killed and stopped, on a server that loses all its data now and then
+    server = new_redis()
+    lose: dict[str, Callable[[], object]] = {
+        "FLUSHDB": lambda: server.ask("FLUSHDB"),
+        "restart": lambda: server.restart(data=False),
+    }
+    options = Options(
+        store=f"{server.url}?guard=strict&grace={WINDOW_S}",
+        seconds=times(400, 12),
+        seed=seeded(f"torture on Redis, {loss}"),
+        processes=times(12, 6),
+        names=5,
+        every=0.5,
+        long=0.3,
+        strikes=("kill", "stop"),
+    )
+    losses, outcome = _run_beside(options, server, lose[loss])
+    print(f"{losses} times {loss}")
+    print(outcome)
+    # Then nobody overlaps, and no fence falls; some had to wait for longer than they wanted to
+    assert broken(outcome) <= {"bounded waiting"}, str(outcome)
+    assert not outcome.troubles, str(outcome)
+    assert outcome.verdict.figures["held"] > times(10 * losses, 0)
+    assert losses >= times(45, 1)
+
+
+def _run_beside(
+    options: Options, server: RedisServer, lose: Callable[[], object]
+) -> tuple[int, Outcome]:
+    """Run it, and lose the data meanwhile: from here, as a server ends with its thread."""
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(run(options)))
+    losses = 0
+    begun = time.monotonic()
+    thread.start()
+    while time.monotonic() + LOSS_S < begun + options.seconds:
+        time.sleep(LOSS_S)
+        lose()
+        losses += 1
+    thread.join()
+    assert server.runs
+    return losses, outcomes[0]
+
+
+def test_there_is_weather_only_where_the_messages_are_known() -> None:
+    with pytest.raises(ConfigError, match="no weather for sqlite"):
+        run(Options(seconds=0, weather=True))

@@ -1,0 +1,125 @@
+"""A verb that gets no answer, on both faces: what is said is true, and nothing is left.
+
+Whoever is not answered may not be told "busy" or "lost": it isn't known. Each try is aimed, by the
+name that it locks, and many go side by side, each with a client of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from holdfast import AsyncClient, Client, StoreUnavailable
+from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, Script
+from holdfast.testing.faces import FACES
+from holdfast.testing.faults import (
+    DROP_REPLY,
+    DROP_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    Armed,
+    Fault,
+    Proxy,
+)
+from tests.stores.redis.conftest import eventually
+from tests.torture.scale import times
+
+#: Side by side; as many for each fault.
+CREW = 40
+FAULTS = (DROP_REQUEST, DROP_REPLY, RESET_REQUEST, RESET_REPLY)
+#: Of each verb and each fault, on each face.
+TRIES = times(300, CREW // len(FAULTS))
+#: Longer than a request, in the full run: so that a claim which is left is seen.
+TTL_S = times(8, 2)
+#: A leave that the keeper goes on with is done so soon, on a busy machine.
+LATER_S = 2.0
+#: Does one aimed try; says what came of it.
+Try = Callable[[AsyncClient, str, Callable[[], None]], Awaitable[str]]
+
+
+async def join(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
+    aim()
+    try:
+        hold = await client.lock(name, ttl=TTL_S).acquire(timeout=0.4)
+    except StoreUnavailable:
+        return "unavailable"
+    assert hold, "it was called busy"
+    assert await hold.release()
+    return "held"
+
+
+async def keep(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
+    hold = await client.lock(name, ttl=TTL_S).acquire()
+    aim()
+    said = "kept"
+    try:
+        await hold.extend()
+    except StoreUnavailable:
+        said = "unavailable"
+    hold.check()
+    assert await hold.release()
+    return said
+
+
+async def leave(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
+    hold = await client.lock(name, ttl=TTL_S).acquire()
+    aim()
+    try:
+        assert await hold.release(), "it was called not held"
+    except StoreUnavailable:
+        return "unavailable"
+    return "released"
+
+
+@pytest.mark.parametrize(
+    "work, script", [(join, JOIN), (keep, KEEP), (leave, LEAVE)], ids=["join", "keep", "leave"]
+)
+@pytest.mark.parametrize("face", ["sync", "aio"])
+def test_what_is_not_answered_is_neither_called_busy_nor_lost_and_leaves_nothing(
+    face: str, work: Try, script: Script, proxy: Proxy, own_name: str, other: Client
+) -> None:
+    said: Counter[str] = Counter()
+    wrong: list[BaseException] = []
+
+    def crew_member(at: int) -> None:
+        # One after the other, each with another protocol, and each with another fault
+        protocol, fault = 2 + at % 2, FAULTS[at // 2 % len(FAULTS)]
+
+        async def main() -> None:
+            client = FACES[face].client(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}")
+            async with client:
+                for number in range(at // len(FAULTS), TRIES, CREW // len(FAULTS)):
+                    found = await one(client, f"{own_name}:{at}:{number}:", fault)
+                    said[f"{fault.what} {fault.of}: {found}"] += 1
+
+        try:
+            FACES[face].run(main, 900)
+        except BaseException as failure:
+            wrong.append(failure)
+
+    async def one(client: AsyncClient, name: str, fault: Fault) -> str:
+        armed: list[Armed] = []
+
+        def aim() -> None:
+            def meant(sent: bytes) -> bool:
+                return script.sha in sent and name.encode() in sent
+
+            armed.append(proxy.arm(meant, fault))
+
+        found = await work(client, name, aim)
+        assert armed[0].hits == 1
+        return found
+
+    threads = [threading.Thread(target=crew_member, args=(at,)) for at in range(CREW)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(f"{face}, {script.name}:", ", ".join(f"{what} {n}" for what, n in sorted(said.items())))
+    assert wrong == []
+    assert said.total() == TRIES * len(FAULTS)
+    # Then nothing is left, long before a lease would be over
+    eventually(lambda: other.inspect(own_name) == [], LATER_S)
