@@ -15,7 +15,8 @@ import redis
 
 from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
 from holdfast.stores.redis.keys import BUCKETS, guard_of
-from holdfast.stores.redis.scripts import SCRIPTS, Call, Requests, ending, load_command, packed
+from holdfast.stores.redis.library import SCRIPTS, load_command, packed
+from holdfast.stores.redis.scripts import Call, Requests, ending
 
 PREFIX = "holdfast-bench"
 REFERENCE = "compare and delete"

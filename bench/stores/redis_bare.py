@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from holdfast.core.model import Claim, Kind, Leave, Spec
 from holdfast.stores.redis.keys import bucket_of, guard_of
-from holdfast.stores.redis.scripts import JOIN, LEAVE, Requests, ending, load_command
+from holdfast.stores.redis.library import JOIN, LEAVE, load_command
+from holdfast.stores.redis.scripts import Requests, ending
 
 from ..servers import HOST, Wire, command, redis_port
 from ..servertime import COMPARE_AND_DELETE, OWNER, PREFIX

@@ -14,7 +14,7 @@ from holdfast.stores.redis import replies
 from holdfast.stores.redis.config import settings
 from holdfast.stores.redis.guard import Guard, Verdict
 from holdfast.stores.redis.keys import BUCKETS, guard_of
-from holdfast.stores.redis.scripts import GUARD, load_command, script_of
+from holdfast.stores.redis.library import GUARD, load_command, script_of
 from holdfast.url import find
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import CLOCK, LABEL, Verbs

@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.model import Claim, Gone, Held, Keep, Refused, Waiting
 from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable
 from holdfast.stores.redis.complaints import ServerSaid, complaint, said
-from holdfast.stores.redis.scripts import packed
+from holdfast.stores.redis.library import packed
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port, until
 from tests.servers.redis_server import RedisServer, old_program

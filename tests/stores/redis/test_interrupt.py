@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import Client
-from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, STAND, Script
+from holdfast.stores.redis.library import JOIN, KEEP, LEAVE, STAND, Script
 from holdfast.testing.faults import DROP_REPLY, RESP, Proxy, Strike, dice, points
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import eventually

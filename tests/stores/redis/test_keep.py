@@ -13,7 +13,8 @@ from holdfast.core.policy import PATIENCE_S
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.guard import WINDOW_S
-from holdfast.stores.redis.scripts import KEEP, RECLAIM, STAND, Call
+from holdfast.stores.redis.library import KEEP, RECLAIM, STAND
+from holdfast.stores.redis.scripts import Call
 from holdfast.stores.redis.store import RedisStore
 from tests.stores.redis.verbs import claim
 

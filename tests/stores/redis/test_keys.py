@@ -19,17 +19,8 @@ from holdfast.stores.redis.keys import (
     state_of,
     tag_of,
 )
-from holdfast.stores.redis.scripts import (
-    ADDRESS_MAX,
-    INSPECT,
-    JOIN,
-    KEEP_MAX,
-    LEAVE,
-    SCRIPTS,
-    Call,
-    Requests,
-    ending,
-)
+from holdfast.stores.redis.library import INSPECT, JOIN, LEAVE, SCRIPTS
+from holdfast.stores.redis.scripts import ADDRESS_MAX, KEEP_MAX, Call, Requests, ending
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import Verbs, claim

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Client, StoreUnavailable
 from holdfast.core.model import LineRecord
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, STAND, Script
+from holdfast.stores.redis.library import JOIN, KEEP, LEAVE, STAND, Script
 from holdfast.testing import lag
 from holdfast.testing.faults import (
     DROP_REPLY,

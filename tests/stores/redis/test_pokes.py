@@ -13,7 +13,7 @@ from holdfast.core.model import (
 )
 from holdfast.core.policy import PATIENCE_S
 from holdfast.stores.redis import replies
-from holdfast.stores.redis.scripts import packed
+from holdfast.stores.redis.library import packed
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
 

@@ -15,7 +15,7 @@ from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
 from holdfast.core.model import Claim, Leave, LineRecord
 from holdfast.stores.redis import replies
 from holdfast.stores.redis.keys import PREFIX, keys_of
-from holdfast.stores.redis.scripts import JOIN_FREE, LEAVE_ALL
+from holdfast.stores.redis.library import JOIN_FREE, LEAVE_ALL
 from holdfast.testing import lag
 from holdfast.testing.faults import (
     DROP_REPLY,

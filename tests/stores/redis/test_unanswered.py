@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast import AsyncClient, Client, StoreUnavailable
-from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE, Script
+from holdfast.stores.redis.library import JOIN, KEEP, LEAVE, Script
 from holdfast.testing.faces import FACES
 from holdfast.testing.faults import (
     DROP_REPLY,

@@ -28,15 +28,8 @@ from holdfast.core.policy import PATIENCE_S
 from holdfast.stores.redis import keys, replies
 from holdfast.stores.redis.blocking.resp import NOTHING, Parser
 from holdfast.stores.redis.complaints import ServerSaid
-from holdfast.stores.redis.scripts import (
-    SCRIPTS,
-    Call,
-    Requests,
-    Script,
-    ending,
-    load_command,
-    script_of,
-)
+from holdfast.stores.redis.library import SCRIPTS, Script, load_command, script_of
+from holdfast.stores.redis.scripts import Call, Requests, ending
 from tests.servers.redis_server import RedisServer
 
 LABEL = "redis://here"

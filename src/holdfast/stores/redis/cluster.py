@@ -19,8 +19,9 @@ from ...errors import HoldfastError, StoreUnavailable
 from .complaints import MOVED, ServerSaid, complaint
 from .guard import Guard, Reply, Verdict
 from .keys import BUCKETS
+from .library import KEEP
 from .nodes import Face, Node
-from .scripts import KEEP, Call
+from .scripts import Call
 from .slots import ASK, ELSEWHERE, sent_to
 from .topology import Members, Place
 

@@ -23,7 +23,8 @@ from ...errors import ConfigError, StoreUnavailable
 from .complaints import ServerSaid
 from .config import Settings
 from .keys import BUCKETS
-from .scripts import JOIN, JOIN_FREE, KEEP, RECLAIM, STAND, Call, Requests
+from .library import JOIN, JOIN_FREE, KEEP, RECLAIM, STAND
+from .scripts import Call, Requests
 
 log = logging.getLogger("holdfast")
 

@@ -17,16 +17,27 @@ What claims of one `Spec` share is packed once; a join is then two bytes strings
 from __future__ import annotations
 
 import math
-import os
-import re
 from collections.abc import Iterable, Sequence
-from hashlib import sha1
 from typing import NamedTuple
 
 from ...core.model import Claim, Held, Keep, Leave, Renewal, Spec
 from ...core.policy import PATIENCE_S, TOMB_S
 from ...errors import ConfigError
 from .keys import PREFIX, bucket_of, guard_of, keys_of, state_of
+from .library import (
+    GUARD,
+    INSPECT,
+    JOIN,
+    JOIN_FREE,
+    KEEP,
+    LEAVE,
+    LEAVE_ALL,
+    RECLAIM,
+    RESIZE,
+    STAND,
+    Script,
+    tail,
+)
 
 #: The last two arguments where there is no guard and no tag is wanted.
 UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
@@ -34,7 +45,6 @@ UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
 KEEP_MAX = 100
 #: The longest address, in bytes.
 ADDRESS_MAX = 255
-_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _KNOWN_MAX = 2048
 _TOGETHER_MAX = 256
 _ID_BYTES = 32
@@ -44,25 +54,6 @@ _How = tuple[bool, bytes]
 _Known = tuple[_How, int, bytes]
 #: A named tuple without the call of its own ``__new__``, on the way of every lock.
 _new = tuple.__new__
-_COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
-#: Before 7.0 a script that has written something may go on writing without memory. This writes,
-#: needs no memory and changes nothing.
-_WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
-_INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
-
-
-class Script(NamedTuple):
-    """One script: its text as it is loaded, and the name that EVALSHA knows it by.
-
-    ``plain`` and ``plain_sha`` are the same without the first line (``#!lua``), which servers
-    before 7.0 can't read.
-    """
-
-    name: str
-    text: bytes
-    sha: bytes
-    plain: bytes
-    plain_sha: bytes
 
 
 class Call(NamedTuple):
@@ -95,72 +86,9 @@ class Batch(NamedTuple):
     held: list[Held]
 
 
-def _read(file: str) -> bytes:
-    # Without pathlib, because that would add 2 ms to the start of every program.
-    with open(os.path.join(_FOLDER, file), "rb") as lua:
-        return _COMMENT.sub(b"", lua.read())
-
-
-def assembled(name: str) -> bytes:
-    """The text of a script without its comments, with what it takes in from another file."""
-    return _INCLUDE.sub(lambda found: _read(found[1].decode()), _read(name + ".lua")).strip()
-
-
-def script_of(name: str, text: bytes) -> Script:
-    """A script from its text."""
-    first, line, rest = text.partition(b"\n")
-    plain = text
-    if line and first.startswith(b"#!"):
-        plain = _WRITTEN + rest if b"allow-oom" in first else rest
-    return Script(name, text, _sha(text), plain, _sha(plain))
-
-
-def _sha(text: bytes) -> bytes:
-    return sha1(text, usedforsecurity=False).hexdigest().encode()
-
-
-_NAMES = (
-    "join",
-    "keep",
-    "stand",
-    "leave",
-    "resize",
-    "inspect",
-    "guard",
-    "reclaim",
-    "join_free",
-    "leave_all",
-)
-SCRIPTS = tuple(script_of(name, assembled(name)) for name in _NAMES)
-JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
-
-
-def tail(tag: bytes) -> bytes:
-    r"""One argument of a command.
-
-    >>> tail(b"7f")
-    b'$2\r\n7f\r\n'
-    """
-    return b"$%d\r\n%b\r\n" % (len(tag), tag)
-
-
 def ending(run_id: bytes, tag: bytes = b"") -> bytes:
     """What completes a call on a connection to this server; see above."""
     return tail(run_id) + tail(tag)
-
-
-def packed(*args: bytes) -> bytes:
-    r"""A whole command.
-
-    >>> packed(b"PING")
-    b'*1\r\n$4\r\nPING\r\n'
-    """
-    return b"*%d\r\n" % len(args) + b"".join(map(tail, args))
-
-
-def load_command(script: Script, old: bool = False) -> bytes:
-    """SCRIPT LOAD of one script, packed; ``old``: for a server before 7.0."""
-    return packed(b"SCRIPT", b"LOAD", script.plain if old else script.text)
 
 
 def _ms(seconds: float) -> bytes:

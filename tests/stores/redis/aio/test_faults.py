@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, StoreUnavailable
 from holdfast.core.model import LineRecord
-from holdfast.stores.redis.scripts import JOIN, KEEP, LEAVE
+from holdfast.stores.redis.library import JOIN, KEEP, LEAVE
 from holdfast.testing.faults import (
     DROP_PUSH,
     DROP_REPLY,

@@ -12,7 +12,7 @@ from ....errors import StoreUnavailable
 from ..blocking.dial import error_of, knows_no_hello, own_name, silent
 from ..config import Settings
 from ..guard import Guard
-from ..scripts import tail
+from ..library import tail
 from .wire import Wire
 
 _CLASSES: dict[str, type[AbstractConnection]] = {

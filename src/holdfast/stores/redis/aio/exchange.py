@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from ....errors import StoreUnavailable
 from ..complaints import ServerSaid
 from ..guard import Guard, Reply, still_barred
-from ..scripts import SCRIPTS, Call, load_command, tail
+from ..library import SCRIPTS, load_command, tail
+from ..scripts import Call
 from .answer import Answer, new_answer
 
 #: A request under way: where its answer goes, its tag, until when and since when it is waited

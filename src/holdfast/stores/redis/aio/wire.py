@@ -22,7 +22,8 @@ from ....errors import StoreUnavailable
 from ..blocking.resp import NOTHING, Push, new_reader
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
 from ..guard import Guard, asks
-from ..scripts import Call, packed
+from ..library import packed
+from ..scripts import Call
 from .answer import Answer, new_answer, wake_all
 from .exchange import BY_PUSH, LOADING, PLAIN, Exchange, Slot
 

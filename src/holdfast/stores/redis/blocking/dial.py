@@ -22,7 +22,7 @@ from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ..complaints import ServerSaid
 from ..config import Settings
 from ..guard import Guard
-from ..scripts import packed
+from ..library import packed
 
 #: Of this class redis-py makes a connection of each kind.
 _CLASSES: dict[str, Callable[[], type[Any]]] = {

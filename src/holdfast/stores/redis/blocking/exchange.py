@@ -13,7 +13,8 @@ from typing import Any
 from ..complaints import NOSCRIPT, ServerSaid
 from ..config import Settings
 from ..guard import Guard, Unconfirmed, Verdict, asks, grants, still_barred, wait_words
-from ..scripts import SCRIPTS, Call, ending, load_command, packed
+from ..library import SCRIPTS, load_command, packed
+from ..scripts import Call, ending
 from .link import Link
 
 

@@ -17,7 +17,8 @@ from collections import deque
 from typing import Any
 
 from ..complaints import ServerSaid
-from ..scripts import ending, packed
+from ..library import packed
+from ..scripts import ending
 from .resp import NOTHING, Push, new_reader
 
 _TV = struct.Struct("@ll")

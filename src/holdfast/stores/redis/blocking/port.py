@@ -24,7 +24,8 @@ from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ..complaints import DEMOTED, MOVED, ServerSaid, complaint
 from ..config import Settings
 from ..guard import Unconfirmed, Verdict
-from ..scripts import Call, packed
+from ..library import packed
+from ..scripts import Call
 from .dial import Dialler
 from .exchange import Exchange
 from .link import Link

@@ -16,7 +16,8 @@ from ..complaints import MOVED, NOSCRIPT, ServerSaid
 from ..config import Settings
 from ..guard import Guard, Verdict
 from ..keys import BUCKETS
-from ..scripts import Call, packed
+from ..library import packed
+from ..scripts import Call
 from ..slots import ELSEWHERE, address_in
 from .link import Link
 from .port import Seat, ThreadPort

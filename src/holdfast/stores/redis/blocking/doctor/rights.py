@@ -13,7 +13,7 @@ from .....core.finding import Finding, Level
 from ...complaints import ServerSaid, complaint
 from ...config import Settings
 from ...keys import tag_of
-from ...scripts import SCRIPTS
+from ...library import SCRIPTS
 from .visit import Visit, well
 
 #: How each command is tried. In the place of ``_KEY`` there is the name of a key that isn't there.

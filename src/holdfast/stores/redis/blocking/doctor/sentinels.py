@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .....core.finding import Finding, Level
 from .....errors import HoldfastError
 from ...config import Settings
-from ...scripts import packed
+from ...library import packed
 from ...topology import Place, Sentinels, shown
 from ..dial import Dialler
 from ..link import Link

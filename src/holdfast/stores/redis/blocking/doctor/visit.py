@@ -14,7 +14,7 @@ from .....errors import StoreUnavailable
 from ...complaints import ServerSaid
 from ...config import Settings
 from ...keys import BUCKETS
-from ...scripts import packed
+from ...library import packed
 from ..dial import Dialler
 from ..link import Link
 from ..shard import ShardLink

@@ -1,0 +1,96 @@
+"""The Lua scripts: read from their files, and how a server is told of them.
+
+A server from 7.0 on is given the text as it stands; one before that can't read the first line
+(``#!lua``), and is given the same without it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha1
+from typing import NamedTuple
+
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
+_COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
+#: Before 7.0 a script that has written something may go on writing without memory. This writes,
+#: needs no memory and changes nothing.
+_WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
+_INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
+
+
+class Script(NamedTuple):
+    """One script: its text as it is loaded, and the name that EVALSHA knows it by.
+
+    ``plain`` and ``plain_sha`` are the same without the first line (``#!lua``), which servers
+    before 7.0 can't read.
+    """
+
+    name: str
+    text: bytes
+    sha: bytes
+    plain: bytes
+    plain_sha: bytes
+
+
+def tail(tag: bytes) -> bytes:
+    r"""One argument of a command.
+
+    >>> tail(b"7f")
+    b'$2\r\n7f\r\n'
+    """
+    return b"$%d\r\n%b\r\n" % (len(tag), tag)
+
+
+def packed(*args: bytes) -> bytes:
+    r"""A whole command.
+
+    >>> packed(b"PING")
+    b'*1\r\n$4\r\nPING\r\n'
+    """
+    return b"*%d\r\n" % len(args) + b"".join(map(tail, args))
+
+
+def _read(file: str) -> bytes:
+    # Without pathlib, because that would add 2 ms to the start of every program.
+    with open(os.path.join(_FOLDER, file), "rb") as lua:
+        return _COMMENT.sub(b"", lua.read())
+
+
+def assembled(name: str) -> bytes:
+    """The text of a script without its comments, with what it takes in from another file."""
+    return _INCLUDE.sub(lambda found: _read(found[1].decode()), _read(name + ".lua")).strip()
+
+
+def script_of(name: str, text: bytes) -> Script:
+    """A script from its text."""
+    first, line, rest = text.partition(b"\n")
+    plain = text
+    if line and first.startswith(b"#!"):
+        plain = _WRITTEN + rest if b"allow-oom" in first else rest
+    return Script(name, text, _sha(text), plain, _sha(plain))
+
+
+def _sha(text: bytes) -> bytes:
+    return sha1(text, usedforsecurity=False).hexdigest().encode()
+
+
+_NAMES = (
+    "join",
+    "keep",
+    "stand",
+    "leave",
+    "resize",
+    "inspect",
+    "guard",
+    "reclaim",
+    "join_free",
+    "leave_all",
+)
+SCRIPTS = tuple(script_of(name, assembled(name)) for name in _NAMES)
+JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
+
+
+def load_command(script: Script, old: bool = False) -> bytes:
+    """SCRIPT LOAD of one script, packed; ``old``: for a server before 7.0."""
+    return packed(b"SCRIPT", b"LOAD", script.plain if old else script.text)
