@@ -114,7 +114,7 @@ JOINING = [
             CLAIMS,
             "                self.suspect = True\n                await self._silence(failure)\n",
             (
-                "                self.claim = Claim(ctx.runtime.new_id(), self.spec)\n"
+                "                self.claim = Claim(self.ctx.runtime.new_id(), self.spec)\n"
                 "                await self._silence(failure)\n"
             ),
         ),
