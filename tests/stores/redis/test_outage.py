@@ -12,15 +12,15 @@ from holdfast.testing.faces import FACES
 from holdfast.testing.faults import Proxy, dice
 from tests.torture.scale import times
 
-OUTAGES = times(100, 4)
+OUTAGES = times(100, 2)
 #: Each client has so many holds.
 HOLDS = 5
-#: On a busy machine a short lease is over before anybody could have renewed it.
-TTL_S = times(5, 3)
+#: An attempt is given up after a second at first, which is a large part of a lease of few seconds.
+TTL_S = 10
 OUTAGE_S = 0.4 * TTL_S
 #: Between two of them: as long as a client may need to come back, and longer.
 BREAK_S = 0.5 * TTL_S, 0.9 * TTL_S
-LIFE_S = 900.0
+LIFE_S = 2000.0
 #: A loss counts if the machine itself was late by less than so much while that lease ran.
 LATE_S = 0.05 * TTL_S
 lag.watch()
