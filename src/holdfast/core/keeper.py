@@ -40,6 +40,9 @@ BRISK_S = 0.4
 #: A first request is given no longer, lest one that is lost keeps others from being renewed; each
 #: repetition is given twice as long, for a store that is merely slow.
 FIRST_ASK_S = 1.0
+#: No request is given more of what is left of the nearest lease, so that some more can follow:
+#: who asks a silent store loses all that the last request took, and this is what has an end.
+ASK_PART = 1 / 3
 #: A store that did not answer when it was looked at is looked at again this much later.
 AGAIN_S = 0.25
 
@@ -190,8 +193,8 @@ class Keeper:
         """One round of work and sleep; False when there has been nothing to do for long."""
         ctx = self._ctx
         ctx.drain_orphans()
-        if ctx.now() >= self._look_at:
-            await self._look()
+        if ctx.now() >= self._look_at and not self._schedule.in_trouble(ctx.now()):
+            await self._look()  # in trouble every moment counts, and a silent store tells nothing
         batch = self._asked = []
         self._schedule.take(ctx.now(), ctx.store.keep_batch, batch)
         if batch:
@@ -275,7 +278,7 @@ class Keeper:
         sent = ctx.now()
         nearest = min([lease.deadline for lease in leases]) - sent
         patience = FIRST_ASK_S * 2 ** min(4, max([lease.failures for lease in leases]))
-        within = max(0.02, min(REQUEST_S, nearest / 2, patience))
+        within = max(0.02, min(REQUEST_S, nearest * ASK_PART, patience))
         answers: Sequence[object]
         try:
             answers = await ctx.store.keep(keeps, within)

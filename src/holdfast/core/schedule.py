@@ -23,6 +23,8 @@ from .lease import Lease
 #: anyway, or makes up a whole one while the keeper is awake. So renewals gather in full batches,
 #: stay together from then on, and the keeper is seldom woken.
 EARLY_PART = 0.05
+#: What is to be tried again so soon goes along with whatever is sent.
+RETRY_SOON_S = 0.5
 
 _Queue = OrderedDict[Lease, None]
 _deadline = attrgetter("deadline")
@@ -93,17 +95,27 @@ class Schedule:
         What will be due soon goes with it if the batch is sent anyway, or full by that: it is
         filled up to ``most``, which only retries may exceed.
         """
+        self._take_own(now, batch)
+        queues = list(self._queues.items())
+        if batch or any(_worth_it(queue, now, every, most) for every, queue in queues):
+            for every, queue in queues:
+                _fill(batch, queue, now + every * EARLY_PART, most)
+            # Else what only pauses would wait until this batch is answered, which may take long.
+            self._take_own(now + RETRY_SOON_S, batch)
+        batch.sort(key=_deadline)
+
+    def _take_own(self, now: float, batch: list[Lease]) -> None:
         own = self._own
         while own and own[0][0] <= now:
             lease = heapq.heappop(own)[2]
             lease.watched = False
             if lease.end is None and not lease.closing:
                 batch.append(lease)
-        queues = list(self._queues.items())
-        if batch or any(_worth_it(queue, now, every, most) for every, queue in queues):
-            for every, queue in queues:
-                _fill(batch, queue, now + every * EARLY_PART, most)
-        batch.sort(key=_deadline)
+
+    def in_trouble(self, now: float) -> bool:
+        """Is a renewal that failed to be tried again soon?"""
+        own = self._own
+        return bool(own) and own[0][2].failures > 0 and own[0][0] <= now + RETRY_SOON_S
 
     def hasten(self, now: float) -> None:
         """Everything that is renewed is due now."""

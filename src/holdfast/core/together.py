@@ -51,6 +51,11 @@ async def acquire(
         held = await _join(attempt, wanted, sent)
         if held is None:
             return None
+        if ctx.now() >= min([deadline(sent, one.expires_in) for one in held]):
+            await _clear(
+                attempt, wanted, None
+            )  # too late to make leases, which the keeper would see
+            return None
         for lock, claim, one in zip(locks, wanted, held, strict=True):
             lease = _lease(ctx, claim, one, sent, lock._terms)
             leases.append(lease)
