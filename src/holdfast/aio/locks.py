@@ -34,13 +34,13 @@ class AsyncHold(HoldBase):
 
     __slots__ = ()
 
-    def release(self) -> Coroutine[Any, Any, bool]:
+    async def release(self) -> bool:
         """Give it back. True if it was held until now, False if it had been lost before.
 
         Calling it again answers the same. ``StoreUnavailable``: not known; call it again, or let
         it expire (it is renewed no more, and withdrawn as soon as the store answers).
         """
-        return self._release()
+        return await self._release()
 
     async def extend(self, ttl: float | None = None) -> float:
         """Renew it now, from here on for ``ttl`` seconds; the seconds that it may be believed.

@@ -67,6 +67,8 @@ async def connect(
 async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
     """Learn to which server it leads."""
     answers = [wire.command(*words, within=limit) for words in guard.hello]
+    for answer in answers:  # if the first one fails, nobody waits for the others
+        answer.add_done_callback(unheeded)
     try:
         wire.server = tail(guard.server([await one for one in answers]))
     except BaseException:
