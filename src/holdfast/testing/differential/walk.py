@@ -59,11 +59,12 @@ class Walk:
             self._join: 30,
             self._join_again: 5,
             self._join_free: 8,
-            self._leave_all: 5,
+            self._leave_all: 4,
             self._keep: 20,
             self._leave: 22,
             self._break: 3,
-            self._drain: 5,
+            self._drain: 10,
+            self._hand_over: 2,
             self._stranger: 3,
             self._late: 3,
             self._adopt: 4,
@@ -114,11 +115,12 @@ class Walk:
             self._known += [known for known in group if known not in self._known]
 
     async def _leave_all(self) -> None:
-        """At most one claim of each name, at times with tombstones, and then their late copy."""
+        """One claim of each of some names, at times with tombstones, and then their late copy."""
         rng = self._random
-        group = list({known.claim.spec.name: known for known in self._known}.values())
-        if not group:
+        first = list({known.claim.spec.name: known for known in self._known}.values())
+        if not first:
             return
+        group = rng.sample(first, rng.randint(1, min(3, len(first))))
         suspect = rng.random() < 0.2
         await self._pair.leave_all(group, suspect)
         for known in group:
@@ -176,6 +178,18 @@ class Walk:
                 if other in self._known:
                     await self._pair.wait(other)
 
+    async def _hand_over(self) -> None:
+        """One waits behind another, who leaves; the first looks for the push. Then it leaves."""
+        use = Use(self._pair.start_of_names + "handed over", Kind.LOCK, 1, (1,))
+        ahead, behind = Known(self._claim(use)), Known(self._claim(use))
+        for known in (ahead, behind):
+            await self._pair.join(known, wait=True)
+        await self._pair.leave(ahead, ahead.claim.id)
+        await self._pair.wait(behind)
+        await self._pair.leave(behind, behind.claim.id)
+        for known in (ahead, behind):
+            self._pair.store.unlisten(known.claim)
+
     async def _stranger(self) -> None:
         """A leave and a keep with an id that nobody has."""
         for known in self._some():
@@ -194,9 +208,8 @@ class Walk:
             await self._pair.wait(known)
 
     async def _look(self) -> None:
-        for use in (
-            self._uses + self._quiet
-        ):  # so that both have dropped who is dead and served who is next
+        # So that both have dropped who is dead and served who is next.
+        for use in self._uses + self._quiet:
             spec = Spec(use.name, Kind.ELECTION, 1, 1, 30.0, "sweeper")
             probe = Known(Claim(self._id(), spec))
             if await self._pair.join(probe, wait=False):
