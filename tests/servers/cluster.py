@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -195,12 +196,28 @@ class Cluster:
     def end_move(self, slot: int, to: RedisServer) -> None:
         """From now on the slot is served by the other."""
         source, known = self.owner(slot), self.id(to)
-        for one in (to, source, *self.servers):
-            if one.runs and one.info("replication")["role"] == "master":
-                one.ask("CLUSTER", "SETSLOT", slot, "NODE", known)
-        for one in self.servers:
-            if one.runs:
-                until(lambda one=one: self._owner(slot, one) is to, "every node knows it")
+        end = time.monotonic() + SOON_S
+        while True:
+            for one in (to, source, *self.servers):
+                if one.runs and one.info("replication")["role"] == "master":
+                    one.ask("CLUSTER", "SETSLOT", slot, "NODE", known)
+            if self._known_to_all(slot, to):
+                return
+            assert time.monotonic() < end, f"after {SOON_S:g} s not every node knows it"
+            # What a node has heard late can undo what it was told, and then two of them may each
+            # believe that the other serves the slot. The greatest epoch settles it.
+            to.ask("CLUSTER", "BUMPEPOCH")
+
+    def _known_to_all(self, slot: int, owner: RedisServer, within: float = 0.5) -> bool:
+        """Does every node that runs know, soon, who serves the slot?"""
+        end = time.monotonic() + within
+        asked = [one for one in self.servers if one.runs]
+        while time.monotonic() < end:
+            asked = [one for one in asked if self._owner(slot, one) is not owner]
+            if not asked:
+                break
+            time.sleep(0.002)
+        return not asked
 
     def move(self, slot: int, to: RedisServer) -> None:
         """Move a slot with all its keys to another primary, while it is used."""

@@ -186,9 +186,11 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
             lost.append(repr(wrong))
             ready.set()
 
-    with Client(cluster.url) as locks:
+    with contextlib.ExitStack() as stack:
+        locks = stack.enter_context(Client(cluster.url))
         thread = threading.Thread(target=loop)
         thread.start()
+        stack.callback(done.set)  # whatever becomes of us, the thread must end
         holds = [locks.lock(one, ttl=TTL_S).acquire() for one in names[1::2]]
         for one in holds:
             one.on_lost(lambda hold, *_: lost.append(hold.name))
