@@ -14,7 +14,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 #: What goes into the second process: tests that sleep more than they work, and take half the time.
-BESIDE = ("stores/redis",)
+BESIDE = ("stores/redis", "traps")
 GRACE_S = 10.0
 
 
