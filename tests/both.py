@@ -2,6 +2,8 @@
 
 ``python -m tests.both`` shows the first as it goes, and the second when both have ended. No plugin
 hands the tests out one by one, because those of one folder share servers, and count threads.
+Before both, a few tests have the machine to themselves: those that say how many milliseconds
+something takes.
 """
 
 from __future__ import annotations
@@ -15,29 +17,34 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 #: What goes into the second process: tests that sleep more than they work, and take half the time.
 BESIDE = ("stores/redis", "traps")
+#: What goes before both: tests that measure.
+ALONE = ("stores/sqlite/test_death.py", "torture/test_death.py", "cli/test_start.py")
 GRACE_S = 10.0
 
 
-def commands() -> tuple[list[str], list[str]]:
-    """What both processes run: between them, every test once."""
+def commands() -> tuple[list[str], list[str], list[str]]:
+    """What is run before, and by both: between them, every test once."""
     pytest = [sys.executable, "-m", "pytest"]
+    alone = [str(TESTS / file) for file in ALONE]
     beside = [str(TESTS / folder) for folder in BESIDE]
     return (
-        [*pytest, *(f"--ignore={folder}" for folder in beside)],
+        [*pytest, "-p", "no:cacheprovider", *alone],
+        [*pytest, *(f"--ignore={path}" for path in [*alone, *beside])],
         [*pytest, "-p", "no:cacheprovider", *beside],
     )
 
 
 def main() -> int:
-    """Run both; 0 if all tests passed."""
-    first, second = commands()
+    """Run all; 0 if all tests passed."""
+    alone, first, second = commands()
     begun = time.monotonic()
+    wrong = subprocess.call(alone)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         others = subprocess.Popen(second, stdout=said, stderr=subprocess.STDOUT)
         try:
             code = subprocess.call(first)
             sys.stderr.write(f"tests: waiting for those of {', '.join(BESIDE)}\n")
-            code = others.wait() or code
+            code = others.wait() or code or wrong
         except BaseException:
             # Ctrl-C has reached both; who doesn't heed it is ended.
             try:

@@ -67,6 +67,8 @@ class Keeper:
         self._idle_since = 0.0
         #: Until then it sleeps only for short.
         self._brisk_until = -math.inf
+        #: It is at work: what it has taken out of the schedule may be nowhere for a moment.
+        self._awake = False
         #: The batch that is being renewed.
         self._asked: list[Lease] = []
 
@@ -142,7 +144,7 @@ class Keeper:
 
     def next_due(self) -> float:
         """When there is something to do next; ``inf`` if there is nothing to do."""
-        if self._asked:
+        if self._awake or self._asked:
             return -math.inf
         soonest = min(self._nexts(), default=math.inf)
         return soonest if soonest == math.inf else min(soonest, self._look_at)
@@ -184,7 +186,7 @@ class Keeper:
         another. What came in while it ended is looked for after that, so nothing is overlooked."""
         for lease in self._asked:
             self._schedule.add_own(lease, self._ctx.now())
-        self._asked = []
+        self._asked, self._awake = [], False
         self._starter, self._started = iter((True,)), False
         if not self._stopped and next(self._nexts(), None) is not None:
             self._rouse()
@@ -192,6 +194,7 @@ class Keeper:
     async def _round(self) -> bool:
         """One round of work and sleep; False when there has been nothing to do for long."""
         ctx = self._ctx
+        self._awake = True
         ctx.drain_orphans()
         if ctx.now() >= self._look_at and not self._schedule.in_trouble(ctx.now()):
             await self._look()  # in trouble every moment counts, and a silent store tells nothing
@@ -205,6 +208,7 @@ class Keeper:
             nap = self._plan(ctx.now())
             if nap is None:
                 return False
+            self._awake = False
             await self._latch.wait(nap)
             self._wake_at = 0.0
         return True

@@ -97,12 +97,13 @@ class LoopFace:
         """All at once."""
         left = until - monotonic()
         if len(works) == 1:
-            return [await _outcome(works[0](left))]
-        return await asyncio.gather(*(_outcome(work(left)) for work in works))
+            return [await _outcome(works[0], left)]
+        return await asyncio.gather(*(_outcome(work, left) for work in works))
 
 
-async def _outcome(work: Coroutine[Any, Any, Any]) -> Any:
+async def _outcome(work: Callable[[float], Coroutine[Any, Any, Any]], left: float) -> Any:
+    # It is called in here, as a task that is cancelled before it begins would never await it.
     try:
-        return await work
+        return await work(left)
     except HoldfastError as wrong:
         return wrong
