@@ -86,6 +86,7 @@ def test_what_lives_on_when_both_are_killed_keeps_the_name_for_the_ttl(world: Wo
     begun = time.monotonic()
     try:
         keeper = int(world.claims()[0].owner.split(":")[1])
+        os.kill(started.pid, signal.SIGSTOP)  # or it could end the command in between
         for pid in (keeper, started.pid):
             os.kill(pid, signal.SIGKILL)
         assert world.run("run", "-nq", "job", "--", "true")[0] == 75
