@@ -65,6 +65,7 @@ class Walk:
             self._break: 3,
             self._drain: 10,
             self._hand_over: 2,
+            self._at_once: 2,
             self._stranger: 3,
             self._late: 3,
             self._adopt: 4,
@@ -189,6 +190,14 @@ class Walk:
         await self._pair.leave(behind, behind.claim.id)
         for known in (ahead, behind):
             self._pair.store.unlisten(known.claim)
+
+    async def _at_once(self) -> None:
+        """Several names that nobody else uses are taken at once, and given back at once."""
+        start = self._pair.start_of_names
+        uses = [Use(f"{start}at once {end}", Kind.LOCK, 1, (1,)) for end in "abc"]
+        group = [Known(self._claim(use)) for use in uses]
+        await self._pair.join_free(group)
+        await self._pair.leave_all(group, suspect=False)
 
     async def _stranger(self) -> None:
         """A leave and a keep with an id that nobody has."""
