@@ -115,9 +115,7 @@ class Door(list[Entry]):
             self.remove(one)
 
 
-async def give_back(
-    hold: Any, what: Callable[[], str], failure: BaseException | None, guard: Guard | None = None
-) -> None:
+async def give_back(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
     """Release a hold whose body is over; see ``Door.leave``."""
     try:
         kept = await hold._release()
@@ -125,7 +123,7 @@ async def give_back(
         if not _excused(hold, failure):
             raise
         kept = False
-    _tell(hold, what, failure, guard, kept)
+    _tell(hold, what, failure, None, kept)
 
 
 def _excused(hold: Any, failure: BaseException | None) -> bool:

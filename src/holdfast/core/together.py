@@ -238,12 +238,8 @@ async def _give_back(
 def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> None:
     """A leave was answered. A repeated one that finds nothing before our deadline means that the
     first one, whose reply was lost, did it."""
-    lease, now = hold._lease, ctx.now()
-    if not there and not (again and now < lease.deadline) and lease.reason is None:
-        lease.reason = Loss.BROKEN if now < lease.deadline else Loss.EXPIRED
-    lease.end = State.RELEASED
-    for latch in lease.latches:
-        latch.set()
+    lease = hold._lease
+    hold._gave_back(lease, there or (again and ctx.now() < lease.deadline))
     hold._step_back()
 
 
