@@ -7,9 +7,13 @@ One family, each member also a builtin where the language has a word for it, so 
       NotAcquired(TimeoutError)         somebody else holds it, and the time to wait is over
       LockLost                          the hold ended without our release
         FenceRejected                   a resource has already seen a later fence
+      RefreshTimeout(TimeoutError)      a guard's value was not there in time
+      ComputeFailed                     a guard's value could not be computed a moment ago
       NotHeld(RuntimeError)             released, renewed or adopted what isn't ours
       StoreUnavailable(ConnectionError) the store didn't answer: neither "held" nor "busy" is known
       NotSupported(NotImplementedError) this store can't do that (see its Capabilities)
+      StaleSnapshot                     your transaction reads what was before the row lock
+      Deadlock                          your transaction and another waited for each other
       ConfigError(ValueError)           a wrong name, number, option or URL; also a wrong file
 
 "Busy" is no exception from ``acquire``: it answers ``None``. Only where a hold was asked for
@@ -57,6 +61,19 @@ class FenceRejected(LockLost):
         self.greatest = greatest
 
 
+class RefreshTimeout(HoldfastError, TimeoutError):
+    """A guard has no value, another caller computes it, and it was not there in time."""
+
+
+class ComputeFailed(HoldfastError):
+    """A guard has no value, and was told a moment ago that it could not be computed; it is tried
+    again in ``retry_in`` seconds."""
+
+    def __init__(self, message: str, retry_in: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_in = retry_in
+
+
 class NotHeld(HoldfastError, RuntimeError):
     """Something was released, extended, detached or adopted that isn't held (any more)."""
 
@@ -67,6 +84,21 @@ class StoreUnavailable(HoldfastError, ConnectionError):
 
 class NotSupported(HoldfastError, NotImplementedError):
     """The store (or the moment) does not allow this operation; the message names the reason."""
+
+
+class StaleSnapshot(HoldfastError):
+    """A row lock would protect nothing: the transaction reads what was before its last holder.
+
+    Roll back, and start a new transaction that takes the row lock first.
+    """
+
+
+class Deadlock(HoldfastError):
+    """The database ended a wait for a row lock, because two transactions waited for each other.
+
+    The transaction is over: roll back, and start a new one. It is never repeated for you, because
+    what you did in it before is undone as well.
+    """
 
 
 class ConfigError(HoldfastError, ValueError):

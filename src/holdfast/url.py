@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from .core.model import Capabilities
 from .core.ports import Store
@@ -39,9 +39,34 @@ BUILTIN: dict[str, str] = {
     "rediss+cluster": "holdfast.stores.redis",
     "valkey+cluster": "holdfast.stores.redis",
     "valkeys+cluster": "holdfast.stores.redis",
+    "redis+plain": "holdfast.dialects.plain",
+    "rediss+plain": "holdfast.dialects.plain",
+    "redis+timestamp": "holdfast.dialects.timestamp",
+    "rediss+timestamp": "holdfast.dialects.timestamp",
+    "redis+redisson": "holdfast.dialects.redisson",
+    "rediss+redisson": "holdfast.dialects.redisson",
+    "valkey+redisson": "holdfast.dialects.redisson",
+    "valkeys+redisson": "holdfast.dialects.redisson",
+    "postgresql": "holdfast.stores.postgres",
+    "postgres": "holdfast.stores.postgres",
+    "mysql": "holdfast.stores.mysql",
+    "mariadb": "holdfast.stores.mysql",
+    "mysql+pymysql": "holdfast.stores.mysql",
+    "mysql+asyncmy": "holdfast.stores.mysql",
+    "mariadb+pymysql": "holdfast.stores.mysql",
+    "mariadb+asyncmy": "holdfast.stores.mysql",
+    "zookeeper": "holdfast.stores.zookeeper",
+    "zk": "holdfast.stores.zookeeper",
 }
 #: Package of a driver -> the scheme of the store that takes clients of that driver.
-NATIVE: dict[str, str] = {"redis": "redis"}
+NATIVE: dict[str, str] = {
+    "redis": "redis",
+    "kazoo": "zookeeper",
+    "psycopg_pool": "postgresql",
+    "sqlalchemy": "",  # by its dialect
+}
+#: The dialects of SQLAlchemy's whose engines are taken; each is the scheme of a store.
+ENGINES = ("postgresql", "mysql", "mariadb")
 ENV = "HOLDFAST_URL"
 
 
@@ -61,6 +86,38 @@ class NativeClient(Protocol):
     def connection_pool(self) -> Any:
         """Where it has its connections from."""
         ...
+
+
+class NativeEnsemble(Protocol):
+    """A client of a whole ensemble, such as a ``kazoo.client.KazooClient``; it is not closed."""
+
+    @property
+    def client_id(self) -> Any:
+        """Its session."""
+        ...
+
+
+class NativePool(Protocol):
+    """A pool of connections, such as a ``psycopg_pool.ConnectionPool``; it is never closed by us,
+    nor used: connections of our own are made as its own are."""
+
+    @property
+    def conninfo(self) -> Any:
+        """How its connections are made."""
+        ...
+
+
+class NativeEngine(Protocol):
+    """An engine of SQLAlchemy's, for threads or asyncio; as with a pool."""
+
+    @property
+    def dialect(self) -> Any:
+        """Which database it is for."""
+        ...
+
+
+#: What may be given in place of a URL, made with a store's own driver.
+Native: TypeAlias = NativeClient | NativeCluster | NativeEnsemble | NativePool | NativeEngine
 
 
 class StoreURL(NamedTuple):
@@ -120,7 +177,7 @@ def default_url() -> str:
     return os.environ.get(ENV) or "sqlite://"
 
 
-def source(store: str | os.PathLike[str] | NativeClient | NativeCluster | None) -> Any:
+def source(store: str | os.PathLike[str] | Native | None) -> Any:
     """What names the store that a client was given: a URL, or a client of the store's driver.
 
     Given a path it is the URL of an embedded store, given nothing the default.
@@ -142,6 +199,14 @@ def _driver(store: object) -> str:
     """The package of the driver whose client this is, or an empty text."""
     packages = (one.__module__.partition(".")[0] for one in type(store).__mro__)
     return next((one for one in packages if one in NATIVE), "")
+
+
+def _dialect(engine: Any) -> str:
+    """The scheme of the store that takes an engine of SQLAlchemy's."""
+    name = getattr(getattr(engine, "dialect", None), "name", type(engine).__name__)
+    if name not in ENGINES:
+        raise ConfigError(f"no store takes an engine of SQLAlchemy's for {name}; give a URL")
+    return str(name)
 
 
 def portable(found: Any) -> str:
@@ -168,7 +233,7 @@ def find(text: Any) -> tuple[StoreModule, StoreURL]:
     """The store module and the parsed URL for a source: a text such as
     ``sqlite:///var/lib/x/locks.db``, or a driver's client."""
     if not isinstance(text, str):
-        scheme = NATIVE[_driver(text)]
+        scheme = NATIVE[_driver(text)] or _dialect(text)
         module = cast(StoreModule, importlib.import_module(BUILTIN[scheme]))
         return module, StoreURL(scheme, native=text)
     scheme, sep, rest = text.partition("://")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .client import AsyncClient
 from .locks import (
     AsyncElection,
@@ -14,14 +17,38 @@ from .locks import (
     AsyncSemaphore,
 )
 
+if TYPE_CHECKING:
+    from .guard import AsyncCaching, AsyncGuard
+    from .queue import AsyncDelivery, AsyncQueue, AsyncWorker
+
 __all__ = [
+    "AsyncCaching",
     "AsyncClient",
+    "AsyncDelivery",
     "AsyncElection",
+    "AsyncGuard",
     "AsyncHold",
     "AsyncLock",
     "AsyncMultiHold",
     "AsyncMultiLock",
+    "AsyncQueue",
     "AsyncRWLock",
     "AsyncRWSide",
     "AsyncSemaphore",
+    "AsyncWorker",
 ]
+
+#: Where those are that few programs have.
+_LATER = {
+    "AsyncCaching": "guard",
+    "AsyncDelivery": "queue",
+    "AsyncGuard": "guard",
+    "AsyncQueue": "queue",
+    "AsyncWorker": "queue",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from ..core import checks
 from ..core.client import DEFAULT_TTL_S, ClientBase
@@ -11,8 +11,9 @@ from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
 from ..runtime import fork
 from ..runtime.aio import AioRuntime
+from ..runtime.blocking import opening
 from ..runtime.identity import Owner
-from ..url import NativeClient, NativeCluster, find, portable, source
+from ..url import Native, find, portable, source
 from .locks import (
     AsyncElection,
     AsyncHold,
@@ -23,6 +24,14 @@ from .locks import (
     AsyncSemaphore,
     OnLost,
 )
+
+if TYPE_CHECKING:
+    from ..core.guard.codec import Codec
+    from ..core.guard.model import GuardRecord
+    from ..core.guard.options import GuardOptions
+    from ..core.queue.model import QueueRecord
+    from .guard import AsyncCaching, AsyncGuard
+    from .queue import AsyncQueue
 
 
 class AsyncClient(ClientBase):
@@ -38,14 +47,16 @@ class AsyncClient(ClientBase):
 
     def __init__(
         self,
-        store: str | os.PathLike[str] | NativeClient | NativeCluster | None = None,
+        store: str | os.PathLike[str] | Native | None = None,
         *,
         ttl: float = DEFAULT_TTL_S,
         label: str | None = None,
     ) -> None:
         origin = source(store)
-        module, url = find(origin)
-        super().__init__(module.open_aio(url), AioRuntime(), AsyncHold, origin, ttl, Owner(label))
+        with opening():
+            module, url = find(origin)
+            opened = module.open_aio(url)
+        super().__init__(opened, AioRuntime(), AsyncHold, origin, ttl, Owner(label))
         fork.register(self)
 
     def lock(
@@ -161,6 +172,127 @@ class AsyncClient(ClientBase):
         """An election: one leader among all who campaign under this name."""
         wish = self._wish(Kind.ELECTION, name, ttl=ttl, timeout=timeout, on_lost=on_lost, meta=meta)
         return AsyncElection(*wish)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        min_interval: float = 0.0,
+        from_: Literal["ack", "take"] = "ack",
+        rate: float | None = None,
+        ttl: float | None = None,
+        max_attempts: int = 10,
+        retry_first: float = 1.0,
+        retry_max: float = 300.0,
+        on_dead: Literal["skip", "block"] = "skip",
+        window: float = 3600.0,
+    ) -> AsyncQueue:
+        """A serial queue: work that is accepted now and executed in order, one at a time per group.
+
+        ``min_interval``: seconds between two executions in one group, over all workers, by the
+        store's clock, from the end of the last one (``from_="ack"``) or its start (``"take"``).
+        ``rate``: at most so many deliveries per second in the whole queue. ``ttl``: length of a
+        delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
+        after it. ``max_attempts``: deliveries before a job that fails is a dead letter;
+        ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds. ``on_dead``:
+        a dead letter lets its group go on (``"skip"``) or holds it back (``"block"``). ``window``:
+        seconds for which the id of a job is remembered.
+        """
+        from .queue import AsyncQueue  # because few programs have queues
+
+        return AsyncQueue(
+            self._ctx,
+            checks.name(name),
+            self._queue_options(
+                min_interval=min_interval,
+                from_=from_,
+                rate=rate,
+                ttl=ttl,
+                max_attempts=max_attempts,
+                retry_first=retry_first,
+                retry_max=retry_max,
+                on_dead=on_dead,
+                window=window,
+            ),
+        )
+
+    async def queues(self, prefix: str = "") -> list[QueueRecord]:
+        """The queues whose name begins with ``prefix``: how many jobs stand where."""
+        return await self._survey(prefix)
+
+    def guard(
+        self,
+        name: str,
+        *,
+        ttl: float,
+        stale: float = 0.0,
+        timeout: float | None = 30.0,
+        on_timeout: Literal["error", "stale", "compute"] = "error",
+        on_down: Literal["error", "compute"] = "error",
+        refresh: Literal["foreground", "background"] = "foreground",
+        lease: float = 5.0,
+        early: float = 0.0,
+        jitter: float = 0.0,
+        failure_ttl: float = 0.0,
+        failure_max: float = 60.0,
+        local: float = 0.0,
+        local_size: int = 1000,
+        max_bytes: int | None = None,
+        codec: Codec | None = None,
+        cache: object = None,
+    ) -> AsyncGuard:
+        """A refresh guard: when a value expires, one caller in the whole cluster computes it.
+
+        The value is fresh for ``ttl`` seconds, then served for ``stale`` more while one caller
+        computes the next, in the ``"foreground"`` (it waits for its own result) or in the
+        ``"background"``. With nothing to serve the others wait up to ``timeout`` for it;
+        ``on_timeout``: then ``RefreshTimeout``, the ``"stale"`` value however old, or ``"compute"``
+        it without storing it. ``on_down``: what to do if the store doesn't answer. ``lease``: what
+        a computing process that dies costs the others, in seconds, renewed while it lives.
+        ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good value; 0:
+        never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds for which
+        a failure is remembered, doubling up to ``failure_max``. ``local``: serve from this process
+        for up to so many seconds, ``local_size`` values at most. ``max_bytes``: of one value.
+        ``codec``: how values become bytes, if not as bytes, text or JSON. ``cache``: keep the
+        values in this cache of yours, and only the duties in the store (see ``holdfast.caches``).
+        """
+        from ..caches.aio import port  # because few programs have guards
+        from .guard import AsyncGuard
+
+        given = self._guard_options(
+            ttl=ttl,
+            stale=stale,
+            timeout=timeout,
+            on_timeout=on_timeout,
+            on_down=on_down,
+            refresh=refresh,
+            lease=lease,
+            early=early,
+            jitter=jitter,
+            failure_ttl=failure_ttl,
+            failure_max=failure_max,
+            local=local,
+            local_size=local_size,
+            max_bytes=max_bytes,
+            codec=codec,
+            cache=port(cache),
+        )
+        return AsyncGuard(self._ctx, checks.name(name), given)
+
+    def cached(self, template: str, **options: Unpack[GuardOptions]) -> AsyncCaching:
+        """A decorator: calls of the function go through a guard, with ``guard``'s options.
+
+        ``template`` is the guard's name, and filled with the call's arguments the key of a value:
+        ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. The function then has
+        ``invalidate(...)``, with the same arguments, and ``guard``.
+        """
+        from .guard import AsyncCaching
+
+        return AsyncCaching(self.guard(template, **options), template)
+
+    async def guards(self, prefix: str = "") -> list[GuardRecord]:
+        """The guards whose name begins with ``prefix``, and what was counted of them."""
+        return await self._guard_survey(prefix)
 
     async def adopt(
         self, token: str, *, auto_renew: bool = True, on_lost: OnLost | None = None

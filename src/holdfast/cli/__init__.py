@@ -1,4 +1,4 @@
-"""The command ``holdfast``: a lock around a command, and a look at the locks.
+"""The command ``holdfast``: a lock around a command, jobs in queues, and a look at all there is.
 
 ``main`` turns every error into one line on stderr and an exit status of ``codes``. Each command
 lives in a module of its own, which is imported when it is called.
@@ -85,6 +85,14 @@ def _call(options: argparse.Namespace, words: list[str]) -> int:
         from .break_ import break_ as call
     elif options.command == "doctor":
         from .doctor import doctor as call
+    elif options.command == "purge":
+        from .purge import purge as call
+    elif options.command == "schema":
+        from .schema import schema as call
+    elif options.command == "queue":
+        from .queue import queue as call
+    elif options.command == "guard":
+        from .guard import guard as call
     elif options.command == "show":
         from .look import show as call
     else:

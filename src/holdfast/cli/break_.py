@@ -60,9 +60,9 @@ def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
 
 def _agreed(name: str, claim: ClaimRecord) -> bool:
     verb = "holds" if claim.held else "has waited for"
+    since = f" for {span(claim.age)}" if claim.age >= 0 else ""
     print(
-        f"{visible(claim.owner)} {verb} {visible(name)!r} for {span(claim.age)} "
-        f"(fence {claim.fence}).",
+        f"{visible(claim.owner)} {verb} {visible(name)!r}{since} (fence {claim.fence}).",
         "It is told at its next renewal; until then only the fence stops what it does.",
         "Break it? [y/N] ",
         sep="\n",
@@ -83,7 +83,8 @@ def _done(client: Client, name: str, claim: ClaimRecord) -> str:
     if lines and lines[0].holders:
         heir = lines[0].holders[-1]
         return f"{text}\nheld by {visible(heir.owner)} now, fence {heir.fence}"
-    return text + "\nthe name is free, and its next fence will be greater"
+    greater = ", and its next fence will be greater" if client.supports("fences") else ""
+    return f"{text}\nthe name is free{greater}"
 
 
 def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:

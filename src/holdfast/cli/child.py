@@ -104,6 +104,8 @@ class Plan(NamedTuple):
     #: The signals that were blocked when we were started.
     mask: set[int | signal.Signals]
     prctl: Prctl | None
+    #: What it reads, if that isn't what we were given.
+    stdin: int = -1
 
 
 class Child:
@@ -149,7 +151,10 @@ class Child:
         if ended is not None:
             self.crashed = ended.si_code != os.CLD_EXITED
             return -1
-        stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
+        try:
+            stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
+        except ChildProcessError:
+            return self.look()  # it ended since, and one that has can't be stopped any more
         return stopped.si_status if stopped is not None else 0
 
     def reap(self) -> int:
@@ -214,6 +219,8 @@ def _become(plan: Plan, go: int) -> None:
         plan.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if not os.read(go, 1):
         os._exit(codes.NOT_FOUND)  # our parent is dead: nobody would end us
+    if plan.stdin >= 0:
+        os.dup2(plan.stdin, 0)
     for fd in plan.keep:
         os.set_inheritable(fd, True)
     signal.pthread_sigmask(signal.SIG_SETMASK, plan.mask)

@@ -1,7 +1,8 @@
 """Completion scripts for bash, zsh and fish, made from the tree of options.
 
-The scripts hold the words of this version; only the names of locks are asked for when they are
-wanted, with ``holdfast ls --names``, which is quick and says nothing if the store doesn't answer.
+The scripts hold the words of this version; only the names of locks, of queues, or of guards, are
+asked for when they are wanted, with ``holdfast ls --names``, ``holdfast queue ls --names`` and
+``holdfast guard ls --names``, which are quick and say nothing if the store doesn't answer.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .tree import children, parser
-
-#: How the names in use are asked for; the last word is the store that the line names, if any.
-NAMES = "holdfast ls --names"
 
 
 class Option(NamedTuple):
@@ -28,6 +26,7 @@ class Option(NamedTuple):
 class Command(NamedTuple):
     """One command as a shell needs it: its options, and what its own words are."""
 
+    #: With the command that it is a verb of, if it is one: "queue put".
     name: str
     text: str
     options: tuple[Option, ...]
@@ -44,16 +43,25 @@ def completion(options: argparse.Namespace) -> int:
 
 def commands() -> Iterator[Command]:
     """The tree, boiled down."""
-    top = parser()
+    yield from _below(parser(), "")
+
+
+def _below(of: argparse.ArgumentParser, path: str) -> Iterator[Command]:
     texts = {
         choice.dest: str(choice.help)
-        for action in top._actions
+        for action in of._actions
         if isinstance(action, argparse._SubParsersAction)
         for choice in action._choices_actions
     }
-    for name, child in children(top).items():
+    for name, child in children(of).items():
         flags = tuple(_option(a) for a in child._actions if a.option_strings)
-        yield Command(name, texts[name], flags, _words(child))
+        yield Command(path + name, texts[name], flags, _words(child))
+        yield from _below(child, f"{path}{name} ")
+
+
+def _first(tree: list[Command]) -> list[Command]:
+    """Those that are verbs of no other."""
+    return [command for command in tree if " " not in command.name]
 
 
 def _option(action: argparse.Action) -> Option:
@@ -90,23 +98,26 @@ _holdfast_names() {
     local name
     while IFS= read -r name; do
         [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf %q "$name")")
-    done < <(holdfast ls --names "${url[@]}" 2>/dev/null)
+    done < <(holdfast $listed --names "${url[@]}" 2>/dev/null)
 }
 
 _holdfast() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-    local command=${COMP_WORDS[1]} flags= values= words= named= at
+    local command=${COMP_WORDS[1]} flags= values= words= named= at begin=2 listed=ls
     local -a url=()
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         COMPREPLY=($(compgen -W "@COMMANDS@ --help --version" -- "$cur"))
         return
     fi
+    if [[ $command == queue || $command == guard ]] && ((COMP_CWORD > 2)); then
+        listed="$command ls" command="$command ${COMP_WORDS[2]}" begin=3
+    fi
     case $command in
 @CASES@
     *) return ;;
     esac
-    for ((at = 2; at < COMP_CWORD; at++)); do
+    for ((at = begin; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
         --url) url=(--url "${COMP_WORDS[at+1]}") && ((at++)) ;;
         --) named=$at && break ;;
@@ -149,10 +160,10 @@ def bash(tree: list[Command]) -> Iterator[str]:
         flags = " ".join(flag for option in command.options for flag in option.flags)
         words = command.words if isinstance(command.words, str) else " ".join(command.words)
         cases.append(
-            f"    {command.name}) flags='{flags}' "
+            f"    {_quoted(command.name)}) flags='{flags}' "
             f"values='{' '.join(_value_flags(command))}' words='{words}' ;;"
         )
-    names = " ".join(command.name for command in tree)
+    names = " ".join(command.name for command in _first(tree))
     yield BASH.replace("@COMMANDS@", names).replace("@CASES@", "\n".join(cases)).rstrip()
 
 
@@ -164,12 +175,13 @@ _holdfast_names() {
     local -a names url
     local at=${words[(I)--url]}
     (( at )) && url=(--url ${(Q)words[at+1]})
-    names=(${(f)"$(holdfast ls --names $url 2>/dev/null)"})
+    names=(${(f)"$(holdfast $listed --names $url 2>/dev/null)"})
     compadd -a names
 }
 
 _holdfast() {
     local curcontext=$curcontext state line
+    local -a listed=(ls)
     typeset -A opt_args
     if (( CURRENT == 2 )); then
         local -a commands=(
@@ -193,7 +205,7 @@ ZSH_WORDS = {
 def zsh(tree: list[Command]) -> Iterator[str]:
     """The script for zsh."""
     yield ZSH_HEAD.rstrip("\n")
-    for command in tree:
+    for command in _first(tree):
         yield f"            {_quoted(f'{command.name}:{command.text}')}"
     yield "        )"
     yield "        _describe command commands"
@@ -201,6 +213,10 @@ def zsh(tree: list[Command]) -> Iterator[str]:
     yield "    fi"
     yield "    local command=$words[2]"
     yield "    shift words; (( CURRENT-- ))"
+    yield "    if [[ $command == (queue|guard) ]] && (( CURRENT > 2 )); then"
+    yield '        listed=($command ls) command="$command $words[2]"'
+    yield "        shift words; (( CURRENT-- ))"
+    yield "    fi"
     yield "    case $command in"
     for command in tree:
         specs = " ".join(_zsh_option(option) for option in command.options)
@@ -208,7 +224,7 @@ def zsh(tree: list[Command]) -> Iterator[str]:
             words = ZSH_WORDS[command.words]
         else:
             words = f" '1:what:({' '.join(command.words)})'"
-        yield f"    {command.name}) _arguments -s -S {specs}{words} ;;"
+        yield f"    {_quoted(command.name)}) _arguments -s -S {specs}{words} ;;"
     yield ZSH_TAIL.rstrip()
 
 
@@ -232,7 +248,7 @@ function __holdfast_names
     set -l at (contains -i -- --url (commandline -opc))
     set -l url
     test -n "$at"; and set url --url (commandline -opc)[(math $at + 1)]
-    holdfast ls --names $url 2>/dev/null
+    holdfast $argv ls --names $url 2>/dev/null
 end
 complete -c holdfast -f
 complete -c holdfast -n __fish_use_subcommand -l version -d 'show the version'
@@ -242,13 +258,15 @@ complete -c holdfast -n __fish_use_subcommand -l version -d 'show the version'
 def fish(tree: list[Command]) -> Iterator[str]:
     """The script for fish."""
     yield FISH.rstrip()
-    for command in tree:
+    for command in _first(tree):
         yield (
             f"complete -c holdfast -n __fish_use_subcommand -a {command.name} "
             f"-d {_quoted(command.text)}"
         )
     for command in tree:
-        when = f"complete -c holdfast -n '__fish_seen_subcommand_from {command.name}'"
+        when = f"complete -c holdfast -n '{_fish_when(command, tree)}'"
+        first, _, verb = command.name.partition(" ")
+        names = f"(__holdfast_names {first})" if verb else "(__holdfast_names)"
         for option in command.options:
             flags = " ".join(
                 f"-l {f[2:]}" if f[:2] == "--" else f"-s {f[1:]}" for f in option.flags
@@ -256,13 +274,22 @@ def fish(tree: list[Command]) -> Iterator[str]:
             needs = " -r" if option.takes and not option.optional else ""
             yield f"{when} {flags}{needs} -d {_quoted(option.text)}"
         if command.words == "command":
-            yield f"{when} -a '(__holdfast_names)'"
+            yield f"{when} -a '{names}'"
             yield f"{when} -a '(__fish_complete_subcommand)'"
         elif command.words == "names":
-            yield f"{when} -a '(__holdfast_names)'"
+            yield f"{when} -a '{names}'"
         elif command.words != "none":
             yield f"{when} -a {_quoted(' '.join(command.words))}"
 
 
-def _fish_flag(flag: str) -> str:
-    return f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+def _fish_when(command: Command, tree: list[Command]) -> str:
+    """The condition under which a command is what stands on the line."""
+    first, _, verb = command.name.partition(" ")
+    seen = f"__fish_seen_subcommand_from {first}"
+    if verb:
+        return f"{seen}; and __fish_seen_subcommand_from {verb}"
+    verbs = [name for one in tree for name in [one.name.partition(" ")[2]] if name]
+    if any(one.name.startswith(f"{first} ") for one in tree):
+        return f"{seen}; and not __fish_seen_subcommand_from {' '.join(verbs)}"
+    others = sorted({one.name.partition(" ")[0] for one in tree if one.name.endswith(f" {first}")})
+    return f"{seen}; and not __fish_seen_subcommand_from {' '.join(others)}" if others else seen

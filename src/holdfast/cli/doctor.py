@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from .. import __version__, errors
 from ..core.finding import Finding, Level
 from ..core.model import Capabilities
-from ..sync import Client
+from ..sync import Client, Hold
 from ..url import ENV, default_url, find
 from .text import Paint, count, visible
 
@@ -24,13 +24,22 @@ LACKING = {
     "fair": "serve in the order of arrival",
     "semaphore": "keep semaphores",
     "rwlock": "keep read-write locks",
+    "election": "hold elections",
     "resize": "change the permits of a semaphore in use",
     "detach": "hand a hold to another process",
     "min_hold": "keep a name taken after its release",
+    "fences": "number its grants, so nothing can refuse the late write of a former holder",
+    "line": "show who waits",
+    "owners": "say who a holder is",
+    "kinds": "tell a name that is used as one kind from another",
+    "forgets": "forget the permits of a semaphore that nobody uses",
     "push": "wake waiters at once (they ask again and again)",
     "across_processes": "lock between processes: it is for tests",
     "durable_fences": "keep fences rising over a crash of the machine",
+    "own_expiry": "end the claim of a dead process with its ttl (it ends with the session)",
 }
+#: A store that can't do more than so many of them is another kind of store: that is one warning.
+MANY = 4
 COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 ROUNDS = 20
 #: A hand-over between two waiters that takes longer than this is worth a word, seconds.
@@ -127,8 +136,8 @@ def _trial(source: str) -> Iterator[Finding]:
         later = two.lock(name, timeout=5)
         hold = one.lock(name, timeout=5).acquire()
         seconds, heir = _hand_over(hold.release, later.acquire)
-        if not heir > hold.fence:
-            text = f"fence {heir} came after {hold.fence}"
+        if one.supports("fences") and not heir.fence > hold.fence:
+            text = f"fence {heir.fence} came after {hold.fence}"
             yield Finding(Level.FAIL, "fences", text, "don't use this store")
         text = f"reaches the next in line after {seconds * 1000:.2f} ms"
         if seconds > SLOW_S:
@@ -137,14 +146,14 @@ def _trial(source: str) -> Iterator[Finding]:
             yield Finding(Level.OK, "hand-over", text)
 
 
-def _hand_over(release: Callable[[], object], acquire: Callable[[], object]) -> tuple[float, int]:
-    """Release while somebody waits: the seconds until it is held again, and the new fence."""
-    got: list[tuple[float, int]] = []
+def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tuple[float, Hold]:
+    """Release while somebody waits: the seconds until it is held again, and the new hold."""
+    got: list[tuple[float, Hold]] = []
 
     def wait() -> None:
         hold = acquire()
-        got.append((time.perf_counter(), hold.fence))  # type: ignore[attr-defined]
-        hold.release()  # type: ignore[attr-defined]
+        got.append((time.perf_counter(), hold))
+        hold.release()
 
     waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
@@ -169,6 +178,9 @@ def _use(source: str) -> Iterator[Finding]:
 def _abilities(can: Capabilities) -> Iterator[Finding]:
     """What the store can't do, and how it notices a crash."""
     yield Finding(Level.OK, "crashes", f"the end of a holder is noticed: {can.crash_noticed}")
-    for ability, words in LACKING.items():
-        if not getattr(can, ability):
-            yield Finding(Level.WARN, "abilities", f"this store can't {words}")
+    implied = set() if can.fences else {"durable_fences"}
+    lacking = [LACKING[one] for one in LACKING if not getattr(can, one) and one not in implied]
+    if len(lacking) > MANY:
+        lacking = ["; ".join(lacking)]
+    for words in lacking:
+        yield Finding(Level.WARN, "abilities", f"this store can't {words}")

@@ -80,7 +80,8 @@ def _tell(guard: Guard, client: Client) -> None:
     session = getattr(client._ctx.store, "session_fd", None)
     fds = [guard.tree] if session is None else [guard.tree, session()]
     deadline = min(boottime() + hold.remaining(), guard.end)
-    words = f"{hold.fence}\0{hold.owner}\0{deadline:.3f}"
+    fence = hold.fence if client.supports("fences") else ""
+    words = f"{fence}\0{hold.owner}\0{deadline:.3f}"
     socket.send_fds(guard.line, [words.encode("utf-8", "surrogateescape")], fds)
     os.close(guard.tree)
 

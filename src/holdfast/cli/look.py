@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 from ..core.model import RWLOCK_CAPACITY, ClaimRecord, LineRecord
 from ..sync import Client
-from .text import Paint, count, span, table, visible
+from .text import Paint, ago, count, due, span, table, visible
 
 #: To the top of the screen, and clear what is below.
 HOME, CLEAR = "\033[H", "\033[J"
@@ -58,8 +59,14 @@ def record(line: LineRecord) -> dict[str, Any]:
     now = datetime.now().astimezone()
     claims = []
     for claim in line.claims:
+        known = claim.age >= 0
         since = (now - timedelta(seconds=claim.age)).isoformat(timespec="milliseconds")
-        claims.append({**claim._asdict(), "since": since})
+        times = {
+            "age": claim.age if known else None,
+            "expires_in": claim.expires_in if claim.expires_in < math.inf else None,
+            "since": since if known else None,
+        }
+        claims.append({**claim._asdict(), **times})
     return {**line._asdict(), "claims": claims}
 
 
@@ -89,7 +96,7 @@ def _each(line: LineRecord) -> tuple[str, ...]:
         return line.name, _kind(line), "nobody yet", "", "", str(len(line.waiters))
     first = holders[0]
     more = f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else ""
-    since, fence = f"{span(first.age)} ago", str(first.fence)
+    since, fence = ago(first.age), str(first.fence)
     return line.name, _kind(line), first.owner + more, since, fence, str(len(line.waiters))
 
 
@@ -101,8 +108,7 @@ def _every(line: LineRecord) -> Iterator[tuple[str, ...]]:
 
 def _claim(claim: ClaimRecord) -> tuple[str, ...]:
     place = "holds" if claim.held else f"waits, {claim.position}."
-    since, expires = f"{span(claim.age)} ago", f"in {span(claim.expires_in)}"
-    return place, claim.owner, since, expires, str(claim.fence)
+    return place, claim.owner, ago(claim.age), due(claim.expires_in), str(claim.fence)
 
 
 def _kind(line: LineRecord) -> str:

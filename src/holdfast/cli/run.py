@@ -154,6 +154,8 @@ class Front:
             "HOLDFAST_OWNER": owner,
             "HOLDFAST_DEADLINE": deadline,
         }
+        if not fence:  # this store gives none, and another's would be a lie
+            del env["HOLDFAST_FENCE"]
         argv = options.argv
         if options.script:
             argv = [os.environ.get("SHELL") or "/bin/sh", "-c", options.script]

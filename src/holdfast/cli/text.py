@@ -66,6 +66,24 @@ def span(length: float) -> str:
     return f"{count} {big} {rest} {small}" if rest else f"{count} {big}"
 
 
+def ago(age: float) -> str:
+    """How long ago something was, where that is known.
+
+    >>> ago(4.26), ago(-1.0)
+    ('4.3 s ago', 'unknown')
+    """
+    return f"{span(age)} ago" if age >= 0 else "unknown"
+
+
+def due(left: float) -> str:
+    """When something expires.
+
+    >>> due(30.0), due(float("inf"))
+    ('in 30 s', 'never')
+    """
+    return f"in {span(left)}" if left < float("inf") else "never"
+
+
 def count(number: int, what: str) -> str:
     """A number of things.
 

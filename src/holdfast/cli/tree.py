@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..core import checks
-from ..errors import ConfigError
 from ..url import did_you_mean
 from . import codes
-from .text import seconds
+from .guard import tree as guard
+from .options import byte, checked, duration, url, whole
+from .queue import tree as queue
 
 Actions = Iterable[argparse.Action]
 
@@ -30,6 +31,9 @@ examples:
   holdfast run -s catalog -- ./read.sh              with others who read, never beside
   holdfast run -x catalog -- ./rebuild.sh           one who writes
 """
+
+
+OTHERS = "Queues and refresh guards: `holdfast queue {0}`, `holdfast guard {0}`."
 
 
 class Usage(Exception):
@@ -139,7 +143,7 @@ def _run(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     other.add_argument("-q", "--quiet", action="store_true", help="say nothing of waiting and busy")
     other.add_argument("--label", metavar="TEXT", type=checked(checks.owner), help=LABEL)
-    _url(other)
+    url(other)
 
 
 LABEL = "last part of the owner that others see (the command's name)"
@@ -147,6 +151,7 @@ LABEL = "last part of the owner that others see (the command's name)"
 
 def _ls(ls: argparse.ArgumentParser) -> None:
     ls.description = "List the names that are held or waited for."
+    ls.epilog = OTHERS.format("ls")
     ls.add_argument(
         "prefix", metavar="PREFIX", nargs="?", default="", help="only names that begin so"
     )
@@ -160,14 +165,15 @@ def _ls(ls: argparse.ArgumentParser) -> None:
     form = ls.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="as JSON, with all there is")
     form.add_argument("--names", action="store_true", help="the bare names, one per line")
-    _url(ls)
+    url(ls)
 
 
 def _show(show: argparse.ArgumentParser) -> None:
     show.description = "Show who holds a name, and the line of those who wait."
+    show.epilog = OTHERS.format("show NAME")
     show.add_argument("name", metavar="NAME", type=checked(checks.name), help="which name")
     show.add_argument("--json", action="store_true", help="as JSON")
-    _url(show)
+    url(show)
 
 
 def _break(breaker: argparse.ArgumentParser) -> None:
@@ -182,14 +188,46 @@ def _break(breaker: argparse.ArgumentParser) -> None:
     )
     breaker.add_argument("-y", "--yes", action="store_true", help="don't ask")
     breaker.add_argument("--reason", metavar="TEXT", default="", help="why, for the system log")
-    _url(breaker)
+    url(breaker)
 
 
 def _doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.description = "Check the store, and say in words what is wrong and how to mend it."
     doctor.epilog = "exit status: 0 if it can be used, 1 if something fails."
     doctor.add_argument("--json", action="store_true", help="as JSON")
-    _url(doctor)
+    url(doctor)
+
+
+def _purge(purge: argparse.ArgumentParser) -> None:
+    purge.description = (
+        "Remove the rows that stand for names of row locks (holdfast.sql.row_lock) and weren't "
+        "used for so long. A name in use is never touched, nor waited for."
+    )
+    purge.add_argument(
+        "database", metavar="URL", nargs="?",
+        help="postgresql://, mysql:// or mariadb:// ($HOLDFAST_URL)",
+    )  # fmt: skip
+    purge.add_argument(
+        "--older-than", metavar="DUR", required=True, type=duration(3600.0, 3.15e9),
+        help="not used for so long (1h at least; 30d)",
+    )  # fmt: skip
+    purge.add_argument("--kind", metavar="KIND", help="only names that begin so, as bank: does")
+    purge.add_argument("--table", metavar="TABLE", default="holdfast_rows", help="(holdfast_rows)")
+    purge.add_argument(
+        "--batch", metavar="N", type=checked(whole), default=500, help="rows per transaction (500)"
+    )
+    purge.add_argument("-q", "--quiet", action="store_true", help="say nothing of what was removed")
+
+
+def _schema(schema: argparse.ArgumentParser) -> None:
+    schema.description = (
+        "Print the statements that make the tables of a store in a database, or carry them out. "
+        "What is there already stays as it is."
+    )
+    schema.epilog = "exit status: 0 if it was printed or made, else 1."
+    schema.add_argument("what", nargs="?", choices=["mysql", "postgres"], help="for which database")
+    schema.add_argument("--apply", action="store_true", help="make it, as the user of the URL")
+    url(schema)
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:
@@ -209,65 +247,19 @@ fish:  holdfast completion fish > ~/.config/fish/completions/holdfast.fish
     completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="for which shell")
 
 
-def _url(group: Any) -> None:
-    group.add_argument(
-        "--url", metavar="URL", help="the store ($HOLDFAST_URL, else the embedded one)"
-    )
-
-
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "run": (_run, "run a command while holding a lock"),
     "ls": (_ls, "list the names that are held or waited for"),
     "show": (_show, "show who holds a name and who waits for it"),
     "break": (_break, "take a lock away from its holder"),
+    "queue": (queue.commands, "put jobs into serial queues, work on them, look and mend"),
+    "guard": (guard.commands, "look at refresh guards, and have values computed anew"),
     "doctor": (_doctor, "say what is wrong with the store, and the remedy"),
+    "purge": (_purge, "remove the rows of row locks that nobody uses"),
+    "schema": (_schema, "print or make the tables of a store in a database"),
     "demo": (_demo, "watch nine processes contend for one lock"),
     "completion": (_completion, "print a completion script for a shell"),
 }
-
-
-# -- what an option may be --------------------------------------------------------------------
-
-
-def checked(check: Callable[[str], Any]) -> Callable[[str], Any]:
-    """An argument that a check of the library must accept."""
-
-    def read(text: str) -> Any:
-        try:
-            return check(text)
-        except (ConfigError, ValueError) as wrong:
-            raise argparse.ArgumentTypeError(str(wrong)) from None
-
-    return read
-
-
-def duration(least: float, most: float) -> Callable[[str], float]:
-    """An argument that is a span of time within limits, in seconds."""
-
-    def read(text: str) -> float:
-        try:
-            value = seconds(text)
-        except ValueError as wrong:
-            raise argparse.ArgumentTypeError(str(wrong)) from None
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not from {least:g} to {most:g} seconds")
-        return value
-
-    return read
-
-
-def whole(text: str) -> int:
-    """A whole number from 1."""
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise ValueError(f"{text!r} is no whole number from 1 on")
-    return int(text)
-
-
-def byte(text: str) -> int:
-    """An exit status."""
-    if not (text.isascii() and text.isdigit() and int(text) < 256):
-        raise ValueError(f"{text!r} is no exit status from 0 to 255")
-    return int(text)
 
 
 # -- from words to options --------------------------------------------------------------------
@@ -279,26 +271,37 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if first and not first.startswith("-") and first not in COMMANDS:
         hint = did_you_mean(first, COMMANDS)
         raise Usage(f"there is no command {first!r}; {hint}", "holdfast")
-    top = parser(first if first in COMMANDS else "")
+    of, words, path = parser(first if first in COMMANDS else ""), list(words), 0
+    top = of
+    while (below := children(of)) and words[path:] and not words[path].startswith("-"):
+        if words[path] not in below:
+            hint = did_you_mean(words[path], below)
+            raise Usage(f"there is no command {words[path]!r}; {hint}", of.prog)
+        of, path = below[words[path]], path + 1
     command: list[str] = []
-    if first == "run":
-        words, command = split(list(words), children(top)["run"])
+    runs = any(action.dest == "argv" for action in of._actions)
+    if runs:
+        own, command = split(words[path - 1 :], of)
+        words[path - 1 :] = own
+    elif any(action.nargs == "*" for action in of._actions):
+        words[path:] = _options_first(words[path:], of)
     options, unknown = top.parse_known_args(words)
     if unknown:
-        of = children(top).get(first, top)
-        raise Usage(_unknown(unknown[0], of), f"holdfast {first}")
-    if first == "run":
+        raise Usage(_unknown(unknown[0], of), of.prog)
+    if runs:
         options.argv = command
-        _check_run(options)
+        _check_run(options, of.prog)
     return options
 
 
-def _check_run(options: argparse.Namespace) -> None:
-    """What argparse can't say about `run`."""
+def _check_run(options: argparse.Namespace, path: str) -> None:
+    """What argparse can't say about what runs a command."""
     if bool(options.script) == bool(options.argv):
-        raise Usage("give a command after the name, or -c STRING, and not both", "holdfast run")
+        raise Usage("give a command after the name, or -c STRING, and not both", path)
+    if options.command != "run":
+        return
     if options.min_hold and (options.shared or options.exclusive or options.semaphore):
-        raise Usage("--min-hold goes with a plain lock alone", "holdfast run")
+        raise Usage("--min-hold goes with a plain lock alone", path)
 
 
 def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -310,7 +313,7 @@ def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]
 
 
 def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
-    """``run``'s own words, and the command with its arguments.
+    """The own words of what runs a command, and the command with its arguments.
 
     The command begins after ``--``, or with the first word after the name that is no option;
     its own options are never looked at.
@@ -318,7 +321,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
     >>> split("run -nw 5 x -q ls -l -- y".split(), children(parser())["run"])
     (['run', '-nw', '5', 'x', '-q'], ['ls', '-l', '--', 'y'])
     """
-    takes = {flag for action in run._actions if action.nargs != 0 for flag in action.option_strings}
+    takes = _with_value(run)
     named, at = False, 1
     while at < len(words):
         word = words[at]
@@ -331,6 +334,24 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
         else:
             named, at = True, at + 1
     return words, []
+
+
+def _options_first(words: list[str], of: argparse.ArgumentParser) -> list[str]:
+    """The same words with the options before all others, because argparse takes "any number of
+    them" for "none" when an option follows."""
+    takes, at = _with_value(of), 0
+    front: list[str] = []
+    rest: list[str] = []
+    while at < len(words) and words[at] != "--":
+        long = _words_of(words[at], takes) if words[at][:1] == "-" and words[at] != "-" else 0
+        (front if long else rest).extend(words[at : at + max(long, 1)])
+        at += max(long, 1)
+    return front + rest + words[at:]
+
+
+def _with_value(of: argparse.ArgumentParser) -> set[str]:
+    """The options that take a value."""
+    return {flag for action in of._actions if action.nargs != 0 for flag in action.option_strings}
 
 
 def _words_of(word: str, takes: set[str]) -> int:

@@ -69,7 +69,10 @@ class Waiting:
             return [client.semaphore(name, options.semaphore, ttl=ttl)]
         if options.min_hold:
             return [client.lock(name, ttl=ttl, min_hold=options.min_hold)]
-        lock, both = client.lock(name, ttl=ttl), client.rwlock(name, ttl=ttl)
+        lock = client.lock(name, ttl=ttl)
+        if not (client.supports("rwlock") or options.shared):
+            return [lock]
+        both = client.rwlock(name, ttl=ttl)
         if options.shared:
             return [both.read, lock]
         return [both.write, lock] if options.exclusive else [lock, both.write]
@@ -137,5 +140,6 @@ def _whole(hold: Hold | None) -> Hold | None:
 
 def _held(holders: Sequence[ClaimRecord]) -> str:
     first = holders[0]
-    text = f"held by {first.owner} for {span(first.age)} (fence {first.fence})"
+    since = f" for {span(first.age)}" if first.age >= 0 else ""
+    text = f"held by {first.owner}{since} (fence {first.fence})"
     return text + (f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else "")

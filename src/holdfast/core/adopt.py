@@ -24,7 +24,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
     """The hold that the token stands for, from now on ours; ``NotHeld`` if it is gone or taken."""
     if not ctx.store.capabilities.detach:
         raise NotSupported(
-            f"{ctx.store.label} can't adopt a hold: it ends with the session that took it"
+            f"{ctx.store.label} can't adopt a hold: it belongs to the process that took it"
         )
     claim, fence = token.read(text, ctx.owner)
     fresh = claim._replace(id=ctx.runtime.new_id())

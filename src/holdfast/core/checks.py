@@ -26,25 +26,26 @@ def name(value: object) -> str:
     """A name: text, not empty, at most 512 bytes of UTF-8. It is never interpreted."""
     if type(value) is str and value.isascii() and 0 < len(value) <= NAME_BYTES_MAX:
         return value
-    return _text("name", value, NAME_BYTES_MAX, least=1)
+    return text("name", value, NAME_BYTES_MAX, least=1)
 
 
 def owner(value: object) -> str:
     """An owner: text that people read, at most 256 bytes of UTF-8."""
-    return _text("owner", value, OWNER_BYTES_MAX, least=1)
+    return text("owner", value, OWNER_BYTES_MAX, least=1)
 
 
 def label(value: object) -> str:
     """The last part of an owner, chosen by the program."""
-    return _text("label", value, OWNER_BYTES_MAX, least=1)
+    return text("label", value, OWNER_BYTES_MAX, least=1)
 
 
 def meta(value: object) -> str:
     """Metadata shown beside a claim: text, at most 4 KiB of UTF-8."""
-    return _text("meta", value, META_BYTES_MAX, least=0)
+    return text("meta", value, META_BYTES_MAX, least=0)
 
 
-def _text(what: str, value: object, most: int, least: int) -> str:
+def text(what: str, value: object, most: int, least: int) -> str:
+    """Text of ``least`` characters to ``most`` bytes of UTF-8."""
     if not isinstance(value, str):
         hint = " (decode it first)" if isinstance(value, (bytes, bytearray)) else ""
         raise ConfigError(f"{what} must be text, not {type(value).__name__}{hint}: {value!r:.80}")

@@ -301,7 +301,9 @@ class Attempt:
         leave = self.leave(self.suspect)
         self.withdrawn = True  # from here on either the store or the keeper has it
         try:
-            await ctx.store.leave(leave, GRACE_S)
+            # As long as an acquire may be late, less what an answer on its way may have taken.
+            within = max(GRACE_S, min(self.end + 2 * GRACE_S - ctx.now(), 2 * GRACE_S))
+            await ctx.store.leave(leave, within)
         except StoreUnavailable:
             ctx.keeper.later(leave, ctx.now() + self.spec.ttl)
             raise
@@ -337,9 +339,10 @@ async def acquire(
                 attempt.settle()
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
-            hold = lock._make(lease)
+            # What came too late is no hold: nobody is told that it was lost.
+            hold = lock._make(lease) if ctx.now() < lease.deadline else None
             attempt.settle()  # in here, as a `finally` could be interrupted with nobody to undo it
-            if ctx.now() < lease.deadline and not ctx.closed:
+            if hold is not None and ctx.now() < lease.deadline and not ctx.closed:
                 return hold, ""
             _forgo(ctx, lease, hold)
             ctx.require_open()

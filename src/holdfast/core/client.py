@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, NotSupported
 from . import checks
@@ -14,7 +14,15 @@ from .model import Capabilities, Kind, Leave, LineRecord, Loss, Spec
 from .policy import REQUEST_S
 from .ports import Runtime, Store
 
+if TYPE_CHECKING:
+    from .guard.model import GuardRecord
+    from .guard.options import Options as GuardOptions
+    from .queue.model import QueueRecord
+    from .queue.queue import Options
+
 DEFAULT_TTL_S = 30.0
+#: What is still held is given back in so many seconds in all, when a client is closed.
+CLOSE_S = 1.0
 
 
 class ClientBase:
@@ -95,14 +103,18 @@ class ClientBase:
             raise NotSupported(f"{self.url} has no semaphores")
         if kind is Kind.RWLOCK and not can.rwlock:
             raise NotSupported(f"{self.url} has no read-write locks")
+        if kind is Kind.ELECTION and not can.election:
+            raise NotSupported(f"{self.url} has no elections; take a lock() for it")
         if terms.min_hold and not can.min_hold:
             raise NotSupported(
                 f"{self.url} can't keep a name occupied after its release (min_hold)"
             )
-        if lease > ctx.store.lease_max and not terms.auto_renew:
+        asked = ttl is not None or self._ttl != DEFAULT_TTL_S
+        if lease > ctx.store.lease_max and asked and not terms.auto_renew:
             raise ConfigError(
                 f"{self.url} gives no lease of more than {ctx.store.lease_max:g} s, so a ttl of "
-                f"{lease:g} s must be renewed; take auto_renew=False out, or a shorter ttl"
+                f"{lease:g} s is only to be had with renewals. Take max_hold={lease:g} in place of "
+                "auto_renew=False, which ends the hold after that time, too; or a shorter ttl"
             )
         lease = min(lease, terms.max_hold, ctx.store.lease_max)
         wait = None if timeout is None else checks.wait(True, timeout)
@@ -125,6 +137,35 @@ class ClientBase:
             checks.name(prefix)
         return await self._ctx.store.inspect(prefix, REQUEST_S, exact)
 
+    def _queue_options(self, *, ttl: Any, **given: Any) -> Options:
+        from .queue.options import options  # because few programs have queues
+        from .queue.ports import queues_of
+
+        queues_of(self._ctx.store)
+        return options(ttl=self._ttl if ttl is None else checks.ttl(ttl), **given)
+
+    async def _survey(self, prefix: str) -> list[QueueRecord]:
+        from .queue.ports import queues_of
+
+        self._ctx.require_open()
+        return await queues_of(self._ctx.store).survey(prefix, REQUEST_S)
+
+    def _guard_options(self, **given: Any) -> GuardOptions:
+        from .guard.elsewhere import LIMITS  # because few programs have guards
+        from .guard.options import options
+        from .guard.ports import guards_of
+
+        limits = guards_of(self._ctx.store).limits
+        if given["cache"] is not None:
+            limits = LIMITS
+        return options(most=limits.value_bytes, **given)
+
+    async def _guard_survey(self, prefix: str) -> list[GuardRecord]:
+        from .guard.ports import guards_of
+
+        self._ctx.require_open()
+        return await guards_of(self._ctx.store).survey(prefix, REQUEST_S)
+
     async def _break(self, name: str, fence: int) -> bool:
         self._ctx.require_open()
         leave = Leave(checks.name(name), "", fence)
@@ -137,10 +178,15 @@ class ClientBase:
         ctx = self._ctx
         if ctx.closed:
             return
+        if ctx.commons or ctx.untold:
+            from .guard.commons import tell_all  # because few programs have guards
+
+            await tell_all(ctx)
         ctx.closed = True
         ctx.keeper.stop()
+        until = ctx.now() + CLOSE_S
         for leave in ctx.keeper.give_up(Loss.CLOSED):
-            await ctx.undo(leave)
+            await ctx.undo(leave, until, CLOSE_S)  # nobody goes on with it afterwards
         await ctx.store.close()
 
     def _forked(self) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from ..errors import NotHeld, StoreUnavailable
@@ -19,7 +19,10 @@ from .keeper import Keeper, warn_orphan
 from .lease import Lease
 from .model import Leave, Spec
 from .policy import REQUEST_S, REQUEST_S_MIN, UNDO_S, back_off
-from .ports import Runtime, Store
+from .ports import Runtime, Store, Undo
+
+if TYPE_CHECKING:
+    from .guard.commons import Commons
 
 T = TypeVar("T")
 
@@ -109,6 +112,10 @@ class Context:
         self.owner = self._owner()
         self.keeper = Keeper(self)
         self.flows = Flows(self.runtime)
+        #: What guards of one name share; those with numbers to tell; when that was done last.
+        self.commons: WeakValueDictionary[tuple[str, int], Commons] = WeakValueDictionary()
+        self.untold: dict[Commons, None] = {}
+        self.told = self.now()
         #: The holds that the keeper doesn't renew, so that closing finds them too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
         self.orphans.clear()
@@ -127,7 +134,12 @@ class Context:
         """
         while self.orphans:
             with contextlib.suppress(IndexError, Warning):
-                warn_orphan(self.orphans.popleft())
+                lease = self.orphans.popleft()
+                warn_orphan(lease, self.fence_of(lease, " (fence {})"))
+
+    def fence_of(self, lease: Lease, words: str) -> str:
+        """These words with the fence of a lease; nothing on a store that gives none."""
+        return words.format(lease.fence) if self.store.capabilities.fences else ""
 
     async def insist(
         self, call: Callable[[float], Awaitable[T]], until: float, attempt: int = 0
@@ -173,15 +185,42 @@ class Context:
             raise
         return there or self.now() < deadline
 
-    async def undo(self, leave: Leave, until: float = math.inf) -> None:
+    async def undo(self, leave: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
         """Withdraw an abandoned claim, whatever is cancelled meanwhile; the keeper goes on with
         it if the store doesn't answer at once, or by ``until``. Called while an exception is on
         its way."""
-        within = max(REQUEST_S_MIN, min(UNDO_S, until - self.now()))
+        within = max(REQUEST_S_MIN, min(longest, until - self.now()))
         try:
-            await self.runtime.finish(self.store.leave(leave, within))
+            await self.runtime.finish(self.withdraw(leave, within))
         except BaseException:
             self.keeper.later(leave, self.now() + leave.ttl)
+
+    async def withdraw(self, undo: Undo, within: float) -> None:
+        """Carry out an undo."""
+        if isinstance(undo, Leave):
+            await self.store.leave(undo, within)
+            return
+        from .guard import lease as duties  # because few programs have guards or queues
+        from .guard.model import Abandon
+        from .queue import lease as loans
+
+        if isinstance(undo, Abandon):
+            await duties.withdraw(self.store, undo, within)
+        else:
+            await loans.withdraw(self.store, undo, within)
+
+    async def prolong(self, leases: Sequence[Lease], within: float) -> Sequence[object]:
+        """Renew leases of one kind, of holds, deliveries or duties; an answer each."""
+        now = self.now()
+        if leases[0].kind == "duty":
+            from .guard import lease as duties
+
+            return await duties.prolong(self.store, leases, within)
+        if leases[0].kind == "delivery":
+            from .queue import lease as loans
+
+            return await loans.prolong(self.store, leases, now, within)
+        return await self.store.keep([lease.keep(now) for lease in leases], within)
 
     def require_open(self) -> None:
         """Refuse to work for a client that was closed."""

@@ -59,7 +59,13 @@ class HoldBase:
         """The fencing token: greater than that of every earlier grant of this name.
 
         Hand it to what the lock guards, and let that refuse a smaller one (``holdfast.fenced``).
+        ``NotSupported`` where the store gives none.
         """
+        if not self._ctx.store.capabilities.fences:
+            raise NotSupported(
+                f"{self._ctx.store.label} gives no fences, so nothing can tell a late write of "
+                f"{self.name!r} from a good one; use a store of holdfast's own where one is needed"
+            )
         return self._lease.fence
 
     @property
@@ -127,8 +133,8 @@ class HoldBase:
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} {self.name!r} fence={self.fence} {self.state}"
-            f" remaining={self.remaining():.3f}s>"
+            f"<{type(self).__name__} {self.name!r}{self._ctx.fence_of(self._lease, ' fence={}')}"
+            f" {self.state} remaining={self.remaining():.3f}s>"
         )
 
     def __bool__(self) -> bool:
@@ -171,7 +177,7 @@ class HoldBase:
                         there = await ctx.store.leave(leave, until - now)
                     except BaseException as failure:
                         ctx.keeper.drop(lease)
-                        there = await ctx.leave_again(leave, lease.deadline, until, failure)
+                        there = await self._leave_again(leave, until, failure)
                     self._gave_back(lease, there)
             self._step_back()
             return lease.reason is None
@@ -180,6 +186,17 @@ class HoldBase:
         except BaseException:
             self._cut(level)
             raise
+
+    async def _leave_again(self, leave: Leave, until: float, failure: BaseException) -> bool:
+        """The first leave failed. Of a hold that was lost before, nothing is left to be known: the
+        keeper goes on with it."""
+        lease = self._lease
+        try:
+            return await self._ctx.leave_again(leave, lease.deadline, until, failure)
+        except StoreUnavailable:
+            if lease.reason is None:
+                raise
+            return False
 
     async def _exit(self, failure: BaseException | None) -> None:
         """The body of a ``with`` over this hold is over."""
@@ -272,7 +289,7 @@ class HoldBase:
         lease, ctx = self._lease, self._ctx
         if not ctx.store.capabilities.detach:
             raise NotSupported(
-                f"{ctx.store.label} can't detach a hold: it ends with the session that took it"
+                f"{ctx.store.label} can't detach a hold: it belongs to the process that took it"
             )
         if self._strict or self._count > 1:
             raise NotSupported(f"a reentrant hold on {self.name!r} belongs to its thread or task")
@@ -326,6 +343,7 @@ class HoldBase:
 
     def _story(self, reason: Loss) -> str:
         return (
-            f"lost {self.name!r} (fence {self.fence}, owner {self.owner}): {reason}. "
+            f"lost {self.name!r} ({self._ctx.fence_of(self._lease, 'fence {}, ')}owner "
+            f"{self.owner}): {reason}. "
             "Stop the work that it guards, and acquire it again"
         )

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, HoldfastError, StoreUnavailable
 from .lease import Lease
-from .model import Gone, Held, Keep, Leave, Loss, State
+from .model import Gone, Held, Loss, State
 from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off, deadline
+from .ports import Undo
 from .schedule import Schedule
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Keeper:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._schedule = Schedule()
-        #: (when, tie-break, leave, until): undos that could not be carried out at once.
-        self._undos: list[tuple[float, int, Leave, float]] = []
+        #: (when, tie-break, undo, until): those that could not be carried out at once.
+        self._undos: list[tuple[float, int, Undo, float]] = []
         self._tie = itertools.count()
         #: When to look at the store next, while anything is kept.
         self._look_at = math.inf
@@ -103,8 +104,8 @@ class Keeper:
         """Renew it no more."""
         self._schedule.drop(lease)
 
-    def later(self, leave: Leave, until: float) -> None:
-        """Carry out this leave as soon as the store answers again; give up at ``until``. A
+    def later(self, leave: Undo, until: float) -> None:
+        """Carry out this undo as soon as the store answers again; give up at ``until``. A
         suspect one is gone on with as long as the join that it undoes may be under way."""
         now = self._ctx.now()
         until += TOMB_S if leave.suspect else 0.0
@@ -118,8 +119,9 @@ class Keeper:
             return
         self.drop(lease)
         lease.end = State.LOST
-        spec = lease.claim.spec
-        log.error("lost %r (fence %d): %s", spec.name, lease.fence, lease.reason)
+        fence = self._ctx.fence_of(lease, " (fence {})")
+        level = logging.ERROR if lease.grave else logging.INFO
+        log.log(level, "lost %r%s: %s", lease.name, fence, lease.reason)
         for latch in list(lease.latches):
             latch.set()
         self.tell(lease)
@@ -135,7 +137,7 @@ class Keeper:
             try:
                 call(hold, lease.reason)
             except Exception:
-                log.exception("the on_lost callback of %r raised", lease.claim.spec.name)
+                log.exception("the on_lost callback of %r raised", lease.name)
 
     def stop(self) -> None:
         """End the thread or task soon."""
@@ -153,7 +155,7 @@ class Keeper:
         """How many leases are kept, and undos outstanding."""
         return len(self._schedule) + len(self._undos)
 
-    def give_up(self, reason: Loss) -> list[Leave]:
+    def give_up(self, reason: Loss) -> list[Undo]:
         """The client closes: every lease is lost; the leaves that remain to be carried out."""
         leaves = [undo[2] for undo in self._undos]
         leases = self._schedule.empty() + self._asked
@@ -162,7 +164,7 @@ class Keeper:
         for lease in leases:
             if lease.end is None and not lease.closing:
                 self.lose(lease, reason)
-                leaves.append(self._leave_of(lease))
+                leaves.append(lease.undo(reason))
         return leaves
 
     # -- the thread or task ------------------------------------------------------------------
@@ -257,8 +259,7 @@ class Keeper:
 
     async def _renew(self, batch: list[Lease]) -> None:
         ctx = self._ctx
-        leases: list[Lease] = []
-        keeps: list[Keep] = []
+        asked: dict[str, list[Lease]] = {}
         now = ctx.now()
         for lease in batch:
             if lease.orphan or lease.closing or lease.end is not None:
@@ -271,13 +272,13 @@ class Keeper:
             elif lease.stop_at < math.inf and lease.capped():
                 self.add_early(lease, lease.deadline)  # max_hold: nothing left to ask for
             else:
-                leases.append(lease)
-                keeps.append(lease.keep(now))
+                asked.setdefault(lease.kind, []).append(lease)
         size = ctx.store.keep_batch
-        for start in range(0, len(keeps), size):
-            await self._ask(leases[start : start + size], keeps[start : start + size])
+        for leases in asked.values():
+            for start in range(0, len(leases), size):
+                await self._ask(leases[start : start + size])
 
-    async def _ask(self, leases: list[Lease], keeps: list[Keep]) -> None:
+    async def _ask(self, leases: list[Lease]) -> None:
         ctx = self._ctx
         sent = ctx.now()
         nearest = min([lease.deadline for lease in leases]) - sent
@@ -285,12 +286,12 @@ class Keeper:
         within = max(0.02, min(REQUEST_S, nearest * ASK_PART, patience))
         answers: Sequence[object]
         try:
-            answers = await ctx.store.keep(keeps, within)
+            answers = await ctx.prolong(leases, within)
         except StoreUnavailable as failure:
-            answers = [failure] * len(keeps)
+            answers = [failure] * len(leases)
         except Exception as failure:
             log.exception("renewing at %s failed; it will be tried again", ctx.store.label)
-            answers = [failure] * len(keeps)
+            answers = [failure] * len(leases)
         self._learn(leases, answers, sent)
 
     def _learn(self, leases: list[Lease], answers: Sequence[object], sent: float) -> None:
@@ -319,9 +320,9 @@ class Keeper:
             return
         lease.failures += 1
         if lease.failures == 1:
-            name = lease.claim.spec.name
             left = lease.deadline - now
-            log.warning("renewing %r failed (%s); %.1f s left to succeed", name, answer, left)
+            text = "renewing %r failed (%s); %.1f s left to succeed"
+            log.warning(text, lease.name, answer, left)
         pause = back_off(lease.failures, self._ctx.runtime.jitter(), lease.every / 4)
         self.add_early(lease, min(now + pause, max(lease.deadline, now)))
 
@@ -329,13 +330,8 @@ class Keeper:
         """Lost: also withdraw the claim, so that nobody waits for what is left of its ttl."""
         self.lose(lease, reason)
         now = self._ctx.now()
-        entry = (now, next(self._tie), self._leave_of(lease), now + lease.ttl)
+        entry = (now, next(self._tie), lease.undo(reason), now + lease.ttl)
         heapq.heappush(self._undos, entry)
-
-    @staticmethod
-    def _leave_of(lease: Lease) -> Leave:
-        name = lease.claim.spec.name
-        return Leave(name, lease.claim.id, lease.fence, 0.0, lease.suspect, lease.ttl)
 
     async def _undo(self) -> None:
         """Carry out the leaves that are due; what fails is tried again until it doesn't matter."""
@@ -343,7 +339,7 @@ class Keeper:
         while self._undos and self._undos[0][0] <= ctx.now():
             _, _, leave, until = heapq.heappop(self._undos)
             try:
-                await ctx.store.leave(leave, max(UNDO_S, 0.05))
+                await ctx.withdraw(leave, max(UNDO_S, 0.05))
             except Exception as failure:
                 now = ctx.now()
                 if not isinstance(failure, HoldfastError):
@@ -356,12 +352,8 @@ class Keeper:
                     log.error("a claim on %r was left to expire: %s", leave.name, failure)
 
 
-def warn_orphan(lease: Lease) -> None:
+def warn_orphan(lease: Lease, fence: str) -> None:
     """A hold was forgotten: say so. It is renewed no more and will expire."""
-    spec = lease.claim.spec
-    text = (
-        f"a hold on {spec.name!r} (fence {lease.fence}) was collected without release(); "
-        "it is renewed no more. Use `with`, or keep the hold and release it"
-    )
+    text = lease.forgotten.format(f"{lease.name!r}{fence}")
     log.warning("%s", text)
     warnings.warn(text, ResourceWarning, stacklevel=2)

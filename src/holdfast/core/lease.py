@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from .model import Claim, Keep, Loss, Renewal, State
+from .model import Claim, Keep, Leave, Loss, Renewal, State
 from .policy import deadline, margin, renew_every
 
 if TYPE_CHECKING:
     from .hold import HoldBase
-    from .ports import Latch
+    from .ports import Latch, Undo
 
 #: Called once, with the reason, when a hold is lost; on the keeper's thread or task.
 OnLost: TypeAlias = "Callable[[HoldBase, Loss], object]"
@@ -45,6 +45,15 @@ class Lease:
     reason: Loss | None = None
     hold_ref: Callable[[], HoldBase | None] | None = None
     _renewal: Renewal | None = None
+    #: What it is of: each kind has a verb of its own that renews it.
+    kind = "hold"
+    #: Is it an error to lose it?
+    grave = True
+    #: What is said of one whose hold was forgotten.
+    forgotten = (
+        "a hold on {} was collected without release(); "
+        "it is renewed no more. Use `with`, or keep the hold and release it"
+    )
 
     def __init__(
         self, claim: Claim, fence: int, until: float, begun: float, terms: Terms, suspect: bool
@@ -60,6 +69,16 @@ class Lease:
         self.suspect = suspect
         self.callbacks: list[OnLost] = []
         self.latches: list[Latch] = []
+
+    @property
+    def name(self) -> str:
+        """What is held."""
+        return self.claim.spec.name
+
+    def undo(self, reason: Loss) -> Undo:
+        """What gives it back when it is lost, for this reason, or when its client is closed."""
+        del reason
+        return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.ttl)
 
     def loss(self, now: float) -> Loss | None:
         """Why it is lost, or None; what is seen here stays true."""

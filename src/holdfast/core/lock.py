@@ -157,7 +157,9 @@ class LockBase:
             lines = []
         if lines and lines[0].holders:
             first = lines[0].holders[0]
-            who = f"held by {first.owner} for {first.age:.1f} s (fence {first.fence})"
+            since = f" for {first.age:.1f} s" if first.age >= 0 else ""
+            fence = f" (fence {first.fence})" if ctx.store.capabilities.fences else ""
+            who = f"held by {first.owner}{since}{fence}"
             if len(lines[0].waiters) > 0:
                 who += f", {len(lines[0].waiters)} waiting"
         tried = f"tried {waited:.2f} s" if self._timeout else "tried once"

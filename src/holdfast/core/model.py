@@ -181,7 +181,11 @@ class State(enum.StrEnum):
 
 
 class ClaimRecord(NamedTuple):
-    """One claim as people see it. ``age`` and ``expires_in`` are seconds, by the store's clock."""
+    """One claim as people see it. ``age`` and ``expires_in`` are seconds, by the store's clock.
+
+    ``fence`` names the claim to whoever wants to break it; on a store without fences it is a number
+    that only does that. An ``age`` below zero isn't known; what never expires has ``inf``.
+    """
 
     owner: str
     fence: int
@@ -215,22 +219,39 @@ class LineRecord(NamedTuple):
 class Capabilities(NamedTuple):
     """What a store can do, as data that callers may read before asking.
 
-    ``semaphore``, ``rwlock``, ``resize``, ``detach`` and ``min_hold`` name operations: what is
-    False raises :class:`NotSupported`. The other booleans are properties, and the words say how
-    well it is done, for people and for the conformance kit.
+    ``semaphore``, ``rwlock``, ``election``, ``resize``, ``detach``, ``min_hold``, ``fences``,
+    ``queues`` and ``guards`` name operations: what is False raises :class:`NotSupported`. The other
+    booleans are properties, and the words say how well it is done, for people and for the kit.
     """
 
     store: str
     fair: bool = True
     semaphore: bool = True
     rwlock: bool = True
+    election: bool = True
     resize: bool = True
     detach: bool = True
     min_hold: bool = True
+    #: Has each grant a fence, ``hold.fence``?
+    fences: bool = True
+    #: Has it serial queues, ``client.queue()``?
+    queues: bool = False
+    #: Does it keep the values of refresh guards, ``client.guard()``?
+    guards: bool = False
+    #: Do those who wait stand in a line that people can see?
+    line: bool = True
+    #: Do people see the owner of a hold, and its note?
+    owners: bool = True
+    #: Is a name one kind at a time, and another one refused?
+    kinds: bool = True
+    #: Is the number of a semaphore's permits forgotten when nobody holds any?
+    forgets: bool = True
     push: bool = True
     #: Does a push make the waiter a holder? Else it only says that asking again is worth it.
     push_grants: bool = True
     across_processes: bool = True
     durable_fences: bool = True
+    #: Does the claim of a dead process end with its own ttl? Else with its session.
+    own_expiry: bool = True
     crash_noticed: str = "ttl"
     clock: str = "store"

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 #: Seconds that a waiting claim lives without being kept: the price of a dead waiter.
 PATIENCE_S = 3.0
-#: A waiter asks again after at most this part of its patience, poke or no poke.
+#: A waiter asks again after at most this part of its patience, poke or no poke...
 ASK_AGAIN_S_MAX = PATIENCE_S / 3
+#: ...or at a store that says so after this one, and never later: so it asks twice within its
+#: patience, and a poke that comes meanwhile may still be believed.
+NAP_S_MAX = PATIENCE_S * 0.4
 #: A tombstone lives this long and the claim's ttl: no request is under way for longer.
 TOMB_S = 30.0
 #: Never ask more often than this, whatever a store answers.
@@ -30,7 +33,8 @@ REQUEST_S_MIN = 0.02
 SILENCE_S = 10.0
 #: The undo of an abandoned claim is waited for this long; after that the keeper goes on with it.
 UNDO_S = 0.1
-#: An `acquire` must be over this long after its time-out, so no request may be given more.
+#: No request of an `acquire` may be given more than this beyond its time-out; to withdraw it may
+#: take as long again, so that it is over within a quarter of a second.
 GRACE_S = 0.1
 
 
@@ -64,7 +68,7 @@ def renew_every(ttl: float) -> float:
 
 def nap(retry_in: float, left: float) -> float:
     """How long a waiter sleeps before it asks again, with ``left`` seconds of its own to go."""
-    return max(ASK_AGAIN_S_MIN, min(retry_in, ASK_AGAIN_S_MAX, left))
+    return max(ASK_AGAIN_S_MIN, min(retry_in, NAP_S_MAX, left))
 
 
 def back_off(attempt: int, jitter: float, longest: float) -> float:

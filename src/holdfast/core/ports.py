@@ -41,6 +41,25 @@ class NotYet(StoreUnavailable):
         self.retry_in = retry_in
 
 
+class Undo(Protocol):
+    """A request that gives something back, now or later: a `Leave`, or one about a queue."""
+
+    @property
+    def name(self) -> str:
+        """What it is about, in a message."""
+        ...
+
+    @property
+    def ttl(self) -> float:
+        """Length of the lease that it gives back, in seconds."""
+        ...
+
+    @property
+    def suspect(self) -> bool:
+        """May a copy of the request that it undoes be still under way?"""
+        ...
+
+
 class Store(Protocol):
     """Where lines are kept."""
 
@@ -225,9 +244,10 @@ class Runtime(Protocol):
 
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
-    ) -> None:
-        """Start the keeper: one thread or one task per client, when it is first needed.
+    ) -> Callable[[], object]:
+        """Start a thread or a task: the keeper, one per client, or a loop of a worker.
 
-        ``over`` is called when it has ended, or was cancelled before it began.
+        ``over`` is called when it has ended, or was cancelled before it began. What comes back
+        cancels it, where it can be cancelled.
         """
         ...

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import ConfigError
 
 
-def filler(template: str, function: Callable[..., Any]) -> Callable[..., str]:
+def filler(template: str, function: Callable[..., Any], what: str = "a lock") -> Callable[..., str]:
     """A function of the call's arguments that gives the name; fields are checked here, once.
 
     A template without a field is a name as it stands. ``{{`` and ``}}`` stand for braces.
@@ -19,8 +19,8 @@ def filler(template: str, function: Callable[..., Any]) -> Callable[..., str]:
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         raise ConfigError(
-            f"{function.__qualname__} is a generator function: a decorator's lock would be free "
-            "before its body runs. Use `with` in the body"
+            f"{function.__qualname__} is a generator function: {what} by a decorator would be over "
+            "before its body runs. Take it in the body"
         )
     if "{" not in template and "}" not in template:
         return lambda *args, **kwargs: template

@@ -214,9 +214,10 @@ class AioRuntime:
 
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
-    ) -> None:
-        """Start the keeper's task; it ends with the loop."""
+    ) -> Callable[[], object]:
+        """Start a task; it ends with the loop."""
         task = asyncio.get_running_loop().create_task(main(), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: over())
+        return task.cancel

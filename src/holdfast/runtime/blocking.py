@@ -20,6 +20,27 @@ T = TypeVar("T")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+_opening = threading.RLock()
+
+
+def opening() -> threading.RLock:
+    """Hold it while a store is looked for and opened, as both import.
+
+    Two threads that begin to import a package and a part of it at once may wait for each other;
+    then the interpreter shows one of them a module that is not finished, or gives up.
+    """
+    return _opening
+
+
+def _after_fork() -> None:
+    global _opening
+    _opening = threading.RLock()  # another thread of our parent's may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def run_sync(coro: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine whose ports block, to its end: one step, as none of them suspends.
 
@@ -113,8 +134,8 @@ class BlockingRuntime:
     @staticmethod
     def background(
         main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
-    ) -> None:
-        """Start the keeper's thread; it ends with the process."""
+    ) -> Callable[[], object]:
+        """Start a thread; it ends with the process, and can't be cancelled."""
 
         def run() -> None:
             try:
@@ -123,3 +144,4 @@ class BlockingRuntime:
                 over()
 
         threading.Thread(target=run, name=name, daemon=True).start()
+        return lambda: None

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CAPABILITIES = Capabilities(
     store="memory",
+    queues=True,
+    guards=True,
     across_processes=False,
     durable_fences=False,
     crash_noticed="it ends with the process",

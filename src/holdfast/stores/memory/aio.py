@@ -47,6 +47,9 @@ class AioPort:
         self.space = name
         self._space = space(name)
         self.call = self._space.call
+        self.queue = self._space.queue
+        self.queue_names = self._space.queue_names
+        self.values = self._space.values
 
     def mailbox(self) -> AioMailbox:
         """A new mailbox on the running loop."""

@@ -6,10 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...errors import HoldfastError
+from .jobs import Queue
 from .line import Lines
+from .values import Values
 
 T = TypeVar("T")
 
@@ -22,6 +24,8 @@ class Space:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.lines = Lines()
+        self.queues: dict[str, Queue] = {}
+        self.guarded = Values()
         self.pid = os.getpid()
         #: Added to the clock; a test may turn it forward.
         self.skew = 0.0
@@ -37,12 +41,46 @@ class Space:
                 self.lines.mend()
                 raise
 
+    def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
+        """The same on one queue; also whom to poke."""
+        with self.lock:
+            now = time.clock_gettime(_CLOCK) + self.skew
+            queue = self.queues.get(name)
+            if queue is None:
+                queue = self.queues[name] = Queue()
+            try:
+                return act(queue, now), queue.pokes
+            except HoldfastError:
+                raise
+            except BaseException:
+                queue.mend(now)
+                raise
+            finally:
+                queue.pokes = []
+                if queue.unused():
+                    self.queues.pop(name, None)
+
+    def queue_names(self) -> list[str]:
+        """All queues that there are."""
+        return list(self.queues)
+
+    def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
+        """The same on the values of guards; also whom to poke."""
+        with self.lock:
+            guarded = self.guarded
+            try:
+                return act(guarded, time.clock_gettime(_CLOCK) + self.skew), guarded.pokes
+            finally:
+                guarded.pokes = []
+
     def forked(self) -> None:
         """A forked child starts empty, and with a lock that nobody holds."""
         if self.pid != os.getpid():
             self.pid = os.getpid()
             self.lock = threading.Lock()
             self.lines = Lines()
+            self.queues = {}
+            self.guarded = Values()
 
 
 _spaces: dict[str, Space] = {}
@@ -81,6 +119,9 @@ class BlockingPort:
         self.space = name
         self._space = space(name)
         self.call = self._space.call
+        self.queue = self._space.queue
+        self.queue_names = self._space.queue_names
+        self.values = self._space.values
 
     def mailbox(self) -> BlockingMailbox:
         """A new mailbox."""

@@ -21,7 +21,11 @@ from ...core.model import (
     Waiting,
 )
 from . import CAPABILITIES
+from .guards import MemoryGuards
+from .guards import Port as GuardPort
 from .line import Lines, Poke
+from .queues import MemoryQueues
+from .queues import Port as QueuePort
 
 T = TypeVar("T")
 
@@ -38,7 +42,7 @@ class Mailbox(Protocol):
         ...
 
 
-class Port(Protocol):
+class Port(QueuePort, GuardPort, Protocol):
     """What the verbs need: the shared lines under their lock, and mailboxes."""
 
     space: str
@@ -66,6 +70,8 @@ class MemoryStore:
     def __init__(self, port: Port) -> None:
         self._port = port
         self._boxes: dict[str, Mailbox] = {}
+        self.queues = MemoryQueues(port)
+        self.guards = MemoryGuards(port)
         self.patience = port.call(lambda lines, _: lines.patience)
         self.label = f"memory://{port.space}"
 
@@ -135,10 +141,14 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing is open."""
         self._boxes.clear()
+        self.queues.forget()
+        self.guards.forget()
 
     def forked(self) -> None:
         """The parent's memory isn't ours: start empty."""
         self._boxes = {}
+        self.queues.forget()
+        self.guards.forget()
         self._port.forked()
 
 

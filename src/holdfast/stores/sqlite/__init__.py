@@ -2,7 +2,8 @@
 
 ``sqlite:///path/to/locks.db``; ``sqlite://`` alone is a file in the user's private state folder.
 Options: ``any_fs=yes`` accepts a file system that isn't known to be local; ``wake=poll`` makes
-waiters look instead of listening, where Unix sockets cannot be used.
+waiters look instead of listening, where Unix sockets cannot be used; ``sync=all`` or ``none`` says
+which changes of a serial queue are on the disk before they count, ``puts`` if nothing is said.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .store import CAPABILITIES, SqliteStore
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "any_fs": word("yes", "no"),
     "wake": word("push", "poll"),
+    "sync": word("puts", "all", "none"),
 }
 
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]

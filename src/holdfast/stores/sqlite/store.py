@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...core.model import (
     Capabilities,
@@ -24,11 +24,17 @@ from ...core.model import (
     Waiting,
 )
 
+if TYPE_CHECKING:
+    from .guards import SqliteGuards, ValuePort
+    from .queues import JobPort, SqliteQueues
+
 T = TypeVar("T")
 
 #: What the embedded store can do.
 CAPABILITIES = Capabilities(
     store="sqlite",
+    queues=True,
+    guards=True,
     crash_noticed="at once",
     clock="machine",
 )
@@ -100,6 +106,14 @@ class Port(Protocol):
         """Free what the claim's waiting used."""
         ...
 
+    def jobs(self) -> JobPort:
+        """The port of the serial queues."""
+        ...
+
+    def values(self) -> ValuePort:
+        """The port of the refresh guards."""
+        ...
+
     async def close(self) -> None:
         """End the session and close the files."""
         ...
@@ -122,6 +136,26 @@ class SqliteStore:
         self._call = port.call
         self.patience = port.engine.patience
         self.label = port.engine.label
+        self._queues: SqliteQueues | None = None
+        self._guards: SqliteGuards | None = None
+
+    @property
+    def queues(self) -> SqliteQueues:
+        """The serial queues, in files of their own that are opened when they are first used."""
+        if self._queues is None:
+            from .queues import SqliteQueues  # because few programs have queues
+
+            self._queues = SqliteQueues(self._port.jobs())
+        return self._queues
+
+    @property
+    def guards(self) -> SqliteGuards:
+        """The refresh guards, in files of their own that are opened when they are first used."""
+        if self._guards is None:
+            from .guards import SqliteGuards  # because few programs have guards
+
+            self._guards = SqliteGuards(self._port.values())
+        return self._guards
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically; see the contract."""

@@ -19,7 +19,7 @@ import os
 import sqlite3
 import struct
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from ....errors import ConfigError, StoreUnavailable
 from .header import boot_id
@@ -51,6 +51,8 @@ class Database:
     """The file, guarded; once it is connected, an open database."""
 
     connection: sqlite3.Connection
+    application = APPLICATION_ID
+    schema = SCHEMA
 
     def __init__(self, place: Place, known: int = 0) -> None:
         self.place = place
@@ -115,16 +117,16 @@ class Database:
                 f"{self.path} is not a SQLite database: it was left as it is. Name another path, "
                 "or move the file away"
             )
-        if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
+        if int.from_bytes(head[68:72], "big") != self.application:
             raise ConfigError(
                 f"{self.path} is the database of another application: it was left as it is. "
                 "Name another path in the URL"
             )
         found = int.from_bytes(head[60:64], "big")
-        if found != SCHEMA:
+        if found != self.schema:
             raise ConfigError(
-                f"{self.path} has schema {found} and this holdfast knows {SCHEMA}: use the same "
-                "version of holdfast everywhere, or another path"
+                f"{self.path} has schema {found} and this holdfast knows {self.schema}: use the "
+                "same version of holdfast everywhere, or another path"
             )
 
     def complete(self, companions: tuple[int, int]) -> bool:
@@ -152,6 +154,21 @@ class Database:
 
         It knows until when nobody may be served, in case the gate is deleted next.
         """
+        known = {"world": world, "boot": boot_id(), "limit": limit, "quiet": quiet}
+
+        def fill(made: sqlite3.Connection) -> None:
+            for statement in create().values():
+                made.execute(statement)
+            for key, value in known.items():
+                made.execute(verbs().meta_set, (key, str(value)))
+            # Leaves room in the file for the lines of some hundreds: what has its place in the
+            # file already can be written when the disk is full.
+            made.execute(verbs().meta_set, ("room", bytes(ROOM)))
+
+        self._make(fill, PAGE_SIZE)
+
+    def _make(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> None:
+        """Make a database with this content, and put it in its place when it is complete."""
         self.close()
         fresh = self.place.folder + "/new.db"
         leftovers = [fresh + end for end in ("", "-journal", "-wal", "-shm")]
@@ -167,18 +184,11 @@ class Database:
             raise unusable(fresh, wrong) from None
         made = _connect(fresh)
         try:
-            made.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            made.execute(f"PRAGMA page_size = {page_size}")
             made.execute("BEGIN IMMEDIATE")
-            for statement in create().values():
-                made.execute(statement)
-            known = {"world": world, "boot": boot_id(), "limit": limit, "quiet": quiet}
-            for key, value in known.items():
-                made.execute(verbs().meta_set, (key, str(value)))
-            made.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            made.execute(f"PRAGMA user_version = {SCHEMA}")
-            # Leaves room in the file for the lines of some hundreds: what has its place in the file
-            # already can be written when the disk is full.
-            made.execute(verbs().meta_set, ("room", bytes(ROOM)))
+            fill(made)
+            made.execute(f"PRAGMA application_id = {self.application}")
+            made.execute(f"PRAGMA user_version = {self.schema}")
             made.execute("COMMIT")
             made.execute(verbs().meta_drop, ("room",))
             mode = made.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -204,7 +214,7 @@ class Database:
         run("PRAGMA synchronous = " + ("OFF" if boot_id() else "NORMAL"))
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
         if os.stat(self.path).st_ino != self.inode or run("PRAGMA user_version").fetchone() != (
-            SCHEMA,
+            self.schema,
         ):
             raise StoreUnavailable(f"{self.path} is being replaced just now: try again")
 

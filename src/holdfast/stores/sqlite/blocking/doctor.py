@@ -6,6 +6,7 @@ engine can't open the store. It changes nothing but for making the folders that 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -17,11 +18,11 @@ from ....core.finding import Finding, Level
 from ....errors import ConfigError, HoldfastError
 from ....url import StoreURL
 from .database import escaped, explain
-from .entry import CLOCK
 from .gate import describe
 from .header import LIMIT, NEXT, PID, QUIET, Header
-from .place import TRUSTED, Place, database_path, file_system, prepare
+from .place import QUEUES, TRUSTED, VALUES, Place, database_path, file_system, prepare
 from .session import Others
+from .way import CLOCK
 
 #: A gate that stays shut for so long is stuck: a verb lasts some 20 us.
 GATE_S = 1.0
@@ -49,6 +50,10 @@ def examine(url: StoreURL) -> Iterator[Finding]:
         yield _database(place)
         yield from _log(place)
     yield from _sessions(place)
+    if os.path.lexists(path + QUEUES):
+        yield from _queues(prepare(path + QUEUES, True))
+    if os.path.lexists(path + VALUES):
+        yield from _values(prepare(path + VALUES, True))
 
 
 def _ok(subject: str, text: str) -> Finding:
@@ -113,18 +118,24 @@ def _gate(place: Place) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "gate", f"{place.gate}: {wrong.strerror}", remedy)
         return
     try:
-        waited = _enter(fd)
-        if waited is None:
-            pid = int.from_bytes(os.pread(fd, 8, PID * 8), "little")
-            text = f"not free within {GATE_S:g} s: {describe(pid)}" if pid else "locked by somebody"
-            yield Finding(Level.FAIL, "gate", text, f"look who has it open: fuser {place.gate}")
-            return
-        yield _ok("gate", "free" if waited < 0.01 else f"free after {waited * 1000:.0f} ms")
-        header = Header(fd, place.gate)
-        if not header.fresh():
-            yield from _header(header)
+        found = _free(fd, place)
+        yield found
+        if found.level is Level.OK:
+            header = Header(fd, place.gate)
+            if not header.fresh():
+                yield from _header(header)
     finally:
         os.close(fd)
+
+
+def _free(fd: int, place: Place) -> Finding:
+    """Can the gate be entered?"""
+    waited = _enter(fd)
+    if waited is None:
+        pid = int.from_bytes(os.pread(fd, 8, PID * 8), "little")
+        text = f"not free within {GATE_S:g} s: {describe(pid)}" if pid else "locked by somebody"
+        return Finding(Level.FAIL, "gate", text, f"look who has it open: fuser {place.gate}")
+    return _ok("gate", "free" if waited < 0.01 else f"free after {waited * 1000:.0f} ms")
 
 
 def _enter(fd: int) -> float | None:
@@ -177,28 +188,57 @@ def _header(header: Header) -> Iterator[Finding]:
 
 def _database(place: Place) -> Finding:
     """Can SQLite read it, and is it whole?"""
+    return _whole(place, "database", "SELECT count(*), 'rows of claims' FROM claims WHERE ticket")
+
+
+def _whole(place: Place, subject: str, count: str) -> Finding:
+    """Can SQLite read the file, is it whole, and how many are in it?"""
     try:
         connection = sqlite3.connect(
             f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0
         )
         try:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            claims = connection.execute("SELECT count(*) FROM claims WHERE ticket > 0").fetchone()[
-                0
-            ]
+            rows, what = connection.execute(count).fetchone()
         finally:
             connection.close()
     except sqlite3.Error as wrong:
-        return Finding(Level.FAIL, "database", str(explain(wrong, place.database, True)))
+        return Finding(Level.FAIL, subject, str(explain(wrong, place.database, True)))
     size = os.stat(place.database).st_size / (1 << 20)
     if verdict != "ok":
         return Finding(
             Level.FAIL,
-            "database",
+            subject,
             f"damaged: {verdict}",
             f"end the processes that use it, then move {place.database} away",
         )
-    return _ok("database", f"whole, {size:.1f} MiB, rows of claims: {claims}")
+    return _ok(subject, f"whole, {size:.1f} MiB, {what}: {rows}")
+
+
+def _queues(place: Place) -> Iterator[Finding]:
+    """The same of the files of the serial queues."""
+    yield _whole(
+        place, "queues", "SELECT ifnull(sum(waiting + taken + dead), 0), 'jobs' FROM queues"
+    )
+    yield from _shut(place, "queues")
+
+
+def _values(place: Place) -> Iterator[Finding]:
+    """The same of the files of the refresh guards."""
+    yield _whole(place, "values", "SELECT count(*), 'values' FROM cached")
+    yield from _log(place)
+    yield from _shut(place, "values")
+
+
+def _shut(place: Place, subject: str) -> Iterator[Finding]:
+    """A word if a gate can't be entered."""
+    with contextlib.suppress(FileNotFoundError):
+        fd = os.open(place.gate, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if (found := _free(fd, place)).level is not Level.OK:
+                yield found._replace(subject=subject)
+        finally:
+            os.close(fd)
 
 
 def _log(place: Place) -> Iterator[Finding]:

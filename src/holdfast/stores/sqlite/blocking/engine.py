@@ -26,7 +26,7 @@ from .database import full
 from .entry import Entry
 from .files import Files
 from .gate import Replaced
-from .header import LATEST, LIMIT, NEXT, QUIET
+from .header import AHEAD, LATEST, LIMIT, NEXT, QUIET
 from .sql import verbs
 
 A = TypeVar("A")
@@ -44,7 +44,10 @@ class Engine(Entry):
 
     def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """See :meth:`holdfast.core.ports.Store.join`."""
-        return self._inside(within, self._join, claim, wait)
+        answer = self._inside(within, self._join, claim, wait)
+        if self._promised is not None:
+            self._reserve()
+        return answer
 
     def _join(self, files: Files, now: float, claim: Claim, wait: bool) -> Joined:
         if now >= files.look_at:
@@ -65,6 +68,8 @@ class Engine(Entry):
             else:
                 words[NEXT] = ticket  # Not given to anybody, and we are alone in here.
                 answer = self._slow(files, self._lines.join, claim, wait, now)
+        if words[NEXT] + AHEAD > words[LIMIT]:
+            self._low(files)
         # Last, because a claim in files that are no longer the store's is worth nothing.
         if files.gate.moved():
             raise Replaced
@@ -76,7 +81,10 @@ class Engine(Entry):
         Only among the claims that stand alone: where a name, or another of its slot, has a line
         in the database, the answer is None.
         """
-        return self._inside(within, self._join_free, claims)
+        held = self._inside(within, self._join_free, claims)
+        if self._promised is not None:
+            self._reserve()
+        return held
 
     def _join_free(self, files: Files, now: float, claims: Sequence[Claim]) -> list[Held] | None:
         if now >= files.look_at:
@@ -94,6 +102,8 @@ class Engine(Entry):
                 words[NEXT] = ticket + 1
                 lone.enter(claim, ticket, files.own_bytes, now)
                 held.append(Held(ticket, claim.spec.ttl))
+        if words[NEXT] + AHEAD > words[LIMIT]:
+            self._low(files)
         if files.gate.moved():  # Last, as in `_join`.
             raise Replaced
         return held

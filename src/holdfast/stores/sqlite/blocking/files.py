@@ -95,8 +95,14 @@ class Files:
         return ticket
 
     def reserve(self) -> None:
-        """Put the next block of tickets on the disk."""
+        """Put the next block of tickets on the disk, while everybody waits at the gate."""
         self.database.set_meta("limit", str(self.header.reserve()))
+
+    def reserved(self, limit: int) -> None:
+        """What was promised up to this limit is on the disk: it may be given."""
+        if limit > self.words[LIMIT]:
+            self.database.set_meta("limit", str(limit))
+            self.words[LIMIT] = limit
 
     def note_expiry(self, expires: float) -> None:
         """A lease until then is about to be given."""

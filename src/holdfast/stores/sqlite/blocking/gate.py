@@ -68,17 +68,19 @@ class Gate:
         naps = iter(_NAPS_S)
         while True:
             now = time.monotonic()
+            over = now >= max(end, begun + _YIELD_S)
             if now - begun < _YIELD_S:
                 os.sched_yield()
-            elif now >= end:
-                raise StoreUnavailable(self.stuck(within))
-            elif (nap := next(naps, None)) is not None:
+            elif not over:
+                if (nap := next(naps, None)) is None:
+                    break
                 time.sleep(nap)
-            else:
-                break
             try:
                 flock(self.fd, _TRY)
             except BlockingIOError:
+                # Only after a look when the time was over: it may be us who stood still meanwhile.
+                if over:
+                    raise StoreUnavailable(self.stuck(within)) from None
                 continue
             return
         if self._porter is None:

@@ -6,13 +6,14 @@ aligned 8-byte word, stored by a single instruction, so a process killed in mid-
 either the old or the new value. Words are in the machine's own byte order: the file never
 leaves the machine that its clock belongs to.
 
-Every field but ``WORLD`` is read and written inside the gate only.
+Every field but ``WORLD`` and the counts of changes is read and written inside the gate only.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import sys
 import time
 
 from ....errors import ConfigError, StoreUnavailable
@@ -22,10 +23,14 @@ MAGIC_WORD = int.from_bytes(b"holdfast", "little")
 FORMAT = 1
 #: Tickets are reserved on disk in blocks of this size, with one fsync per block.
 BLOCK = 10_000
+#: When no more than these are left, the next block is reserved, outside of the gate.
+AHEAD = BLOCK // 2
 
 # Indices of the 8-byte words.
 MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
 LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS, RESERVED = range(9, 18)
+#: From here on the page counts changes, for those who read without the gate: see ``values``.
+CHANGES = 64
 WORDS = SIZE // 8
 
 _LOW = (1 << 64) - 1
@@ -134,22 +139,31 @@ class Header:
         words[BOOT_HIGH] = boot >> 64
         words[BOOT_LOW] = boot & _LOW
 
-    def reserve(self) -> int:
-        """Put the next block of tickets on the disk, before any of it is given; the new limit.
+    def promise(self) -> int:
+        """Write down the next block of tickets; its limit, which counts once the page is synced.
 
-        In two words, because whoever is cut short before the page is synced must not leave a
-        limit that others take for reserved.
+        In a word of its own, because whoever is cut short before that must not leave a limit that
+        others take for reserved.
         """
         words = self.words
-        limit = max(words[NEXT], words[LIMIT], words[RESERVED]) + BLOCK
-        words[RESERVED] = limit
+        words[RESERVED] = limit = max(words[NEXT], words[LIMIT], words[RESERVED]) + BLOCK
+        return limit
+
+    def reserve(self) -> int:
+        """Put the next block of tickets on the disk, before any of it is given; the new limit."""
+        limit = self.promise()
         self.sync()
-        words[LIMIT] = limit
+        self.words[LIMIT] = limit
         return limit
 
     def sync(self) -> None:
-        """Put the page on the disk."""
-        self.map.flush()
+        """Put the page on the disk.
+
+        On Linux a file is synced with what its maps have changed. Elsewhere the map is flushed
+        first, though that stops every thread of the process.
+        """
+        if sys.platform != "linux":
+            self.map.flush()
         os.fsync(self.fd)
 
     def close(self) -> None:

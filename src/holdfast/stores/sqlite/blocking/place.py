@@ -7,6 +7,9 @@ For ``/dir/locks.db`` the files are::
     /dir/locks.db.d/gate      the kernel lock that writers queue at, and what must outlive a crash
     /dir/locks.db.d/sessions/ a FIFO per client that is alive, and the sockets that it listens at
 
+The serial queues, ``/dir/locks.db-queues``, and the values of refresh guards,
+``/dir/locks.db-values``, have the same beside them, but for the table of lone claims.
+
 A lock is only as trustworthy as the folder: who can replace these files can take every lock.
 So a folder that others may write to is refused, and so is a file system on which kernel locks
 aren't known to work between everybody who sees the file.
@@ -28,6 +31,9 @@ TRUSTED = frozenset(
     | {"nilfs2", "ubifs", "tmpfs", "ramfs", "overlay", "aufs", "apfs", "hfs", "ufs"}
 )
 MOUNTS = "/proc/self/mountinfo"
+#: What the paths of queues, and of the values of guards, have more than that of the locks.
+QUEUES = "-queues"
+VALUES = "-values"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ....core.model import Claim, Granted, Waiting
 from ....url import StoreURL
 from .engine import Engine
 from .wake import Boxes
+
+if TYPE_CHECKING:
+    from ..guards import ValuePort
+    from ..queues import JobPort
+    from .queues.port import ThreadJobs
+    from .values.port import ThreadValues
 
 T = TypeVar("T")
 #: A waiter that nobody can poke looks at its row this often at first, and at last, seconds.
@@ -24,6 +30,25 @@ class ThreadPort:
     def __init__(self, url: StoreURL) -> None:
         self.boxes = Boxes()
         self.engine = Engine(url, self.boxes)
+        self._url = url
+        self._jobs: ThreadJobs | None = None
+        self._values: ThreadValues | None = None
+
+    def jobs(self) -> JobPort:
+        """The port of the serial queues, made when it is first asked for."""
+        if self._jobs is None:
+            from .queues.port import ThreadJobs  # because few programs have queues
+
+            self._jobs = ThreadJobs(self._url)
+        return self._jobs
+
+    def values(self) -> ValuePort:
+        """The port of the refresh guards, made when it is first asked for."""
+        if self._values is None:
+            from .values.port import ThreadValues  # because few programs have guards
+
+            self._values = ThreadValues(self._url)
+        return self._values
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
         """Do it."""
@@ -50,8 +75,17 @@ class ThreadPort:
 
     async def close(self) -> None:
         """End everything."""
-        self.engine.close(CLOSE_S)
+        try:
+            for beside in (self._jobs, self._values):
+                if beside is not None:
+                    beside.close()
+        finally:
+            self.engine.close(CLOSE_S)
 
     def forked(self) -> None:
         """In the child of a fork."""
         self.engine.forked()
+        if self._jobs is not None:
+            self._jobs.engine.forked()
+        if self._values is not None:
+            self._values.forked()

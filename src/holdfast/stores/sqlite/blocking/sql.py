@@ -38,6 +38,30 @@ def verbs() -> Any:
     return SimpleNamespace(**blocks(_text("verbs.sql")))
 
 
+@cache
+def create_queues() -> dict[str, str]:
+    """The statements that make a new database of serial queues, in order."""
+    return blocks(_text("queues.sql"))
+
+
+@cache
+def jobs() -> Any:
+    """The statements of serial queues, as attributes."""
+    return SimpleNamespace(**blocks(_text("jobs.sql")))
+
+
+@cache
+def create_values() -> dict[str, str]:
+    """The statements that make a new database of refresh guards, in order."""
+    return blocks(_text("values.sql"))
+
+
+@cache
+def guards() -> Any:
+    """The statements of refresh guards, as attributes."""
+    return SimpleNamespace(**blocks(_text("guards.sql")))
+
+
 def _text(name: str) -> str:
     # Without pathlib, because that would add 2 ms to the start of every program.
     with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:

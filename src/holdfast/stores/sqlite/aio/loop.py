@@ -15,17 +15,14 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from ...core.model import Claim, Granted, Waiting
-from ...errors import ConfigError, StoreUnavailable
-from ...url import StoreURL
-from .blocking.engine import Engine
-from .blocking.port import POLL_FIRST_S, POLL_LAST_S
-from .blocking.wake import LoopBox
+from ....core.model import Granted
+from ....errors import ConfigError, StoreUnavailable
+from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
 Answer = asyncio.Future[Any]
@@ -34,6 +31,23 @@ LATE_S = 0.25
 #: When the interpreter ends, the worker may take so many seconds to finish what was asked.
 EXIT_S = 5.0
 CLOSE_S = 2.0
+
+
+class Ways(Protocol):
+    """What every engine has, whatever its verbs are."""
+
+    label: str
+
+    def close(self, within: float) -> None:
+        """End the session, and close the files."""
+        ...
+
+    def forked(self) -> None:
+        """We are the child of a fork."""
+        ...
+
+
+E = TypeVar("E", bound=Ways)
 
 
 @dataclass(slots=True)
@@ -118,18 +132,20 @@ class Worker:
         self.jobs.put(None)
 
 
-class LoopPort:
-    """See :class:`holdfast.stores.sqlite.store.Port`."""
+class Loop(Generic[E]):
+    """One engine under one event loop: what is asked of it, and the pokes that arrive for it."""
 
-    def __init__(self, url: StoreURL) -> None:
+    _loop: asyncio.AbstractEventLoop | None
+
+    def __init__(self, make: Callable[[LoopBox], E]) -> None:
         self.mail = LoopBox()
-        self.engine = Engine(url, self.mail)
+        self.engine = make(self.mail)
         self._worker = Worker()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = None
         self._start()
 
     def _start(self) -> None:
-        #: Claims that wait, with what they wait on.
+        #: Those that wait, with what they wait on.
         self._sleepers: dict[str, Answer] = {}
         #: Sessions that are watched: our copy of the descriptor, and whom its end wakes.
         self._alarms: dict[str, tuple[int, set[Answer]]] = {}
@@ -163,43 +179,6 @@ class LoopPort:
             timer.cancel()
         return result
 
-    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked, until somebody watched has died, or until the time is over."""
-        loop = self._here()
-        if self.mail.known(claim.id) is None:
-            return await self._look(claim, waiting, seconds)
-        self._read(loop)
-        early = self.mail.early(claim.id)
-        if early is not None:
-            return Granted(early)
-        answer: Answer = loop.create_future()
-        self._sleepers[claim.id] = answer
-        timer = loop.call_later(max(0.0, seconds), _settle, answer, None, None)
-        try:
-            for session in waiting.watch:
-                self._watch(loop, session, answer)
-            granted: Granted | None = await answer
-            return granted
-        finally:
-            timer.cancel()
-            self._sleepers.pop(claim.id, None)
-            for session in waiting.watch:
-                self._unwatch(loop, session, answer)
-
-    async def _look(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Without a socket: look at the row again and again."""
-        end = time.monotonic() + seconds
-        nap = POLL_FIRST_S
-        while (left := end - time.monotonic()) > 0:
-            await asyncio.sleep(min(nap, left))
-            nap = min(nap * 1.5, POLL_LAST_S)
-            fence = await self.call(self.engine.peek, claim, waiting, left + LATE_S)
-            if fence is not None:
-                return Granted(fence) if fence else None
-        return None
-
-    # -- listening -------------------------------------------------------------------------
-
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen at the socket that is ours at present."""
         fd = self.mail.fd
@@ -218,12 +197,41 @@ class LoopPort:
             else:
                 self.mail.keep(claim_id, fence)
 
+    async def _sleep(
+        self, name: str, seconds: float, sessions: Iterable[str] = ()
+    ) -> Granted | None:
+        """Sleep until poked by this name, until one of the sessions has ended, or for so long."""
+        loop = self._here()
+        self._read(loop)
+        early = self.mail.early(name)
+        if early is not None:
+            return Granted(early)
+        answer: Answer = loop.create_future()
+        self._sleepers[name] = answer
+        timer = loop.call_later(max(0.0, seconds), _settle, answer, None, None)
+        try:
+            for session in sessions:
+                self._watch(loop, session, answer)
+            granted: Granted | None = await answer
+            return granted
+        finally:
+            timer.cancel()
+            self._sleepers.pop(name, None)
+            for session in sessions:
+                self._unwatch(loop, session, answer)
+
+    # -- watching sessions -----------------------------------------------------------------
+
+    def _alarm(self, session: str) -> int:
+        """What to poll so as to learn of the end of a session; -1 if there is nothing."""
+        return -1
+
     def _watch(self, loop: asyncio.AbstractEventLoop, session: str, answer: Answer) -> None:
         known = self._alarms.get(session)
         if known is not None:
             known[1].add(answer)
             return
-        fd = self.engine.alarm(session)
+        fd = self._alarm(session)
         if fd < 0:
             return
         try:
@@ -255,10 +263,6 @@ class LoopPort:
             loop.remove_reader(known[0])
             os.close(known[0])
 
-    def unlisten(self, claim: Claim) -> None:
-        """Forget the claim's pokes."""
-        self.mail.release(claim.id)
-
     # -- the end ---------------------------------------------------------------------------
 
     async def close(self) -> None:
@@ -277,10 +281,11 @@ class LoopPort:
             self.mail.shut()
 
     def forked(self) -> None:
-        """In the child the worker doesn't exist, and the loop isn't ours to use."""
-        self.engine.forked()
+        """In the child the worker doesn't exist, the loop isn't ours to use, and the sessions that
+        were watched are the parent's business."""
         for fd, _ in self._alarms.values():
             os.close(fd)
+        self.engine.forked()
         _working.clear()
         self._worker = Worker()
         self._loop = None

@@ -1,0 +1,40 @@
+"""A refresh guard before the cache that you have: what may be given as ``cache=``.
+
+``client.guard("page", ttl=60, cache=django.core.cache.cache)`` keeps the duties (who computes, who
+waits) in the store, and the values in that cache. The caches of Django, aiocache and cashews are
+known by themselves, as are mappings, such as those of cachetools; `django`, `aiocache`, `cashews`
+and `mapping` say it in so many words. Anything else needs to be a `Cache`.
+
+`dogpile` is the other way round: it gives the regions of dogpile.cache a mutex of the cluster.
+
+No library is imported before one of its caches is used, and nothing is ever pickled here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .adapters import aiocache, cashews, django, mapping
+    from .base import Cache
+    from .mutex import dogpile
+
+__all__ = ["Cache", "aiocache", "cashews", "django", "dogpile", "mapping"]
+
+_WHERE = {
+    "Cache": "base",
+    "aiocache": "adapters",
+    "cashews": "adapters",
+    "django": "adapters",
+    "dogpile": "mutex",
+    "mapping": "adapters",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,66 @@
+"""What a cache is to a guard, and what is told when one fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import Any, Protocol
+
+from ..errors import HoldfastError, StoreUnavailable
+
+
+class Cache(Protocol):
+    """What may be given as ``cache=``: an object with these, plain or as coroutine functions.
+
+    ``get(key)`` gives the bytes that were set, or None; ``set(key, data, seconds)`` keeps them for
+    about so long (a whole number); ``delete(key)`` forgets them, if they are there. A key is ASCII
+    without blanks, of at most 200 characters. If there is ``get_all(keys)``, which gives a mapping
+    of what is there, ``get_many`` of a guard takes one round trip. Under asyncio ``aget``,
+    ``aset``, ``adelete`` and ``aget_all`` are asked, where there are such.
+    """
+
+    def get(self, key: str) -> Any:
+        """The bytes that were set, or None."""
+        ...
+
+    def set(self, key: str, data: bytes, seconds: int) -> Any:
+        """Keep them for so long."""
+        ...
+
+    def delete(self, key: str) -> Any:
+        """Forget them."""
+        ...
+
+
+@contextlib.contextmanager
+def told(cache: object) -> Generator[None]:
+    """Whatever goes wrong in there is told as a store that doesn't answer; but not what says that
+    it isn't used as it should be."""
+    try:
+        yield
+    except (HoldfastError, TypeError, AttributeError, NotImplementedError):
+        raise
+    except Exception as failure:
+        raise StoreUnavailable(
+            f"{_words(cache)} failed: {type(failure).__name__}: {failure}"
+        ) from failure
+
+
+def given(cache: object) -> object:
+    """The cache that an adapter is over; any other as it is."""
+    return cache._cache if isinstance(cache, Adapter) else cache
+
+
+def _words(cache: object) -> str:
+    inner = given(cache)
+    return f"the cache ({type(inner).__module__}.{type(inner).__qualname__})"
+
+
+class Adapter:
+    """A cache of a library that we know."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.strip('_')} over {type(self._cache).__name__}>"

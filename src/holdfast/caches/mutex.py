@@ -1,0 +1,87 @@
+"""The mutex of a region of dogpile.cache, as a lock of the whole cluster."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from ..core.model import NAME_BYTES_MAX
+from ..errors import ConfigError
+from ..runtime.blocking import BlockingRuntime
+
+if TYPE_CHECKING:
+    from ..sync import Client, Hold, Lock
+
+
+class Mutex:
+    """What dogpile.cache knows as a mutex: shared by the threads of a process that want one key.
+
+    ``release`` may be called by another thread, as a creator that runs in the background does. It
+    ends the hold of its own thread, if there is one, else the oldest: so one whose hold was lost
+    doesn't release the one that another thread has got since.
+    """
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+        #: Who has acquired and not released; each step on it is atomic, as threads share it.
+        self._holds: list[tuple[object, Hold]] = []
+
+    def acquire(self, wait: bool = True) -> bool:
+        """Take it; False if it is taken and ``wait`` is. ``NotAcquired`` when the time is over."""
+        hold = self._lock.acquire() if wait else self._lock.acquire(blocking=False)
+        if hold is None:
+            return False
+        self._holds.append((BlockingRuntime.flow(), hold))
+        return True
+
+    def release(self) -> None:
+        """Give it back; one that was lost is nobody's any more, and that is no error."""
+        here = BlockingRuntime.flow()
+        held = list(self._holds)
+        for one in sorted(held, key=lambda one: one[0] != here):
+            try:
+                self._holds.remove(one)
+            except ValueError:
+                continue  # another thread has released it just now
+            one[1].release()
+            return
+
+    def locked(self) -> bool:
+        """Has anybody got it?"""
+        return self._lock.locked()
+
+
+def dogpile(
+    client: Client,
+    *,
+    prefix: str = "dogpile:",
+    ttl: float | None = None,
+    timeout: float | None = None,
+    max_hold: float | None = None,
+) -> Any:
+    """A proxy that makes the creators of a region of dogpile.cache one at a time in the cluster:
+    ``region.configure(..., wrap=[caches.dogpile(client)])``.
+
+    Its mutexes are locks of the client, named by ``prefix`` and the key; the other options are
+    those of ``Client.lock``. They are renewed while the process lives, and free after ``ttl`` when
+    it has died; ``max_hold`` ends one whose creator never releases. Make one for each region.
+    """
+    try:
+        from dogpile.cache.proxy import ProxyBackend
+    except ImportError as missing:
+        raise ConfigError(f"caches.dogpile() needs dogpile.cache ({missing})") from missing
+    if not hasattr(client, "break_") or hasattr(client, "__aenter__"):
+        raise ConfigError(f"caches.dogpile() takes a holdfast.Client, not {client!r:.80}")
+
+    class Mutexes(ProxyBackend):
+        """The backend, with other mutexes."""
+
+        def get_mutex(self, key: str) -> Any:
+            """The mutex of a key."""
+            name = prefix + str(key)
+            if len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX or not name.isprintable():
+                told = name.encode(errors="surrogatepass")
+                name = prefix + hashlib.sha256(told).hexdigest()
+            return Mutex(client.lock(name, ttl=ttl, timeout=timeout, max_hold=max_hold))
+
+    return Mutexes()  # type: ignore[no-untyped-call]

@@ -1,0 +1,1 @@
+"""Mappings as caches. Their lock stands in ``blocking``."""

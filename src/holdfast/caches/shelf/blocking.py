@@ -1,0 +1,48 @@
+"""A mapping as a cache: a lock around it, and an end to each value."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import MutableMapping
+from typing import Any
+
+from ...runtime.blocking import boottime
+from ..base import Adapter
+
+#: One for all mappings: each is held for a moment only, and two guards may share one.
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of our parent's may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Shelf(Adapter):
+    """A mapping as a cache: each value with the moment at which it is over."""
+
+    def get(self, key: str) -> Any:
+        """The bytes that were set, or None."""
+        with _lock:
+            values: MutableMapping[str, Any] = self._cache
+            found = values.get(key)
+            if found is None or not isinstance(found, tuple):
+                return found
+            if boottime() < found[1]:
+                return found[0]
+            values.pop(key, None)
+            return None
+
+    def set(self, key: str, data: bytes, seconds: int) -> None:
+        """Keep them for so long."""
+        with _lock:
+            self._cache[key] = (data, boottime() + seconds)
+
+    def delete(self, key: str) -> None:
+        """Forget them."""
+        with _lock:
+            self._cache.pop(key, None)

@@ -1,0 +1,16 @@
+"""``holdfast guard``: refresh guards from the shell. Each verb is imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def guard(options: argparse.Namespace) -> int:
+    """Do what the verb says; the exit status."""
+    if options.verb == "invalidate":
+        from .mend import invalidate as call
+    elif options.verb == "show":
+        from .look import show as call
+    else:
+        from .look import ls as call
+    return call(options)

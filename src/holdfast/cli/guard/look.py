@@ -1,0 +1,115 @@
+"""``holdfast guard ls`` and ``show``: what was counted, and how a value stands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from ...core import checks
+from ...core.guard.codec import ELSEWHERE
+from ...core.guard.model import (
+    KEY_BYTES_MAX,
+    Entry,
+    EntryRecord,
+    EntryState,
+    GuardRecord,
+    Tally,
+)
+from ...core.guard.ports import guards_of
+from ...core.policy import REQUEST_S
+from ...runtime.blocking import run_sync
+from ...sync import Client
+from ..text import Paint, count, due, span, table, visible
+
+_HEAD = ("NAME", "HITS", "STALE", "MISSES", "COMPUTES", "WAITS", "MERGED", "FAILURES", "REFUSED")
+
+
+def ls(options: argparse.Namespace) -> int:
+    """List the guards."""
+    with Client(options.url) as client:
+        found = client.guards(options.prefix)
+    if options.json:
+        print(json.dumps([_plain(one) for one in found]))
+    elif options.names:
+        for one in found:
+            print(visible(one.name))
+    elif not found:
+        begin = f" that begins with {visible(options.prefix)}" if options.prefix else ""
+        print(f"there is no guard{begin} of which anything was counted")
+    else:
+        print("\n".join(table([_HEAD, *map(_row, found)], Paint(sys.stdout))))
+    return 0
+
+
+def _plain(one: GuardRecord) -> dict[str, Any]:
+    return {"name": one.name, **one.tally._asdict()}
+
+
+def _row(one: GuardRecord) -> tuple[str, ...]:
+    told = one.tally
+    numbers = (told.hits, told.stale, told.misses, told.computes, told.waits, told.merged)
+    return one.name, *map(str, (*numbers, told.failures, told.refused))
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show one guard, and one of its values."""
+    entry = Entry(options.name, checks.text("key", options.key, KEY_BYTES_MAX, 0))
+    with Client(options.url) as client:
+        guards = guards_of(client._ctx.store)
+        found = run_sync(guards.survey(options.name, REQUEST_S, exact=True))
+        stands = run_sync(guards.look(entry, REQUEST_S))
+        (value,) = run_sync(guards.read((entry,), REQUEST_S))
+    elsewhere = value is not None and value.data == ELSEWHERE
+    tally = found[0].tally if found else Tally()
+    if options.json:
+        print(json.dumps(_told(options.name, tally, stands, elsewhere), indent=2))
+        return 0
+    paint = Paint(sys.stdout)
+    print(f"{paint(visible(options.name), 'bold')}: {_sum(tally)}")
+    nothing = stands.state is EntryState.MISSING and not stands.owner and not stands.failures
+    if options.key or not nothing:
+        print()
+        print("\n".join(_story(stands, elsewhere)))
+    return 0
+
+
+def _told(name: str, tally: Tally, stands: EntryRecord, elsewhere: bool) -> dict[str, Any]:
+    """All there is, for JSON; what isn't known, or isn't there, is null."""
+    value = {**stands._asdict(), "key": stands.entry.key, "elsewhere": elsewhere}
+    del value["entry"]
+    gone = ["fresh_in", "stale_in", "cost", "version"]
+    value.update(dict.fromkeys(gone if stands.state is EntryState.MISSING else []))
+    value.update({"size": None} if elsewhere else {})
+    value.update({} if stands.owner else {"owner": None, "lease_in": None})
+    return {"name": name, "tally": tally._asdict(), "value": value}
+
+
+def _sum(one: Tally) -> str:
+    if not any(one):
+        return "nothing was counted of it"
+    near = f" ({one.near} in the process)" if one.near else ""
+    text = f"{count(one.hits, 'hit')}{near}, {one.stale} stale, {count(one.misses, 'miss')}"
+    text += f"; computed {count(one.computes, 'time')}, {count(one.failures, 'failure')}"
+    return text + f", {one.refused} refused; {count(one.waits, 'wait')}, {one.merged} merged"
+
+
+def _story(one: EntryRecord, elsewhere: bool) -> Iterator[str]:
+    what = f"value {visible(one.entry.key)!r}" if one.entry.key else "its value"
+    ages = {
+        EntryState.FRESH: f"fresh, stale {due(one.fresh_in)}",
+        EntryState.STALE: f"stale for {span(-one.fresh_in)}, served for {span(one.stale_in)} more",
+        EntryState.EXPIRED: f"expired for {span(-one.stale_in)}, kept as a last resort",
+        EntryState.MISSING: "missing",
+    }
+    yield f"{what}: {ages[one.state]}"
+    if one.state is not EntryState.MISSING:
+        size = "kept in another cache" if elsewhere else count(one.size, "byte")
+        yield f"  {size}, took {span(one.cost)} to compute, version {one.version}"
+    if one.owner:
+        yield f"  computed by {visible(one.owner)}, whose lease is over {due(one.lease_in)}"
+    if one.failures:
+        again = f"tried again {due(one.pause_in)}" if one.pause_in > 0 else "tried again when asked"
+        yield f"  failed {count(one.failures, 'time')} in a row, {again}: {visible(one.reason)}"

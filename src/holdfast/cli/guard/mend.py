@@ -1,0 +1,38 @@
+"""``holdfast guard invalidate``: have values computed anew."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...core import checks
+from ...core.guard.codec import ELSEWHERE
+from ...core.guard.model import ENTRIES_MAX, KEY_BYTES_MAX, Entry
+from ...core.guard.ports import guards_of
+from ...core.policy import REQUEST_S
+from ...errors import ConfigError
+from ...runtime.blocking import run_sync
+from ...sync import Client
+from ..text import count, visible
+
+#: There was nothing to forget.
+NOT_DONE = 1
+
+
+def invalidate(options: argparse.Namespace) -> int:
+    """Forget values; 0 if there were any."""
+    keys = [checks.text("key", key, KEY_BYTES_MAX, 0) for key in options.keys or [""]]
+    entries = [Entry(options.name, key) for key in keys]
+    done = 0
+    with Client(options.url) as client:
+        guards = guards_of(client._ctx.store)
+        for start in range(0, len(entries), ENTRIES_MAX):
+            some = entries[start : start + ENTRIES_MAX]
+            values = run_sync(guards.read(some, REQUEST_S))
+            if any(value is not None and value.data == ELSEWHERE for value in values):
+                raise ConfigError(
+                    f"the values of {options.name} are kept in another cache, which only a program "
+                    "that has it can empty: call the guard's invalidate() there"
+                )
+            done += sum(run_sync(guards.invalidate(some, REQUEST_S)))
+    print(f"{count(done, 'value')} of {visible(options.name)} forgotten")
+    return 0 if done else NOT_DONE

@@ -1,0 +1,37 @@
+"""How far a long operation is: one line on stderr, for a person who waits there."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+#: Nothing is said of what takes no longer, and no more often than this, in seconds.
+AFTER_S = 1.0
+EVERY_S = 0.2
+
+
+class Progress:
+    """A line that is written over again and again, at a terminal only."""
+
+    def __init__(self, words: str) -> None:
+        #: What is said, with ``{}`` for the number.
+        self.words = words
+        self.on = sys.stderr is not None and sys.stderr.isatty()
+        self.next = time.monotonic() + AFTER_S
+        self.shown = False
+
+    def tell(self, done: int) -> None:
+        """So many are done."""
+        now = time.monotonic()
+        if self.on and now >= self.next:
+            self.next, self.shown = now + EVERY_S, True
+            self._write(f"\r\033[Kholdfast: {self.words.format(f'{done:,}')}")
+
+    def over(self) -> None:
+        """Nothing more is coming: the line is free for others."""
+        if self.shown:
+            self.shown = False
+            self._write("\r\033[K")
+
+    def _write(self, text: str) -> None:
+        print(text, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,165 @@
+"""``holdfast queue ls``, ``show`` and ``dead``: how many jobs stand where, and which."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.queue import payload as payloads
+from ...core.queue.model import JobRecord, JobState, QueueRecord
+from ...errors import ConfigError
+from ...sync import Client
+from ..text import Paint, ago, count, due, span, table, visible
+
+#: So much of a payload or a reason stands in a table, characters.
+CUT = 60
+_QUEUES = ("NAME", "WAITING", "TAKEN", "DEAD", "GROUPS", "OLDEST", "DONE")
+_RATES = ("PUT/S", "DONE/S")
+_JOBS = ("ID", "GROUP", "STATE", "ATTEMPT", "ACCEPTED", "NEXT", "PAYLOAD")
+_DEAD = ("ID", "GROUP", "ATTEMPTS", "ACCEPTED", "REASON", "PAYLOAD")
+
+
+def ls(options: argparse.Namespace) -> int:
+    """List the queues; with ``--rate``, how fast they move."""
+    with Client(options.url) as client:
+        before, begun = [], time.monotonic()
+        if options.rate is not None:
+            before = client.queues(options.prefix)
+            time.sleep(options.rate)
+        found = client.queues(options.prefix)
+        passed = max(time.monotonic() - begun, 0.001)
+    rates = _rates(before, found, passed) if options.rate is not None else {}
+    if options.json:
+        print(json.dumps([{**one._asdict(), **rates.get(one.name, {})} for one in found]))
+    elif options.names:
+        for one in found:
+            print(visible(one.name))
+    elif not found:
+        begin = f" that begins with {visible(options.prefix)}" if options.prefix else ""
+        print(f"there is no queue{begin}")
+    else:
+        rows = [_QUEUES + _RATES * bool(rates)]
+        rows += [_row(one) + _per_second(rates.get(one.name)) for one in found]
+        print("\n".join(table(rows, Paint(sys.stdout))))
+    return 0
+
+
+def _rates(
+    before: Sequence[QueueRecord], after: Sequence[QueueRecord], passed: float
+) -> dict[str, dict[str, float]]:
+    """How many jobs per second came in and were done, for each queue."""
+    was = {one.name: one for one in before}
+    rates = {}
+    for one in after:
+        old = was.get(one.name)
+        put, done = (old.accepted, old.done) if old else (0, 0)
+        rates[one.name] = {
+            "put_per_second": max(one.accepted - put, 0) / passed,
+            "done_per_second": max(one.done - done, 0) / passed,
+        }
+    return rates
+
+
+def _row(one: QueueRecord) -> tuple[str, ...]:
+    sizes = (one.waiting, one.taken, one.dead, one.groups)
+    oldest = span(one.oldest) if one.waiting else "-"
+    return one.name, *map(str, sizes), oldest, str(one.done)
+
+
+def _per_second(rates: dict[str, float] | None) -> tuple[str, ...]:
+    return tuple(f"{one:.1f}" for one in rates.values()) if rates else ()
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show the jobs of a queue."""
+    with Client(options.url) as client:
+        queue = client.queue(options.name)
+        record = queue.stats()
+        jobs = queue.jobs(options.state, group=options.group, most=options.most)
+    if options.json:
+        print(json.dumps([plain(one) for one in jobs]))
+        return 0
+    paint = Paint(sys.stdout)
+    print(f"{paint(visible(options.name), 'bold')}: {_sum(record)}")
+    if jobs:
+        print()
+        print("\n".join(table([_JOBS, *map(_job, jobs)], paint)))
+        _more(jobs, options.most)
+    return 0
+
+
+def dead(options: argparse.Namespace) -> int:
+    """List the dead letters of a queue."""
+    with Client(options.url) as client:
+        jobs = client.queue(options.name).jobs("dead", group=options.group, most=options.most)
+    if options.json:
+        print(json.dumps([plain(one) for one in jobs]))
+    elif not jobs:
+        print(f"{visible(options.name)} has no dead letters")
+    else:
+        print("\n".join(table([_DEAD, *map(_letter, jobs)], Paint(sys.stdout))))
+        _more(jobs, options.most)
+    return 0
+
+
+def _sum(one: QueueRecord) -> str:
+    text = f"{one.waiting} waiting, {one.taken} taken, {one.dead} dead, {one.done} done"
+    groups = f" in {count(one.groups, 'group')}" if one.groups else ""
+    oldest = f"; the oldest has waited for {span(one.oldest)}" if one.waiting else ""
+    return text + groups + oldest
+
+
+def _more(jobs: Sequence[JobRecord], most: int) -> None:
+    if len(jobs) == most:
+        print(f"... these are the first {most}; --most N shows more")
+
+
+def _job(one: JobRecord) -> tuple[str, ...]:
+    later = {
+        JobState.DELAYED: f"due {due(one.due_in)}",
+        JobState.TAKEN: f"{one.owner}, expires {due(one.expires_in)}",
+        JobState.DEAD: _cut(one.reason),
+    }
+    stands = (one.state, str(one.attempts), ago(one.age), later.get(one.state, ""))
+    return one.id, one.group or "-", *stands, _cut(_words(one.payload))
+
+
+def _letter(one: JobRecord) -> tuple[str, ...]:
+    what = (one.id, one.group or "-", str(one.attempts), ago(one.age))
+    return *what, _cut(one.reason), _cut(_words(one.payload))
+
+
+def _words(packed: bytes) -> str:
+    """A payload as people read it."""
+    content = _content(packed)
+    if isinstance(content, str):
+        return content
+    if isinstance(content, bytes):
+        return f"{count(len(content), 'byte')}: {content[:CUT]!r}"
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _content(packed: bytes) -> Any:
+    try:
+        return payloads.unpack(packed)
+    except (ConfigError, ValueError):
+        return packed  # not put by holdfast
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CUT else text[: CUT - 3] + "..."
+
+
+def plain(one: JobRecord) -> dict[str, Any]:
+    """A job as plain data, for JSON; bytes as base64, under a name that says so."""
+    content = _content(one.payload)
+    told = one._asdict()
+    del told["payload"]
+    if isinstance(content, bytes):
+        return {**told, "payload_base64": base64.b64encode(content).decode()}
+    return {**told, "payload": content}

@@ -1,0 +1,206 @@
+"""The nursery of ``holdfast queue work``: starts the commands, and ends them in time.
+
+A process of its own with one thread, which a stopped or killed worker doesn't take along. It knows
+until when each delivery may be believed, because the worker says so whenever a lease was renewed.
+Unless it hears more it ends the command before that: TERM when a third of the lease is left (at
+most 10 s), KILL before the job can pass on. When the worker dies it kills them all.
+
+Both sides write lines of JSON. The worker: ``start``, ``until``, ``stop``. The nursery: ``pid``,
+``over``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import socket
+import tempfile
+import time
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import IO, Any, NoReturn
+
+from ...runtime.blocking import boottime
+from .. import codes
+from ..child import Child, Plan, find_prctl, living
+
+#: The command gets TERM so long before its lease is over, or a third of it if that is less.
+EARLY_S = 10.0
+#: ...and KILL when this part of that time is left: it takes the kernel some milliseconds.
+LAST_PART = 0.1
+#: A KILL is sent again after this time.
+AGAIN_S = 1.0
+#: What a worker's terminal and its service manager send to all that it has started.
+IGNORED = ("INT", "TERM", "HUP", "QUIT", "TSTP", "USR1", "USR2")
+
+
+@dataclass(slots=True)
+class Ward:
+    """A command that runs."""
+
+    child: Child
+    early: float
+    deadline: float
+    kill_at: float = float("inf")
+    #: It got its TERM.
+    stopped: bool = False
+
+
+def nurse(line: socket.socket, options: argparse.Namespace) -> NoReturn:
+    """Be the nursery until the worker is gone."""
+    os.setpgid(0, 0)
+    code = codes.SOFTWARE
+    try:
+        Nursery(line, options).serve()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+class Nursery:
+    """The commands that run, by the numbers that the worker has given them."""
+
+    def __init__(self, line: socket.socket, options: argparse.Namespace) -> None:
+        self.line = line
+        self.options = options
+        self.wards: dict[int, Ward] = {}
+        self.prctl = find_prctl()
+        self.mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+        self.bell, ring = os.pipe()
+        os.set_blocking(self.bell, False)
+        os.set_blocking(ring, False)
+        signal.signal(signal.SIGCHLD, _noted)
+        signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
+        for name in IGNORED:
+            number = getattr(signal, "SIG" + name)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _noted)  # so that a command has its default again
+
+    def serve(self) -> None:
+        """Until the worker is gone, and with it what it wanted."""
+        poller = select.poll()
+        poller.register(self.line, select.POLLIN)
+        poller.register(self.bell, select.POLLIN)
+        heard = b""
+        while True:
+            events = {fd for fd, _ in poller.poll(self._step())}
+            if self.bell in events:
+                os.read(self.bell, 4096)
+            if self.line.fileno() in events:
+                data = self._read()
+                if not data:
+                    return self._deserted()
+                *orders, heard = (heard + data).split(b"\n")
+                for order in orders:
+                    self._obey(json.loads(order))
+            self._look()
+
+    def _read(self) -> bytes:
+        try:
+            return self.line.recv(1 << 16)
+        except ConnectionError:
+            return b""
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        number = order["number"]
+        if order["do"] == "start":
+            self._start(number, order)
+        elif ward := self.wards.get(number):
+            if order["do"] == "until":
+                ward.deadline = order["deadline"]
+            else:
+                self._stop(ward, order["grace"])
+
+    def _start(self, number: int, order: dict[str, Any]) -> None:
+        """Start a command, with its payload as a file that it reads."""
+        options = self.options
+        argv = options.argv
+        if options.script:
+            argv = [os.environ.get("SHELL") or "/bin/sh", "-c", options.script]
+        env = {**os.environ, **order["env"]}
+        for name in [name for name, value in env.items() if value is None]:
+            del env[name]
+        with tempfile.TemporaryFile() as payload:
+            child = Child(
+                Plan(argv, env, [], self.mask, self.prctl, _filled(payload, order["payload"]))
+            )
+        child.go()
+        if failure := child.failure():
+            child.reap()
+            self._say(number, "over", status=0, failure=failure, left=False)
+            return
+        self.wards[number] = Ward(child, min(EARLY_S, order["ttl"] / 3), order["deadline"])
+        self._say(number, "pid", pid=child.pid)
+
+    # -- in time -----------------------------------------------------------------------------
+
+    def _step(self) -> float | None:
+        """Do what is due; milliseconds until something may be due again."""
+        now, soonest = boottime(), float("inf")
+        for ward in self.wards.values():
+            if not ward.stopped and ward.deadline - ward.early <= now:
+                left = ward.deadline - now - ward.early * LAST_PART
+                self._stop(ward, max(0.0, min(self.options.kill_after, left)))
+            if now >= ward.kill_at:
+                ward.child.signal(signal.SIGKILL)
+                ward.kill_at = now + AGAIN_S
+            due = ward.kill_at if ward.stopped else ward.deadline - ward.early
+            soonest = min(soonest, due)
+        return None if soonest == float("inf") else max(0.0, soonest - boottime()) * 1000 + 1
+
+    def _stop(self, ward: Ward, grace: float) -> None:
+        """TERM now, once; KILL after the grace, or sooner if that was planned."""
+        if not ward.stopped:
+            ward.stopped = True
+            ward.child.signal(signal.SIGTERM)
+            ward.child.signal(signal.SIGCONT)
+        left = max(0.0, ward.deadline - boottime() - ward.early * LAST_PART)
+        ward.kill_at = min(ward.kill_at, boottime() + min(grace, left))
+
+    # -- over --------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Tell which commands have ended. One that wants the terminal can't have it."""
+        for number, ward in list(self.wards.items()):
+            happened = ward.child.look()
+            if happened in (signal.SIGTTIN, signal.SIGTTOU):
+                self._stop(ward, self.options.kill_after)
+            if happened >= 0:
+                continue
+            if ward.stopped:
+                ward.child.signal(signal.SIGKILL)  # what it has started ends with it
+            del self.wards[number]
+            status = ward.child.reap()
+            left = not ward.stopped and living(ward.child.pid)
+            self._say(number, "over", status=status, failure=0, left=left)
+
+    def _deserted(self) -> None:
+        """The worker is gone: kill what it had started, until all of it is gone."""
+        for ward in self.wards.values():
+            ward.child.signal(signal.SIGKILL)
+        while self.wards:
+            for number, ward in list(self.wards.items()):
+                if ward.child.look() < 0:
+                    ward.child.signal(signal.SIGKILL)
+                    ward.child.reap()
+                    del self.wards[number]
+            time.sleep(0.005)
+
+    def _say(self, number: int, what: str, **more: Any) -> None:
+        try:
+            self.line.sendall(json.dumps({"number": number, "what": what, **more}).encode() + b"\n")
+        except OSError:
+            return  # it is gone, which we hear at the other end
+
+
+def _filled(file: IO[bytes], payload: str) -> int:
+    file.write(b64decode(payload))
+    file.seek(0)
+    return file.fileno()
+
+
+def _noted(number: int, frame: object) -> None:
+    """A signal is only noted here; the loop hears of it by the bell."""

@@ -1,0 +1,129 @@
+"""``holdfast queue put``: jobs from the command line, or from lines of stdin as they come."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...core.queue.model import BATCH_MAX, PAYLOAD_BYTES_MAX
+from ...errors import ConfigError
+from ...sync import Client
+from ...sync.queue import Queue
+from ..progress import Progress
+from ..text import count, say, visible
+
+#: So much is read at a time, bytes.
+CHUNK = 1 << 16
+#: No line is longer: the largest payload, each byte of it written as ``\u00xx``.
+LINE_MAX = 6 * PAYLOAD_BYTES_MAX + 4096
+
+
+def put(options: argparse.Namespace) -> int:
+    """Put them, and say how many were new; 0 if the store has them all."""
+    if options.payloads:
+        batches: Iterable[list[bytes]] = [[os.fsencode(one) for one in options.payloads]]
+    else:
+        if sys.stdin.isatty() and not options.quiet:
+            say("each line is a job; end with Ctrl-D")
+        batches = _lines(sys.stdin.fileno())
+    given = {} if options.window is None else {"window": options.window}
+    with Client(options.url) as client:
+        putting = Putting(client.queue(options.name, **given), options)
+        try:
+            for batch in batches:
+                putting.put(batch)
+        except BaseException:
+            putting.progress.over()
+            if putting.done:
+                say(f"{count(putting.done, 'job')} had been accepted before that")
+            raise
+    putting.progress.over()
+    if not (options.quiet or options.ids):
+        print(putting.story())
+    return 0
+
+
+class Putting:
+    """What was put so far."""
+
+    def __init__(self, queue: Queue, options: argparse.Namespace) -> None:
+        self.queue = queue
+        self.options = options
+        self.progress = Progress("{} jobs put")
+        self.done = 0
+        self.duplicates = 0
+        self.line = 0
+
+    def put(self, lines: list[bytes]) -> None:
+        """Put some more; each batch is accepted as a whole."""
+        first = not self.options.payloads
+        jobs = []
+        for line in lines:
+            self.line += 1
+            if line or not first:  # an empty line is none, an empty argument is one
+                jobs.append(self._job(line))
+        if self.options.id is not None and self.done + len(jobs) > 1:
+            raise ConfigError("--id goes with one job; several have ids of their own by --jobs")
+        for start in range(0, len(jobs), BATCH_MAX):
+            some = jobs[start : start + BATCH_MAX]
+            for receipt in self.queue.put_many(some, group=self.options.group):
+                self.done += 1
+                self.duplicates += receipt.duplicate
+                if self.options.ids:
+                    print(visible(receipt.id) + "\tduplicate" * receipt.duplicate)
+            self.progress.tell(self.done)
+        if self.options.ids:
+            sys.stdout.flush()
+
+    def _job(self, line: bytes) -> dict[str, Any]:
+        options = self.options
+        common = {"delay": options.delay}
+        if options.id is not None:
+            common["id"] = options.id
+        if options.jobs:
+            job = self._json(line)
+            if not isinstance(job, dict) or "payload" not in job:
+                raise ConfigError(f'{self._where()} is no {{"payload": ...}}: {line[:80]!r}')
+            return {**common, **job}
+        return {**common, "payload": self._json(line) if options.json else _text(line)}
+
+    def _json(self, line: bytes) -> Any:
+        try:
+            return json.loads(line)
+        except ValueError as wrong:
+            raise ConfigError(f"{self._where()} is no JSON ({wrong}): {line[:80]!r}") from None
+
+    def _where(self) -> str:
+        return f"{'payload' if self.options.payloads else 'line'} {self.line}"
+
+    def story(self) -> str:
+        """What came of it, in words."""
+        accepted = self.done - self.duplicates
+        text = f"{visible(self.queue.name)}: accepted {count(accepted, 'job')}"
+        dropped = f", dropped {count(self.duplicates, 'duplicate')}" if self.duplicates else ""
+        return text + dropped
+
+
+def _text(line: bytes) -> str | bytes:
+    """Text if it is some, else the bytes."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line
+
+
+def _lines(fd: int) -> Iterator[list[bytes]]:
+    """What has come by now, in whole lines, again and again until the end."""
+    rest = b""
+    while data := os.read(fd, CHUNK):
+        *lines, rest = (rest + data).split(b"\n")
+        if len(rest) > LINE_MAX:
+            raise ConfigError(f"a line has more than {LINE_MAX} bytes, which no payload may have")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]

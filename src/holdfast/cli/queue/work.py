@@ -1,0 +1,305 @@
+"""``holdfast queue work``: a command for each job of a queue.
+
+Two processes, each the other's safeguard, as with ``holdfast run``::
+
+    shell ── worker ── nursery ─┬─ command     the worker takes, renews and settles, with a thread
+                                └─ command     for each job; the nursery starts the commands, and
+                                               ends one before its delivery can pass on
+
+* The worker is killed or stopped: the nursery ends the commands in time.
+* The nursery is killed: the kernel kills the commands, and the worker ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import gc
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from base64 import b64encode
+from typing import Any
+
+from ...errors import StoreUnavailable
+from ...runtime.blocking import boottime
+from ...sync import Client
+from ...sync.queue import Delivery, Queue, Worker
+from .. import codes
+from ..child import reap, signal_group
+from ..text import count, say, visible
+from .nursery import AGAIN_S, nurse
+
+#: The thread of a job looks so often how the delivery is.
+LOOK_S = 0.2
+#: ...and says at least every such part of a ttl until when it lasts.
+TOLD_PART = 12
+#: The options of a queue that a command line may have.
+PACE = (
+    "min_interval", "from_", "rate", "ttl", "max_attempts", "retry_first", "retry_max", "on_dead"
+)  # fmt: skip
+
+
+def work(options: argparse.Namespace) -> int:
+    """Work until stopped, or with ``--drain`` until nothing is due; the exit status."""
+    commands = Commands(options)
+    default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
+    try:
+        with Client(options.url, label=options.label or default or "work") as client:
+            given = {name: getattr(options, name) for name in PACE}
+            known = {name: value for name, value in given.items() if value is not None}
+            queue = client.queue(options.name, **known)
+            try:
+                return Working(queue, options, commands).serve()
+            finally:
+                commands.end()  # before the client gives back what they worked on
+    finally:
+        commands.end()
+
+
+class Run:
+    """One command, as the worker knows it."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.pid = 0
+        #: Its exit status as a shell has it; None: nobody knows.
+        self.status: int | None = None
+        #: Why it could not be executed, as an errno.
+        self.failure = 0
+        #: Has it left processes behind?
+        self.left = False
+
+
+class Commands:
+    """The nursery, and our end of the line to it; a thread listens there."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.line, far = socket.socketpair()
+        self.nursery = os.fork()  # while there is no other thread
+        if self.nursery == 0:
+            self.line.close()
+            nurse(far, options)
+        far.close()
+        self.runs: dict[int, Run] = {}
+        self.numbers = 0
+        self.gone = self.ended = False
+        self.book = threading.Lock()
+        self.talking = threading.Lock()
+        self.listener = threading.Thread(target=self._listen, name="holdfast-nursery", daemon=True)
+
+    def listen(self) -> None:
+        """Start to listen."""
+        self.listener.start()
+
+    def end(self) -> None:
+        """End the nursery, and it ends what runs."""
+        if not self.ended:
+            self.ended = True
+            with contextlib.suppress(OSError):  # it is gone already
+                self.line.shutdown(socket.SHUT_RDWR)
+            reap(self.nursery)
+            if self.listener.ident:
+                self.listener.join()
+            self.line.close()
+
+    def start(self, job: Delivery, ttl: float) -> tuple[int, Run]:
+        """Start the command for this job."""
+        run = Run()
+        with self.book:
+            self.numbers += 1
+            number = self.numbers
+            self.runs[number] = run
+            if self.gone:
+                run.over.set()
+        packed = b64encode(_bytes(job)).decode()
+        self.say(number, "start", env=_env(job), payload=packed, ttl=ttl, deadline=_deadline(job))
+        return number, run
+
+    def say(self, number: int, do: str, **more: Any) -> None:
+        """Tell the nursery."""
+        order = json.dumps({"number": number, "do": do, **more}).encode() + b"\n"
+        try:
+            with self.talking:
+                self.line.sendall(order)
+        except OSError:
+            return  # it is gone, which the listener hears
+
+    def _listen(self) -> None:
+        heard = b""
+        while data := self._read():
+            *words, heard = (heard + data).split(b"\n")
+            for word in words:
+                self._hear(**json.loads(word))
+        with self.book:
+            self.gone = True
+            left = list(self.runs.values())
+        for run in left:
+            if run.pid:
+                signal_group(run.pid, signal.SIGKILL)
+            run.over.set()
+
+    def _read(self) -> bytes:
+        try:
+            return self.line.recv(1 << 16)
+        except OSError:
+            return b""
+
+    def _hear(self, number: int, what: str, **more: Any) -> None:
+        run = self.runs[number]
+        for name, value in more.items():
+            setattr(run, name, value)
+        if what == "over":
+            with self.book:
+                del self.runs[number]
+            run.over.set()
+
+
+class Working:
+    """A worker whose handler is a command."""
+
+    def __init__(self, queue: Queue, options: argparse.Namespace, commands: Commands) -> None:
+        self.queue = queue
+        self.options = options
+        self.commands = commands
+        self.worker: Worker = queue.worker(
+            self._handle, concurrency=options.concurrency, drain=options.drain
+        )
+        #: The signals that came: the first ends the taking, the second returns what runs.
+        self.signals: list[int] = []
+        self.code = 0
+        #: Its threads count together.
+        self.counting = threading.Lock()
+        self.done = self.failed = 0
+
+    def serve(self) -> int:
+        """Until all threads have ended; the exit status."""
+        for name in ("INT", "TERM", "HUP", "QUIT"):
+            number = getattr(signal, "SIG" + name)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._signalled)
+        # A stopped worker would renew nothing, and lose all it has.
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        gc.enable()  # from here on it may be for days
+        self.commands.listen()
+        self.worker.run()
+        if not self.options.quiet:
+            failed = f", {self.failed} failed" if self.failed else ""
+            say(f"{self.queue.name!r}: {count(self.done, 'job')} done{failed}")
+        if self.code:
+            return self.code
+        return codes.SIGNALLED + self.signals[1] if len(self.signals) > 1 else 0
+
+    def _signalled(self, number: int, frame: object) -> None:
+        self.signals.append(number)
+        self.worker.stop()
+
+    # -- one job -----------------------------------------------------------------------------
+
+    def _handle(self, job: Delivery) -> None:
+        """Run the command for one job, and settle it by what came of it."""
+        if self.code:
+            job.give_back()  # what can't be run, or would be watched by nobody
+            return
+        ttl = job._lease.ttl
+        number, run = self.commands.start(job, ttl)
+        told, stopped = boottime(), False
+        while not run.over.wait(LOOK_S):
+            if job.lost is not None or len(self.signals) > 1:
+                if not stopped:
+                    grace = AGAIN_S if job.lost is not None else self.options.kill_after
+                    self.commands.say(number, "stop", grace=min(grace, self.options.kill_after))
+                stopped = True
+            elif boottime() >= told + ttl / TOLD_PART:
+                told = boottime()
+                self.commands.say(number, "until", deadline=_deadline(job))
+        self._settle(job, run)
+
+    def _settle(self, job: Delivery, run: Run) -> None:
+        if run.failure:
+            self._not_executed(job, run.failure)
+        elif run.status is None:
+            self.code = codes.LOST
+            self.worker.stop()
+            say("the process that starts the commands was killed: no more jobs are taken")
+            self._insist(job, "retry", None, "its command was killed with the one that started it")
+        elif run.status == 0:
+            if self._insist(job, "ack"):
+                with self.counting:
+                    self.done += 1
+        elif len(self.signals) > 1 and run.status != self.options.dead:
+            self._insist(job, "give_back")
+        else:
+            self._failed(job, run.status)
+        if run.left and not self.options.quiet:
+            say(f"the command for {_what(job)} left processes in the background; they go on")
+
+    def _failed(self, job: Delivery, status: int) -> None:
+        with self.counting:
+            self.failed += 1
+        why = f"exit status {status}"
+        if status > codes.SIGNALLED:
+            why = f"ended by signal {status - codes.SIGNALLED}"
+        last = job.attempt >= job._lease.take.patience.attempts
+        if status == self.options.dead:
+            kept, then = self._insist(job, "dead_letter", why), "it is a dead letter"
+        else:
+            kept = self._insist(job, "retry", None, why)
+            then = "it is a dead letter" if last else "it is tried again"
+        if kept and not self.options.quiet:
+            say(f"{_what(job)} failed in attempt {job.attempt} ({why}); {then}")
+
+    def _not_executed(self, job: Delivery, failure: int) -> None:
+        """No job can be done like that, so none is to lose an attempt by it."""
+        self._insist(job, "give_back")
+        if not self.code:
+            missing = failure in (errno.ENOENT, errno.ENOTDIR)
+            self.code = codes.NOT_FOUND if missing else codes.NOT_EXECUTABLE
+            command = self.options.argv[0] if self.options.argv else "$SHELL"
+            say(f"cannot run {command!r}: {os.strerror(failure)}")
+        self.worker.stop()
+
+    def _insist(self, job: Delivery, how: str, *args: Any) -> bool:
+        """Settle it, as long as the delivery lasts; did it count? If not, it comes again."""
+        kept: bool | None = None
+        while kept is None:
+            try:
+                kept = getattr(job, how)(*args)
+            except StoreUnavailable:
+                time.sleep(LOOK_S)
+        if not kept:
+            say(f"{_what(job)} was lost ({job.lost}): it comes again")
+        return bool(kept)
+
+
+def _what(job: Delivery) -> str:
+    return f"job {job.id!r}" + (f" of {job.group!r}" if job.group else "")
+
+
+def _deadline(job: Delivery) -> float:
+    return boottime() + job.remaining()
+
+
+def _bytes(job: Delivery) -> bytes:
+    """The payload as a command reads it: without the mark that says what it is."""
+    return job._lease.job.payload[1:]
+
+
+def _env(job: Delivery) -> dict[str, str | None]:
+    """What the command finds in its environment; None: not there."""
+    return {
+        "HOLDFAST_QUEUE": _safe(job.queue),
+        "HOLDFAST_GROUP": None if job.group is None else _safe(job.group),
+        "HOLDFAST_JOB_ID": _safe(job.id),
+        "HOLDFAST_ATTEMPT": str(job.attempt),
+        "HOLDFAST_FENCE": str(job.fence),
+        "HOLDFAST_OWNER": _safe(job._lease.take.owner),
+    }
+
+
+def _safe(text: str) -> str:
+    return text.replace("\0", "\\0")  # the kernel's environment ends there

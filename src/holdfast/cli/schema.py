@@ -1,0 +1,31 @@
+"""``holdfast schema``: the tables of a store that keeps its lines in a database."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from ..errors import ConfigError
+from ..url import BUILTIN, default_url, find
+from .text import say
+
+
+def schema(options: argparse.Namespace) -> int:
+    """Print what makes the schema, or make it; 0 if that was done."""
+    source = options.url or (f"{_scheme(options.what)}://" if options.what else default_url())
+    found, url = find(source)
+    module: Any = found
+    if not hasattr(module, "schema_script"):
+        raise ConfigError(f"{url.scheme}:// has no schema: nothing is to be made beforehand")
+    if options.what and BUILTIN.get(url.scheme) != BUILTIN[_scheme(options.what)]:
+        raise ConfigError(f"{url} is not what you asked for: the schema for {options.what}")
+    if options.apply:
+        say(module.apply_schema(url))
+    else:
+        sys.stdout.write(module.schema_script(url))
+    return 0
+
+
+def _scheme(what: str) -> str:
+    return {"postgres": "postgresql"}.get(what, what)

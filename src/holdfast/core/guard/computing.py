@@ -1,0 +1,141 @@
+"""The work of whoever has the duty: compute, and store what came of it, or say that nothing did.
+
+The duty's lease is renewed by the keeper meanwhile. The store takes the value only as long as the
+duty is ours: a computation that outlives its lease, or an invalidation, overwrites nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ...errors import StoreUnavailable
+from ..model import State
+from ..policy import UNDO_S
+from .lease import DutyLease
+from .model import REASON_BYTES_MAX, Abandon, Finish, Value
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from .guard import GuardBase
+
+log = logging.getLogger("holdfast")
+
+#: A failure counts as one in a row for so many times the pause that it caused.
+ROW = 4.0
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+async def give_up(ctx: Context, abandon: Abandon, stop: BaseException) -> None:
+    """Give a duty back while this exception is on its way."""
+    if isinstance(stop, GeneratorExit):  # the coroutine is being closed: nothing may be awaited
+        ctx.keeper.later(abandon, ctx.now() + abandon.lease)
+    else:
+        await ctx.undo(abandon)
+
+
+class Computation:
+    """One computation under a duty; ``failures``: how often in a row it was in vain before."""
+
+    def __init__(
+        self,
+        guard: GuardBase,
+        lease: DutyLease,
+        failures: int,
+        make: Callable[[], Awaitable[bytes]],
+    ) -> None:
+        self._guard = guard
+        self._ctx = guard._ctx
+        self._lease = lease
+        self._epoch = self._ctx.epoch
+        self._failures = failures
+        self._make = make
+        #: Called when the request to store it is about to be sent.
+        self.before_store: Callable[[], None] = _nothing
+
+    def start(self) -> None:
+        """Do it in the background: a failure is logged."""
+        name = f"holdfast-refresh-{self._lease.name}"
+        self._guard._shared.refreshing += 1
+        self._ctx.runtime.background(self._behind, self._over, name)
+
+    def _over(self) -> None:
+        self._guard._shared.refreshing -= 1
+        if self._lease.end is None and not self._lease.closing:  # cancelled before it began
+            self._end()
+            self._ctx.keeper.later(self._lease.abandon(), self._ctx.now() + self._lease.ttl)
+
+    async def _behind(self) -> None:
+        try:
+            await self.run()
+        except Exception:
+            log.exception("refreshing %s in the background failed", self._lease.name)
+
+    async def run(self) -> tuple[Value, bool]:
+        """The value, and whether it was stored."""
+        ctx, lease = self._ctx, self._lease
+        begun = ctx.now()
+        self._guard._count("computes")
+        try:
+            data = await self._make()
+        except Exception as failure:
+            self._guard._count("failures")
+            await self._failed(failure)
+            raise
+        except BaseException as stop:
+            self._end()
+            await give_up(ctx, lease.abandon(), stop)
+            raise
+        return await self._store(data, ctx.now() - begun)
+
+    def _end(self) -> None:
+        """Renew it no more."""
+        self._lease.closing = True
+        self._ctx.keeper.drop(self._lease)
+        self._lease.end = self._lease.end or State.RELEASED
+
+    async def _failed(self, failure: Exception) -> None:
+        """Say that it was in vain; others are to try again at once, or after a pause."""
+        first, longest = self._guard._options.failures
+        pause = min(longest, first * 2.0 ** min(self._failures, 60)) if first else 0.0
+        reason = f"{type(failure).__name__}: {failure}"
+        short = reason.encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore")
+        abandon = self._lease.abandon(pause, pause * (1 + ROW), short)
+        self._end()
+        try:
+            await self._guard._guards().abandon(abandon, UNDO_S * 10)
+        except StoreUnavailable:
+            self._ctx.keeper.later(abandon, self._ctx.now() + self._lease.ttl)
+        except BaseException as stop:
+            await give_up(self._ctx, abandon, stop)
+            raise
+
+    async def _store(self, data: bytes, cost: float) -> tuple[Value, bool]:
+        ctx, lease, options = self._ctx, self._lease, self._guard._options
+        ttl = options.ttl * (1.0 - options.jitter * ctx.runtime.jitter())
+        what = (data, ttl, options.stale, options.keep, cost)
+        finish = Finish(lease.entry, lease.wish.id, lease.fence, *what)
+        value = Value(data, ttl, ttl + options.stale, cost, lease.fence)
+        if self._epoch != ctx.epoch:  # the child of a fork: the duty is our parent's
+            self._guard._count("refused")
+            return value, False
+        self.before_store()
+        lease.closing = True
+        stored = False
+        try:
+            guards = self._guard._guards()
+            stored, _ = await ctx.insist(lambda w: guards.finish(finish, w), lease.deadline)
+        except StoreUnavailable as failure:
+            log.warning("%s: the value was computed, but not stored: %s", lease.name, failure)
+        except BaseException as stop:
+            await give_up(ctx, lease.abandon(), stop)
+            raise
+        finally:
+            self._end()
+        if not stored:
+            self._guard._count("refused")
+        return value, stored

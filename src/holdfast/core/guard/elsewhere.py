@@ -1,0 +1,241 @@
+"""Values in a cache of the user's, duties in the store.
+
+In the store an entry's value is an empty *marker*, as old as the value that stands for it in the
+cache and under the same version. So all that is promised of duties holds: one computes, the others
+wait, whoever dies is succeeded. A fresh value is one read of the cache; the store isn't asked.
+
+What a foreign cache can't give, as it can't compare and write at once, and has no clock:
+
+* **Ages go by wall clocks**: that of whoever stored the value, and that of whoever reads it.
+* **A value from before an invalidation** is refused as long as the invalidation comes before the
+  cache is written; one that comes while it is being written takes it out again a moment later.
+  Only if the process that writes dies in that moment, or its write hangs in the network for longer
+  than that, such a value stays, until it expires.
+
+What the cache has lost, or keeps for too short a time, is computed anew by one caller.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import logging
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+from urllib.parse import quote
+
+from ..model import Gone, Held
+from .codec import ELSEWHERE
+from .model import (
+    Abandon,
+    Begun,
+    Busy,
+    Entry,
+    EntryRecord,
+    EntryState,
+    Finish,
+    GuardLimits,
+    GuardRecord,
+    Prolong,
+    Tally,
+    Value,
+    Wish,
+)
+from .ports import Guards
+
+log = logging.getLogger("holdfast")
+
+#: What may be stored there; the store's own limit isn't asked.
+LIMITS = GuardLimits()
+#: A duty is kept for so long while its value is written into the cache, in seconds.
+WRITE_S = 5.0
+#: So often a value is looked for that is said to be fresh, before it counts as computed by another.
+LOOKS = 3
+AGAIN_S = 0.05
+#: A longer key is told by its hash: memcached takes 250 bytes, and the cache may add a prefix.
+KEY_CHARS_MAX = 200
+
+_MAGIC = b"HF1"
+#: Version, fresh until, stale until, cost: seconds since 1970 by the writer's clock.
+_HEAD = struct.Struct(">Qddd")
+_FROM = len(_MAGIC) + _HEAD.size
+
+
+class CachePort(Protocol):
+    """A cache as a runtime reaches it; each may raise ``StoreUnavailable``."""
+
+    @property
+    def given(self) -> object:
+        """What the user gave: two guards that were given the same are before one cache."""
+        ...
+
+    async def read(self, keys: Sequence[str], within: float) -> Mapping[str, object]:
+        """What there is of these keys."""
+        ...
+
+    async def write(self, key: str, data: bytes, seconds: int, within: float) -> None:
+        """Keep it for so long."""
+        ...
+
+    async def drop(self, key: str, within: float) -> None:
+        """Forget it, if it is there."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since 1970, by this machine's clock."""
+        ...
+
+
+def key_of(entry: Entry) -> str:
+    """Where a value stands in the cache: printable, without blanks, short, never two at one."""
+    plain = f"holdfast:{quote(entry.guard, safe='')}:{quote(entry.key, safe='')}"
+    if len(plain) <= KEY_CHARS_MAX:
+        return plain
+    return f"holdfast:{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def wrap(finish: Finish, now: float) -> bytes:
+    """A value with its ages, as it stands in the cache."""
+    fresh = now + finish.ttl
+    return _MAGIC + _HEAD.pack(finish.fence, fresh, fresh + finish.stale, finish.cost) + finish.data
+
+
+def unwrap(raw: object, now: float) -> Value | None:
+    """What stands in the cache; None if it isn't one of ours."""
+    if isinstance(raw, str):
+        try:
+            raw = base64.b64decode(raw, validate=True)
+        except (ValueError, binascii.Error):
+            return None
+    if not isinstance(raw, (bytes, bytearray, memoryview)):
+        return None
+    data = bytes(raw)
+    if not data.startswith(_MAGIC) or len(data) <= _FROM:
+        return None
+    version, fresh, stale, cost = _HEAD.unpack_from(data, len(_MAGIC))
+    if not all(map(math.isfinite, (fresh, stale, cost))):
+        return None
+    return Value(data[_FROM:], fresh - now, stale - now, cost, version)
+
+
+class Elsewhere:
+    """The guards of a store, with their values in a cache."""
+
+    limits = LIMITS
+
+    def __init__(self, guards: Guards, cache: CachePort) -> None:
+        self._guards = guards
+        self._cache = cache
+        self._warned = False
+
+    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """See ``Guards``: the cache alone is asked."""
+        keys = [key_of(entry) for entry in entries]
+        found = await self._cache.read(keys, within)
+        now = self._cache.wall()
+        return [self._seen(found.get(key), now) for key in keys]
+
+    def _seen(self, raw: object, now: float) -> Value | None:
+        if raw is None:
+            return None
+        value = unwrap(raw, now)
+        if value is None and not self._warned:
+            self._warned = True
+            log.warning(
+                "the cache gave a %s that is no value of holdfast's, which counts as none: does it "
+                "give back the bytes that were set? See docs/guard.md",
+                type(raw).__name__,
+            )
+        return value
+
+    async def _one(self, entry: Entry, within: float) -> Value | None:
+        (value,) = await self.read((entry,), within)
+        return value
+
+    async def begin(self, wish: Wish, within: float) -> Begun:
+        """See ``Guards``. What is fresh in the store, and lost in the cache, is to be computed."""
+        for _ in range(LOOKS):
+            begun = await self._guards.begin(wish, within)
+            if not isinstance(begun, Value):
+                return begun
+            found = await self._one(wish.entry, within)
+            if found is not None and found.version == begun.version and begun.data == ELSEWHERE:
+                return begun._replace(data=found.data)
+            wish = wish._replace(known=begun.version)
+        return Busy(AGAIN_S)
+
+    async def finish(self, finish: Finish, within: float) -> bool:
+        """See ``Guards``. The duty is made sure of before the cache is written, and ended after
+        it: so whoever is told that there is a value finds it."""
+        prolong = Prolong(finish.entry, finish.id, finish.fence, WRITE_S)
+        (ours,) = await self._guards.prolong([prolong], within)
+        if isinstance(ours, Exception):
+            raise ours
+        if isinstance(ours, Held):
+            seconds = max(1, math.ceil(finish.ttl + finish.stale + finish.keep))
+            data = wrap(finish, self._cache.wall())
+            await self._cache.write(key_of(finish.entry), data, seconds, within)
+        stored = await self._guards.finish(finish._replace(data=ELSEWHERE), within)
+        if not stored:
+            await self._take_back(finish, within)
+        return stored
+
+    async def _take_back(self, finish: Finish, within: float) -> None:
+        found = await self._one(finish.entry, within)
+        if found is not None and found.version == finish.fence:
+            await self._cache.drop(key_of(finish.entry), within)
+
+    async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
+        """See ``Guards``. The store first: what is computed from now on isn't from before."""
+        answers = await self._guards.invalidate(entries, within)
+        for entry in entries:
+            await self._cache.drop(key_of(entry), within)
+        return answers
+
+    async def abandon(self, abandon: Abandon, within: float) -> bool:
+        """See ``Guards``."""
+        return await self._guards.abandon(abandon, within)
+
+    async def prolong(
+        self, prolongs: Sequence[Prolong], within: float
+    ) -> list[Held | Gone | Exception]:
+        """See ``Guards``."""
+        return await self._guards.prolong(prolongs, within)
+
+    async def wait(self, wish: Wish, seconds: float) -> bool:
+        """See ``Guards``."""
+        return await self._guards.wait(wish, seconds)
+
+    def unlisten(self, wish: Wish) -> None:
+        """See ``Guards``."""
+        self._guards.unlisten(wish)
+
+    async def look(self, entry: Entry, within: float) -> EntryRecord:
+        """See ``Guards``: the duty by the store, the value as the cache has it."""
+        record = await self._guards.look(entry, within)
+        value = await self._one(entry, within)
+        if value is None:
+            value, state = Value(b"", 0.0, 0.0, 0.0, 0), EntryState.MISSING
+        elif value.fresh_in > 0:
+            state = EntryState.FRESH
+        else:
+            state = EntryState.STALE if value.stale_in > 0 else EntryState.EXPIRED
+        return record._replace(
+            state=state,
+            size=len(value.data),
+            fresh_in=value.fresh_in,
+            stale_in=value.stale_in,
+            cost=value.cost,
+            version=value.version,
+        )
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
+        """See ``Guards``."""
+        return await self._guards.survey(prefix, within, exact)
+
+    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+        """See ``Guards``."""
+        await self._guards.tally(guard, tally, within)

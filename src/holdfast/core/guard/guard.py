@@ -1,0 +1,219 @@
+"""The refresh guard of one client: what its callers share, and what it counts.
+
+The way of one caller stands in ``refresh.py``; that they go it together, in ``flight.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from .. import checks
+from ..policy import REQUEST_S
+from . import codec
+from .commons import TELL_S, commons, tell
+from .elsewhere import Elsewhere
+from .flight import Failure, Flight, Order, Seat
+from .model import ENTRIES_MAX, KEY_BYTES_MAX, Entry, EntryRecord, GuardRecord, Tally, Value
+from .options import Options
+from .ports import Guards, glance_of, guards_of
+from .refresh import Compute, lead
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+#: Not given: the guard's own time-out.
+DEFAULT: Any = object()
+
+
+class GuardBase:
+    """A refresh guard of one client."""
+
+    def __init__(self, ctx: Context, name: str, options: Options) -> None:
+        self._ctx = ctx
+        self._name = name
+        self._options = options
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start, or start afresh in the child of a fork."""
+        self._epoch = self._ctx.epoch
+        cache = self._options.cache
+        self._shared = commons(self._ctx, self._name, cache)
+        self._near = self._shared.near
+        self._counts = self._shared.counts
+        self._elsewhere: Elsewhere | None = None
+        #: What is known without asking, if the store has such.
+        self._glance: Callable[[Entry], Value | None] | None = None
+        if cache is None:
+            self._glance = glance_of(guards_of(self._ctx.store))
+        else:
+            self._elsewhere = Elsewhere(guards_of(self._ctx.store), cache)
+
+    @property
+    def name(self) -> str:
+        """The name of the guard."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} on {self._ctx.store.label}>"
+
+    def _guards(self) -> Guards:
+        self._ctx.require_open()
+        self._ctx.runtime.bind()
+        return guards_of(self._ctx.store) if self._elsewhere is None else self._elsewhere
+
+    # -- one value ---------------------------------------------------------------------------
+
+    def _nearby(self, key: Any) -> bytes | None:
+        """A value that is had without asking anybody; looked for before anything else is done."""
+        local = self._options.local
+        found = self._near.get(key, self._ctx.now(), local) if local else None
+        if found is not None:
+            self._count("hits")
+            self._count("near")
+            return found
+        return None if self._glance is None else self._glanced(self._glance, key)
+
+    def _glanced(self, glance: Callable[[Entry], Value | None], key: Any) -> bytes | None:
+        """A fresh value that the store knows of by itself, as new as if it had been asked for."""
+        sent, era = self._ctx.now(), self._near.era
+        if self._options.early or sent - self._ctx.told > TELL_S:
+            return None
+        value = glance(Entry(self._name, key))
+        if value is None or value.fresh_in <= 0:
+            return None
+        self._count("hits")
+        self._ctx.untold[self._shared] = None
+        self._keep_near(key, value, sent, era)
+        return value.data
+
+    def _keep_near(self, key: str, value: Value, sent: float, era: int) -> None:
+        if self._options.local:
+            self._near.put(key, value, sent, era, self._options.local_size)
+
+    def _opened(self, data: bytes) -> Any:
+        return codec.unpack(data, self._options.codec)
+
+    async def _get(self, key: str, compute: Compute, timeout: Any = DEFAULT) -> Any:
+        """The value, however it is had."""
+        if not (key.__class__ is str and key.isascii() and len(key) <= KEY_BYTES_MAX):
+            checks.text("key", key, KEY_BYTES_MAX, 0)
+        self._guards()
+        if self._epoch != self._ctx.epoch:
+            self._begin()
+        span = self._options.timeout if timeout is DEFAULT else checks.wait(True, timeout)
+        now = self._ctx.now()
+        value = await self._join(key, compute, now + span if span is not None else float("inf"))
+        self._ctx.untold[self._shared] = None
+        if now - self._ctx.told > TELL_S:
+            await tell(self._ctx)
+        return self._opened(value.data)
+
+    async def _join(self, key: str, compute: Compute, end: float) -> Value:
+        """Lead those who want this value, or wait for what another brings."""
+        flight: Flight[Value] = Flight()
+        while True:
+            found = self._shared.flights.setdefault(key, flight)
+            if found is flight:
+                return await lead(self, key, flight, compute, end)
+            if found.computing is not None and found.computing == self._ctx.runtime.flow():
+                raise ConfigError(
+                    f"what computes {Entry(self._name, key)} asks for it itself, and would wait "
+                    "for its own end; give the inner value another key or guard"
+                )
+            seat: Seat[Value] = Seat(self._ctx.runtime.latch())
+            outcome = await self._sit(key, found, seat, end) if found.sit(seat) else Order.AGAIN
+            if outcome is Order.AGAIN:
+                self._shared.drop(key, found)
+                continue
+            if outcome is None:  # our time is over: go on alone, which looks once
+                return await lead(self, key, Flight(), compute, end)
+            if outcome is Order.LEAD:
+                return await lead(self, key, found, compute, end)
+            self._count("merged")
+            if isinstance(outcome, Failure):
+                raise outcome.error()
+            return outcome
+
+    async def _sit(
+        self, key: str, flight: Flight[Value], seat: Seat[Value], end: float
+    ) -> Value | Failure | Order | None:
+        """What the leader has for us; None when our time is over before."""
+        try:
+            left = end - self._ctx.now()
+            woken = await seat.latch.wait(None if left == float("inf") else max(left, 0.0))
+            return None if not woken and seat.draw() else seat.outcome
+        except BaseException:
+            if not seat.draw() and seat.outcome is Order.LEAD:
+                self._shared.over(key, flight, flight.hand_over())
+            raise
+
+    # -- several, and none ---------------------------------------------------------------------
+
+    async def _get_many(
+        self, keys: Iterable[str], compute: Callable[[str], Compute], timeout: Any = DEFAULT
+    ) -> dict[str, Any]:
+        """The values of several keys: one round trip for all that are fresh."""
+        if isinstance(keys, str):
+            raise ConfigError(f"keys must be several: write [{keys!r}]")
+        wanted = list(dict.fromkeys(checks.text("key", key, KEY_BYTES_MAX, 0) for key in keys))
+        found = {key: data for key in wanted if (data := self._nearby(key)) is not None}
+        guards = self._guards()
+        rest = [key for key in wanted if key not in found]
+        for start in range(0, len(rest), ENTRIES_MAX):
+            some = rest[start : start + ENTRIES_MAX]
+            sent, era = self._ctx.now(), self._near.era
+            entries = [Entry(self._name, key) for key in some]
+            values, _ = await self._ctx.insist(
+                lambda within, entries=entries: guards.read(entries, within),  # type: ignore[misc]
+                sent + REQUEST_S,
+            )
+            for key, value in zip(some, values, strict=True):
+                if value is not None and value.fresh_in > 0:
+                    self._count("hits")
+                    self._keep_near(key, value, sent, era)
+                    found[key] = value.data
+        result = {}
+        for key in wanted:
+            data = found.get(key)
+            if data is None:
+                result[key] = await self._get(key, compute(key), timeout)
+            else:
+                result[key] = self._opened(data)
+        return result
+
+    async def _invalidate(self, keys: Iterable[str]) -> int:
+        """Forget these values; how many there were."""
+        wanted = [Entry(self._name, checks.text("key", key, KEY_BYTES_MAX, 0)) for key in keys]
+        guards, total = self._guards(), 0
+        self._near.forget(*(entry.key for entry in wanted))
+        for start in range(0, len(wanted), ENTRIES_MAX):
+            some = wanted[start : start + ENTRIES_MAX]
+            answers, _ = await self._ctx.insist(
+                lambda within, some=some: guards.invalidate(some, within),  # type: ignore[misc]
+                self._ctx.now() + REQUEST_S,
+            )
+            total += sum(answers)
+        self._near.forget(*(entry.key for entry in wanted))
+        for entry in wanted:
+            self._shared.busy.pop(entry.key, None)
+        return total
+
+    # -- looking and counting ------------------------------------------------------------------
+
+    def _count(self, what: str, times: int = 1) -> None:
+        self._counts[what] += times
+
+    async def _look(self, key: str) -> EntryRecord:
+        entry = Entry(self._name, checks.text("key", key, KEY_BYTES_MAX, 0))
+        return await self._guards().look(entry, REQUEST_S)
+
+    async def _stats(self) -> Tally:
+        """The numbers of all clients of this guard, ours included."""
+        self._ctx.untold[self._shared] = None
+        await tell(self._ctx, len(self._ctx.untold))
+        found = await guards_of(self._ctx.store).survey(self._name, REQUEST_S, exact=True)
+        records = found or [GuardRecord(self._name, Tally())]
+        return records[0].tally.plus(Tally(**self._counts))

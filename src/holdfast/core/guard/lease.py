@@ -1,0 +1,68 @@
+"""The record of a duty for the keeper, which renews it as it renews a hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..lease import Lease
+from ..model import Loss
+from ..policy import renew_every
+from ..ports import Store, Undo
+from .model import Abandon, Entry, Prolong, Wish
+from .ports import guards_of
+
+
+class DutyLease(Lease):
+    """The state of one duty; see ``Lease``. To lose it is no failure: the value is still good for
+    whoever computed it, and is not stored."""
+
+    kind = "duty"
+    grave = False
+
+    def __init__(self, wish: Wish, fence: int, until: float, suspect: bool) -> None:
+        self.wish = wish
+        self.fence = fence
+        self.deadline = until
+        self.ttl = wish.lease
+        self.every = renew_every(wish.lease)
+        self.renewing = True
+        self.stop_at = math.inf
+        self.suspect = suspect
+        self.callbacks = []
+        self.latches = []
+
+    @property
+    def name(self) -> str:
+        """What is computed."""
+        return str(self.entry)
+
+    @property
+    def entry(self) -> Entry:
+        """The entry of the value."""
+        return self.wish.entry
+
+    def abandon(self, pause: float = 0.0, memory: float = 0.0, reason: str = "") -> Abandon:
+        """The request that gives it up."""
+        wish = self.wish
+        return Abandon(wish.entry, wish.id, wish.lease, pause, memory, reason, self.suspect)
+
+    def undo(self, reason: Loss) -> Undo:
+        """Let another have it."""
+        del reason
+        return self.abandon()
+
+    def prolonging(self) -> Prolong:
+        """The request that renews it."""
+        return Prolong(self.wish.entry, self.wish.id, self.fence, self.ttl)
+
+
+async def prolong(store: Store, leases: Sequence[Lease], within: float) -> Sequence[object]:
+    """Renew duties; an answer each."""
+    asked = [one.prolonging() for one in leases if isinstance(one, DutyLease)]
+    return await guards_of(store).prolong(asked, within)
+
+
+async def withdraw(store: Store, undo: Abandon, within: float) -> None:
+    """Give a duty back."""
+    await guards_of(store).abandon(undo, within)

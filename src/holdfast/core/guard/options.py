@@ -1,0 +1,132 @@
+"""The options of a guard, each checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple, Required, TypedDict
+
+from ...errors import ConfigError
+from .. import checks
+from .codec import Codec
+from .elsewhere import CachePort
+from .model import VALUE_S_MAX
+
+#: A caller waits so many seconds for another's value, if nothing else is said.
+TIMEOUT_S = 30.0
+#: What a computing process that dies costs those who wait for it, in seconds.
+LEASE_S = 5.0
+LEASE_S_MIN = 0.05
+#: For ``on_timeout="stale"`` a value is kept so many seconds beyond its stale time.
+KEEP_S = 86_400.0
+#: The longest pause after failures, in seconds.
+FAILURE_MAX_S = 60.0
+#: The most values of one guard in the layer of this process.
+LOCAL_SIZE = 1000
+EARLY_MAX = 100.0
+LOCAL_S_MAX = 3600.0
+
+
+class GuardOptions(TypedDict, total=False):
+    """The options of ``Client.guard()``, for ``cached()``; what they mean stands there."""
+
+    ttl: Required[float]
+    stale: float
+    timeout: float | None
+    on_timeout: Literal["error", "stale", "compute"]
+    on_down: Literal["error", "compute"]
+    refresh: Literal["foreground", "background"]
+    lease: float
+    early: float
+    jitter: float
+    failure_ttl: float
+    failure_max: float
+    local: float
+    local_size: int
+    max_bytes: int | None
+    codec: Codec | None
+    cache: object
+
+
+class Failures(NamedTuple):
+    """For how long a failure is remembered: the first one, and the longest, in seconds."""
+
+    first: float
+    longest: float
+
+
+class Options(NamedTuple):
+    """What a guard is like."""
+
+    ttl: float
+    stale: float
+    keep: float
+    timeout: float
+    on_timeout: str
+    on_down: str
+    background: bool
+    lease: float
+    early: float
+    jitter: float
+    failures: Failures
+    local: float
+    local_size: int
+    max_bytes: int
+    codec: Codec | None
+    cache: CachePort | None
+
+
+def options(
+    *,
+    ttl: Any,
+    stale: Any,
+    timeout: Any,
+    on_timeout: Any,
+    on_down: Any,
+    refresh: Any,
+    lease: Any,
+    early: Any,
+    jitter: Any,
+    failure_ttl: Any,
+    failure_max: Any,
+    local: Any,
+    local_size: Any,
+    max_bytes: Any,
+    codec: Any,
+    most: int,
+    cache: CachePort | None = None,
+) -> Options:
+    """What a guard is like, from the caller's; ``most``: the store's limit of bytes."""
+    late = _one_of("on_timeout", on_timeout, "error", "stale", "compute")
+    first = checks.seconds("failure_ttl", failure_ttl, 0.0, VALUE_S_MAX)
+    wait = checks.wait(True, timeout)
+    size = most if max_bytes is None else checks.count("max_bytes", max_bytes, most)
+    if codec is not None and not (hasattr(codec, "encode") and hasattr(codec, "decode")):
+        raise ConfigError(f"a codec has encode(value) and decode(data); {codec!r:.80} hasn't")
+    return Options(
+        ttl=checks.seconds("ttl", ttl, 0.001, VALUE_S_MAX),
+        stale=checks.seconds("stale", stale, 0.0, VALUE_S_MAX),
+        keep=KEEP_S if late == "stale" else 0.0,
+        timeout=math.inf if wait is None else wait,
+        on_timeout=late,
+        on_down=_one_of("on_down", on_down, "error", "compute"),
+        background=_one_of("refresh", refresh, "foreground", "background") == "background",
+        lease=checks.seconds("lease", lease, LEASE_S_MIN, 86_400.0),
+        early=checks.seconds("early", early, 0.0, EARLY_MAX),
+        jitter=checks.seconds("jitter", jitter, 0.0, 1.0),
+        failures=Failures(
+            first, max(first, checks.seconds("failure_max", failure_max, 0.0, VALUE_S_MAX))
+        ),
+        local=checks.seconds("local", local, 0.0, LOCAL_S_MAX),
+        local_size=checks.count("local_size", local_size, 1_000_000),
+        max_bytes=size,
+        codec=codec,
+        cache=cache,
+    )
+
+
+def _one_of(what: str, value: Any, *known: str) -> str:
+    for one in known:
+        if value == one:
+            return one
+    words = " or ".join(repr(one) for one in known)
+    raise ConfigError(f"{what}={value!r:.80} is not known; it is {words}")

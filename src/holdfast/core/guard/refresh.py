@@ -1,0 +1,294 @@
+"""The way of one caller who leads: read, take the duty or wait for whoever has it, compute, store.
+
+Costs: a fresh value is one read. A stale one that somebody computes already is one read, too, as
+that is remembered for a moment. To compute is a read, a ``begin`` and a ``finish``. Who waits asks
+once more when it is woken.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ComputeFailed, RefreshTimeout, StoreUnavailable
+from ..policy import REQUEST_S, SILENCE_S, deadline, nap
+from . import codec
+from .computing import Computation, give_up
+from .flight import Failure, Flight
+from .lease import DutyLease
+from .model import Abandon, Begun, Busy, Duty, Entry, Failing, Value, Wish
+from .ports import guards_of
+
+if TYPE_CHECKING:
+    from .guard import GuardBase
+
+log = logging.getLogger("holdfast")
+
+#: For so long a caller who gets the old value doesn't ask whether somebody still computes.
+BUSY_S = 0.1
+#: A store that doesn't answer is given so long, where one may compute without it.
+DOWN_S = 1.0
+
+Compute = Callable[[], Awaitable[Any]]
+
+
+async def lead(
+    guard: GuardBase, key: str, flight: Flight[Value], compute: Compute, end: float
+) -> Value:
+    """The value, for all on this flight. A fresh one, as nearly always, costs only this."""
+    ctx, near, options = guard._ctx, guard._near, guard._options
+    sent, era = ctx.now(), near.era
+    flight.mark()
+    found: tuple[Value | None] | None = None
+    leads = True
+    try:
+        within = DOWN_S if options.on_down == "compute" else REQUEST_S
+        try:
+            ctx.require_open()  # it may have been closed while we sat
+            guards = guards_of(ctx.store) if guard._elsewhere is None else guard._elsewhere
+            (value,) = await guards.read((Entry(guard._name, key),), within)
+        except StoreUnavailable:
+            pass  # it is asked again
+        else:
+            if value is not None and value.fresh_in > 0 and not options.early:
+                guard._counts["hits"] += 1
+                if options.local:
+                    near.put(key, value, sent, era, options.local_size)
+                leads = False
+                guard._shared.over(key, flight, flight.land(value))
+                return value
+            found = (value,)
+        refresh = Refresh(guard, key, flight, compute, end)
+        refresh._sent, refresh._era = sent, era
+        try:
+            leads = False
+            return await refresh.run(found)
+        finally:
+            refresh.leave()
+    finally:
+        if leads:
+            guard._shared.over(key, flight, flight.hand_over())
+
+
+class Refresh:
+    """One caller's way to a value of one entry, until ``end``."""
+
+    def __init__(
+        self, guard: GuardBase, key: str, flight: Flight[Value], compute: Compute, end: float
+    ) -> None:
+        self._guard = guard
+        self._ctx = guard._ctx
+        self._options = guard._options
+        self._key = key
+        self._entry = Entry(guard.name, key)
+        self._flight: Flight[Value] | None = flight
+        self._compute = compute
+        self._end = end
+        #: The last value that was read, whatever its age.
+        self._old: Value | None = None
+        self._sends()
+
+    # -- those who wait with us --------------------------------------------------------------
+
+    def _sends(self) -> None:
+        """A request is being sent: note since when its answer is good."""
+        self._sent = self._ctx.now()
+        self._era = self._guard._near.era
+
+    def _asked(self) -> None:
+        """The same for one whose answer is for all who are here."""
+        self._sends()
+        if self._flight is not None:
+            self._flight.mark()
+
+    def _land(self, value: Value | Failure) -> None:
+        """All who were here when we asked get this; whoever came later goes on without us."""
+        flight, self._flight = self._flight, None
+        if flight is not None:
+            self._guard._shared.over(self._key, flight, flight.land(value))
+
+    def leave(self) -> None:
+        """Go without a value for the others; one of them leads from now on."""
+        flight, self._flight = self._flight, None
+        if flight is not None:
+            self._guard._shared.over(self._key, flight, flight.hand_over())
+
+    def _note_busy(self, seconds: float) -> None:
+        self._guard._shared.note_busy(self._key, self._ctx.now() + seconds)
+
+    # -- the way -----------------------------------------------------------------------------
+
+    async def run(self, found: tuple[Value | None] | None) -> Value:
+        """The value, fresh or old; see the guard's options for what else may come of it.
+        ``found``: what was there when it was looked for just now, unless that failed."""
+        try:
+            (value,) = found or (await self._read(),)
+            self._old = value
+            usable = value is not None and value.stale_in > 0
+            if value is not None and usable:
+                if not self._due(value):
+                    return self._fresh(value)
+                if self._ctx.now() < self._guard._shared.busy.get(self._key, -math.inf):
+                    return self._serve(value)
+            wish = self._wish(not usable)
+            begun, again = await self._ask(wish)
+        except StoreUnavailable as failure:
+            self._ctx.require_open()
+            if self._options.on_down != "compute":
+                text = str(failure)
+                self._land(Failure(lambda: StoreUnavailable(text)))
+                raise
+            log.warning("%s; %s is computed without it", failure, self._entry)
+            return await self._alone()
+        if isinstance(begun, Value):
+            return self._fresh(begun)
+        if isinstance(begun, Duty):
+            return await self._compute_as(wish, begun, again, value if usable else None)
+        if value is not None and usable:
+            self._note_busy(min(begun.retry_in, BUSY_S))
+            return self._serve(value)
+        return await self._without(begun)
+
+    async def _read(self) -> Value | None:
+        ctx, guards = self._ctx, self._guard._guards()
+        self._asked()
+        (value,), _ = await ctx.insist(
+            lambda within: guards.read((self._entry,), within), self._patience()
+        )
+        return value
+
+    def _patience(self) -> float:
+        """Until when a store that doesn't answer is asked again."""
+        longest = DOWN_S if self._options.on_down == "compute" else SILENCE_S
+        return self._ctx.now() + longest
+
+    def _due(self, value: Value) -> bool:
+        """Is it to be computed anew? So it is when it is stale; and earlier by a chance that grows
+        towards that, faster for what takes long (Vattani, Chierichetti, Lowenstein 2015, "Optimal
+        Probabilistic Cache Stampede Prevention", with ``early`` for their beta)."""
+        left = value.fresh_in
+        if left <= 0:
+            return True
+        early = self._options.early
+        if not early:
+            return False
+        return left <= -value.cost * early * math.log(1.0 - self._ctx.runtime.jitter())
+
+    def _wish(self, wait: bool) -> Wish:
+        ctx, known = self._ctx, 0 if self._old is None else self._old.version
+        return Wish(self._entry, ctx.runtime.new_id(), ctx.owner, self._options.lease, known, wait)
+
+    async def _ask(self, wish: Wish) -> tuple[Begun, bool]:
+        """Take the duty; or wait, if there is nothing to serve, for what comes of another's. Also
+        says whether a copy of the request may be under way."""
+        ctx, guards = self._ctx, self._guard._guards()
+        waited = again = False
+        try:
+            while True:
+                # An old value that we have was read for those who were here then, and no others.
+                (self._asked if wish.wait else self._sends)()
+                begun, repeated = await ctx.insist(
+                    lambda within: guards.begin(wish, within), self._patience()
+                )
+                again = again or repeated
+                left = self._end - ctx.now()
+                if not wish.wait or not isinstance(begun, Busy) or left <= 0:
+                    self._guard._count("waits", int(waited))
+                    guards.unlisten(wish)  # here, as an interrupt gives it back
+                    return begun, again
+                waited = True
+                await guards.wait(wish, nap(begun.retry_in, left))
+                ctx.require_open()
+        except BaseException as stop:
+            guards.unlisten(wish)
+            abandon = Abandon(wish.entry, wish.id, wish.lease, suspect=True)
+            await give_up(ctx, abandon, stop)
+            raise
+
+    # -- what comes of it --------------------------------------------------------------------
+
+    def _fresh(self, value: Value) -> Value:
+        guard = self._guard
+        guard._count("hits")
+        guard._keep_near(self._key, value, self._sent, self._era)
+        self._land(value)
+        return value
+
+    def _serve(self, value: Value) -> Value:
+        """An old value, because another one computes the next."""
+        self._guard._count("stale")
+        self._land(value)
+        return value
+
+    async def _without(self, begun: Busy | Failing) -> Value:
+        """There is nothing to serve, and nothing came in time."""
+        how, old = self._options.on_timeout, self._old
+        if how == "stale" and old is not None:
+            return self._serve(old)
+        self._guard._count("misses")
+        if isinstance(begun, Failing):
+            failure = Failure(partial(_failed, self._entry, begun))
+            self._land(failure)
+            raise failure.error()
+        if how == "compute":
+            self.leave()
+            return await self._alone()
+        raise RefreshTimeout(
+            f"{self._entry} is being computed by another, and was not there in time; its lease is "
+            f"over in {begun.retry_in:.3g} s. Wait longer (timeout=), or choose what to do then "
+            '(on_timeout="stale" or "compute")'
+        )
+
+    async def _alone(self) -> Value:
+        """Compute it without the duty: it isn't stored."""
+        self._asked()
+        begun = self._ctx.now()
+        self._guard._count("computes")
+        data = await self._made()
+        value = Value(data, 0.0, 0.0, self._ctx.now() - begun, 0)
+        self._land(value)
+        return value
+
+    async def _made(self) -> bytes:
+        return codec.pack(await self._compute(), self._options.codec, self._options.max_bytes)
+
+    async def _compute_as(self, wish: Wish, duty: Duty, suspect: bool, old: Value | None) -> Value:
+        """We have the duty: compute it, now or in the background, while others get the old one."""
+        ctx = self._ctx
+        self._guard._count("misses" if old is None else "stale")
+        lease = DutyLease(wish, duty.fence, deadline(self._sent, duty.expires_in), suspect)
+        ctx.keeper.add(lease, self._sent + lease.every)
+        work = Computation(self._guard, lease, duty.failures, self._made)
+        if old is None:
+            if self._flight is not None:
+                self._flight.computing = ctx.runtime.flow()
+            return await self._awaited(work)
+        self._note_busy(BUSY_S)
+        self._land(old)
+        if self._options.background:
+            work.start()
+            return old
+        return (await work.run())[0]
+
+    async def _awaited(self, work: Computation) -> Value:
+        """Compute it while others wait for it. If it wasn't stored, it may be from before an
+        invalidation that they know of: then they go on without us."""
+        work.before_store = self._asked
+        value, stored = await work.run()
+        if stored:
+            self._guard._keep_near(self._key, value, self._sent, self._era)
+            self._land(value)
+        else:
+            self.leave()
+        return value
+
+
+def _failed(entry: Entry, failing: Failing) -> ComputeFailed:
+    return ComputeFailed(
+        f"{entry} could not be computed: {failing.reason}; it is tried again in "
+        f"{failing.retry_in:.3g} s (failure_ttl)",
+        failing.retry_in,
+    )

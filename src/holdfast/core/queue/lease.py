@@ -1,0 +1,79 @@
+"""The record of a delivery for the keeper, which renews it as it renews a hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..lease import Lease, Terms
+from ..model import Loss
+from ..policy import renew_every
+from ..ports import Store, Undo
+from .model import Delivered, Extend, Settle, Take, Verdict
+from .ports import queues_of
+
+
+class DeliveryLease(Lease):
+    """The state of one delivery; see ``Lease``."""
+
+    kind = "delivery"
+    forgotten = (
+        "a delivery of {} was collected unsettled; it is renewed no more, and comes again when its "
+        "lease is over. Call ack(), retry() or dead_letter(), or use `with`"
+    )
+
+    def __init__(
+        self, take: Take, job: Delivered, until: float, begun: float, terms: Terms, suspect: bool
+    ) -> None:
+        self.take = take
+        self.job = job
+        self.fence = job.fence
+        self.deadline = until
+        self.ttl = take.ttl
+        self.every = renew_every(take.ttl)
+        self.renewing = terms.auto_renew
+        self.stop_at = begun + terms.max_hold
+        self.suspect = suspect
+        self.callbacks = []
+        self.latches = []
+
+    @property
+    def name(self) -> str:
+        """What is on loan: the queue, and the group if it has one."""
+        return f"{self.take.queue}/{self.job.group}" if self.job.group else self.take.queue
+
+    def settle(self, verdict: Verdict, delay: float = 0.0, reason: str = "") -> Settle:
+        """The request that settles it so."""
+        take, job = self.take, self.job
+        what = (take.queue, job.group, job.seq, take.id, verdict, delay, reason)
+        return Settle(*what, self.ttl, self.suspect)
+
+    def undo(self, reason: Loss) -> Undo:
+        """Let others have it: a closed client gives it back, else the attempt has failed."""
+        if reason is Loss.CLOSED:
+            return self.settle(Verdict.RETURN)
+        return self.settle(Verdict.RETRY, reason=str(reason))
+
+    def extension(self, now: float) -> Extend:
+        """The request that renews it: never beyond ``max_hold``."""
+        ttl = min(self.ttl, max(self.stop_at - now, 0.001)) if self.stop_at < math.inf else self.ttl
+        take, job = self.take, self.job
+        return Extend(take.queue, job.group, job.seq, take.id, job.fence, ttl)
+
+
+async def prolong(
+    store: Store, leases: Sequence[Lease], now: float, within: float
+) -> Sequence[object]:
+    """Renew deliveries; an answer each."""
+    extends = [one.extension(now) for one in leases if isinstance(one, DeliveryLease)]
+    return await queues_of(store).extend(extends, within)
+
+
+async def withdraw(store: Store, undo: Undo, within: float) -> None:
+    """Carry out what gives a take or a delivery back."""
+    if isinstance(undo, Take):
+        await queues_of(store).give_back(undo, within)
+    elif isinstance(undo, Settle):
+        (answer,) = await queues_of(store).settle([undo], within)
+        if isinstance(answer, Exception):
+            raise answer

@@ -1,0 +1,66 @@
+"""The options of a queue, each checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...errors import ConfigError
+from .. import checks
+from .model import (
+    ATTEMPTS_MAX,
+    DELAY_S_MAX,
+    INTERVAL_S_MAX,
+    RATE_MAX,
+    WINDOW_S_MAX,
+    Pace,
+    Patience,
+    Start,
+)
+from .queue import Options, Retry
+
+
+def options(
+    *,
+    min_interval: Any,
+    from_: Any,
+    rate: Any,
+    ttl: float,
+    max_attempts: Any,
+    retry_first: Any,
+    retry_max: Any,
+    on_dead: Any,
+    window: Any,
+) -> Options:
+    """What a queue is like, from what the caller handed in."""
+    pace = Pace(
+        checks.seconds("min_interval", min_interval, 0.0, INTERVAL_S_MAX),
+        _one_of("from_", from_, Start.ACK, Start.TAKE),
+        _rate(rate),
+    )
+    attempts = checks.count("max_attempts", max_attempts, ATTEMPTS_MAX)
+    patience = Patience(attempts, _one_of("on_dead", on_dead, "skip", "block") == "block")
+    first = checks.seconds("retry_first", retry_first, 0.0, DELAY_S_MAX)
+    longest = checks.seconds("retry_max", retry_max, 0.0, DELAY_S_MAX)
+    if longest < first:
+        raise ConfigError(f"retry_max={longest:g} s is less than retry_first={first:g} s")
+    kept = checks.seconds("window", window, 0.0, WINDOW_S_MAX)
+    return Options(pace, patience, Retry(first, longest), ttl, kept)
+
+
+def _rate(value: Any) -> float:
+    if value is None or value == math.inf:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigError(f"rate must be deliveries per second as a number, not {value!r:.80}")
+    if not 0 < value <= RATE_MAX:
+        raise ConfigError(f"rate={value!r:.40} per second is not above 0 and up to {RATE_MAX:g}")
+    return float(value)
+
+
+def _one_of(what: str, value: Any, *known: Any) -> Any:
+    for one in known:
+        if value == one:
+            return one
+    words = " or ".join(repr(str(one)) for one in known)
+    raise ConfigError(f"{what}={value!r:.80} is not known; it is {words}")

@@ -1,0 +1,62 @@
+"""What a job carries, as bytes and back: bytes, text, or anything that JSON has.
+
+One byte says which it is, so that a worker gets what was put, and a look from outside can tell.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...errors import ConfigError
+
+_BYTES, _TEXT, _JSON = b"b", b"t", b"j"
+
+
+def pack(payload: Any, most: int, what: str = "payload") -> bytes:
+    """The payload as bytes, at most so many of them; ``what`` it is called in an error."""
+    if isinstance(payload, (bytes, bytearray, memoryview)):
+        packed = _BYTES + bytes(payload)
+    elif isinstance(payload, str):
+        packed = _TEXT + _encoded(payload, what)
+    else:
+        packed = _JSON + _encoded(_dumped(payload, what), what)
+    fits(len(packed) - 1, most, what)
+    return packed
+
+
+def fits(size: int, most: int, what: str) -> None:
+    """Refuse what is too long."""
+    if size > most:
+        raise ConfigError(
+            f"the {what} has {size} bytes; at most {most} are allowed here (put the data "
+            f"elsewhere, and its key in place of the {what})"
+        )
+
+
+def unpack(packed: bytes) -> Any:
+    """What was put."""
+    kind, rest = packed[:1], packed[1:]
+    if kind == _TEXT:
+        return rest.decode()
+    if kind == _JSON:
+        return json.loads(rest)
+    if kind == _BYTES:
+        return rest
+    raise ConfigError(f"a payload of holdfast's begins with b, t or j, not {packed[:20]!r}")
+
+
+def _dumped(payload: Any, what: str) -> str:
+    try:
+        return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as wrong:
+        raise ConfigError(
+            f"a {what} is bytes, text, or what JSON has, and {payload!r:.80} is not: {wrong}"
+        ) from None
+
+
+def _encoded(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"the {what} {text!r:.80} has half a surrogate pair") from None

@@ -1,0 +1,163 @@
+"""From the wish for a job to its delivery: the one loop that waits, and the one undo.
+
+Whatever interrupts it, a take that may have got something is given back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...errors import StoreUnavailable
+from ..claims import TRY_S
+from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, back_off, nap
+from .delivery import Done, Settling
+from .model import Take, Taken
+from .ports import Queues, onward_of
+
+if TYPE_CHECKING:
+    from .delivery import DeliveryBase
+    from .queue import QueueBase
+
+
+def never() -> bool:
+    """Nobody calls it off."""
+    return False
+
+
+class Taking:
+    """One wish for up to ``most`` deliveries, for so many seconds (None: without end), unless
+    ``halted`` says that it is called off: it is asked at least once a second. ``done``: what is to
+    be settled by the first request, of a store that can do both."""
+
+    def __init__(
+        self,
+        queue: QueueBase,
+        queues: Queues,
+        most: int,
+        timeout: float | None,
+        halted: Callable[[], bool],
+        done: Done | None,
+    ) -> None:
+        self._queue = queue
+        self._queues = queues
+        self._ctx = queue._ctx
+        self._most = most
+        self._halted = halted
+        self._done = done
+        self._failures = 0
+        self._begin(timeout)
+        self._anew()
+
+    def _begin(self, timeout: float | None) -> None:
+        """The time begins."""
+        self._begun = self._heard = self._sent = self._ctx.now()
+        self._timeout = timeout
+        self._end = math.inf if timeout is None else self._begun + timeout
+        #: The last request is only a look, so it may take as long as a try.
+        self._limit = self._end + TRY_S
+
+    def _anew(self) -> None:
+        """Another take, with an id of its own."""
+        queue, ctx = self._queue, self._ctx
+        options, waits = queue._options, self._end > self._begun
+        lease = min(options.ttl, ctx.store.lease_max)
+        what = (self._most, lease, ctx.owner, options.pace, options.patience, waits)
+        self._take = Take(queue.name, ctx.runtime.new_id(), *what)
+        #: When it was sent last; was an earlier copy of it not answered?
+        self._sent, self._suspect = self._begun, False
+
+    async def run(self) -> list[DeliveryBase]:
+        """What came of it; nothing when the time is over."""
+        ctx, queues = self._ctx, self._queues
+        while True:
+            made: list[DeliveryBase] = []
+            try:
+                taken = await self._wait()
+                queues.unlisten(self._take)
+                if taken is not None:
+                    made = self._queue._made(self._take, taken, self._sent, self._suspect)
+                    if made:
+                        return made
+            except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+                ctx.keeper.later(self._take, ctx.now() + self._take.ttl)
+                raise
+            except BaseException:
+                for one in made:
+                    one._forgo()
+                queues.unlisten(self._take)
+                await ctx.undo(self._take)
+                raise
+            if taken is not None or self._suspect:  # it was answered too late, or may yet be
+                await ctx.undo(self._take)
+            if taken is None:
+                return []
+            self._anew()
+
+    async def _wait(self) -> Taken | None:
+        """What the store gave; None when the time is over."""
+        ctx, queues = self._ctx, self._queues
+        if self._done is not None:
+            found = await self._settle_and_ask(self._done)
+            if found is not None and (found.deliveries or not self._take.wait):
+                return found if found.deliveries else None
+        while True:
+            over = ctx.now() >= self._end or self._halted()
+            taken = await self._ask(over)
+            if taken is not None and taken.deliveries:
+                return taken
+            if taken is not None:
+                if over or not self._take.wait:
+                    return None
+                await queues.wait(self._take, nap(taken.retry_in, self._end - ctx.now()))
+                ctx.require_open()
+
+    async def _settle_and_ask(self, last: Done) -> Taken | None:
+        """Settle what is done, and look what is due. None if nothing was looked at; if there was no
+        answer, it was settled by itself, and the time begins anew."""
+        self._done, onward = None, onward_of(self._queues)
+        take = self._take
+        if take.wait:
+            take = take._replace(wait=False)
+        self._sent = self._ctx.now()
+        done = Settling(self._ctx, (last,))
+        if onward is None or not done.settles:
+            await done.run()
+            return None
+        try:
+            answers, taken = await onward.settle_and_take(done.settles, take, done.within())
+        except StoreUnavailable:
+            self._suspect = True
+            await done.run(again=True)
+            self._begin(self._timeout)
+            return None
+        except BaseException:
+            done.interrupted()
+            raise
+        done.answered(answers, False)
+        self._heard = self._sent
+        return taken
+
+    async def _ask(self, over: bool) -> Taken | None:
+        """Ask once; None if there was no answer, and there is time for another try. With the time
+        over it doesn't say that it waits, lest a poke be sent to nobody."""
+        ctx = self._ctx
+        take = self._take
+        if over and take.wait:
+            take = take._replace(wait=False)
+        self._sent = now = ctx.now()
+        within = min(REQUEST_S, max(self._limit - now, REQUEST_S_MIN))
+        try:
+            taken = await self._queues.take(take, within)
+        except StoreUnavailable:
+            ctx.require_open()
+            self._suspect = True
+            self._failures += 1
+            pause = back_off(self._failures, ctx.runtime.jitter(), 1.0)
+            if ctx.now() + pause >= min(self._limit, self._heard + SILENCE_S):
+                raise
+            await ctx.runtime.sleep(pause)
+            return None
+        self._heard, self._failures = now, 0
+        return taken

@@ -1,0 +1,5 @@
+"""The engines under asyncio."""
+
+from .port import LoopPort
+
+__all__ = ["LoopPort"]

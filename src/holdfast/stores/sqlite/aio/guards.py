@@ -1,0 +1,54 @@
+"""The values of refresh guards under asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ....core.guard.model import Entry, Value
+from ....url import StoreURL
+from ..blocking.values.engine import ValueEngine
+from .loop import Loop
+
+#: Who waits and can't be poked asks again after so many seconds.
+VALUES_POLL_S = 0.05
+#: So many values are read on the loop itself, as a worker thread would take longer to wake.
+AT_ONCE = 16
+
+
+class LoopValues(Loop[ValueEngine]):
+    """See :class:`holdfast.stores.sqlite.guards.ValuePort`; with a worker of its own, so that no
+    renewal of a lock waits for a large value."""
+
+    def __init__(self, url: StoreURL) -> None:
+        super().__init__(lambda mail: ValueEngine(url, mail))
+
+    def glance(self, entry: Entry) -> Value | None:
+        """The value, if nothing has changed since it was read, and this is our loop."""
+        here = self._loop is asyncio.get_running_loop()
+        return self.engine.known(entry) if here else None
+
+    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """The values: a few are read here and now, as that waits for nobody."""
+        if len(entries) <= AT_ONCE:
+            self._here()
+            found = self.engine.glance(entries)
+            if found is not None:
+                return found
+        return await self.call(self.engine.read, entries, within)
+
+    async def sleep(self, wish: str, seconds: float) -> bool:
+        """Sleep until poked, until whoever computes has died, or until the time is over."""
+        ear = self.engine.ear(wish)
+        if ear is None:
+            self._here()
+            await asyncio.sleep(min(seconds, VALUES_POLL_S))
+            return False
+        return await self._sleep(ear, seconds, (self.engine.holder(wish),)) is not None
+
+    def _alarm(self, session: str) -> int:
+        return self.engine.alarm(session)
+
+    def unlisten(self, wish: str) -> None:
+        """Free what the wish's waiting used."""
+        self.engine.unlisten(wish)

@@ -1,0 +1,33 @@
+"""Serial queues under asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ....url import StoreURL
+from ..blocking.queues.engine import JobEngine
+from .loop import Loop
+
+#: A take of a job that nobody can poke asks again after so many seconds.
+JOBS_POLL_S = 0.05
+
+
+class LoopJobs(Loop[JobEngine]):
+    """See :class:`holdfast.stores.sqlite.queues.JobPort`; with a worker of its own, as a put waits
+    for the disk, and no renewal of a lock should wait with it."""
+
+    def __init__(self, url: StoreURL) -> None:
+        super().__init__(lambda mail: JobEngine(url, mail))
+
+    async def sleep(self, take: str, seconds: float) -> bool:
+        """Sleep until poked, or until the time is over."""
+        ear = self.engine.ear(take)
+        if ear is None:
+            self._here()
+            await asyncio.sleep(min(seconds, JOBS_POLL_S))
+            return False
+        return await self._sleep(ear, seconds) is not None
+
+    def unlisten(self, take: str) -> None:
+        """Free what the take's waiting used."""
+        self.engine.unlisten(take)

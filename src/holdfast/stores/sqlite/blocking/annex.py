@@ -1,0 +1,279 @@
+"""What lies beside the locks in files of its own: serial queues, and the values of refresh guards.
+
+Each has a database, a gate, sessions and sockets of its own, so that no lock waits for what it
+writes. Here stands what they have in common: how the files are opened and let go, and how those
+who wait are listed and woken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sqlite3
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from time import clock_gettime
+from typing import Any, Generic, Protocol, TypeVar
+
+from ....errors import HoldfastError, StoreUnavailable
+from ....url import StoreURL
+from . import ears
+from .database import Database, explained
+from .ears import Ear, Ears
+from .files import enter
+from .gate import Gate, Replaced
+from .header import WORLD, Header
+from .opening import Opening
+from .place import Place, database_path, prepare
+from .session import Others, Session
+from .wake import Post
+from .way import CLOCK, Way
+
+#: Dead sessions that are looked for when the files are opened.
+SWEEP_MAX = 64
+#: Seconds between two looks whether our session's file is still in its place.
+LOOK_EVERY_S = 1.0
+
+
+class Mail(Protocol):
+    """Where those of this client listen who wait: differs between threads and asyncio."""
+
+    def address(self, claim_id: str, post: Post, session: str) -> str | None:
+        """The address for one that begins to wait; None if it must look again and again."""
+        ...
+
+    def release(self, claim_id: str) -> None:
+        """It waits no more."""
+        ...
+
+    def close(self) -> None:
+        """Remove every socket."""
+        ...
+
+    def forked(self) -> None:
+        """In the child of a fork: forget the parent's."""
+        ...
+
+
+D = TypeVar("D", bound=Database)
+
+
+class AnnexFiles(Generic[D]):
+    """The gate, its header, the database and what goes with them (see ``way.Room``)."""
+
+    def __init__(self, place: Place, gate: Gate, header: Header, now: float) -> None:
+        self.place = place
+        self.gate = gate
+        self.header = header
+        self.words = header.words
+        self.floats = header.floats
+        self.others = Others(place)
+        self.post = Post(place)
+        self.ears = Ears(place)
+        try:
+            with explained(place.database, opening=True):
+                self.database = self._agree(header, now)
+                self.connection: sqlite3.Connection = self.database.connection
+                self.run: Callable[..., sqlite3.Cursor] = self.connection.cursor().execute
+                self._settle(now)
+        except BaseException:
+            self._unopened()
+            raise
+        self.world = self.words[WORLD]
+        #: The name of our session, empty before it is needed.
+        self.own = ""
+        self.look_at = 0.0
+
+    @abstractmethod
+    def _agree(self, header: Header, now: float) -> D:
+        """Open the database, so that it agrees with the gate; or say what is wrong."""
+
+    @abstractmethod
+    def empty(self, session: str) -> bool:
+        """Has this session nothing on loan?"""
+
+    def _settle(self, now: float) -> None:
+        """It is open: what is next?"""
+
+    def _unopened(self) -> None:
+        database = getattr(self, "database", None)
+        if database is not None:
+            database.close()
+        self.post.close()
+        self.header.close()
+
+    def moved(self) -> bool:
+        """Do the paths lead to other files by now? Then what we do concerns nobody."""
+        try:
+            there = os.stat(self.place.database).st_ino == self.database.inode
+        except OSError:
+            return True
+        return not there or self.gate.moved()
+
+    def sweep(self) -> None:
+        """Clear up after clients that have died and left nothing on loan."""
+        left = SWEEP_MAX
+        with contextlib.suppress(OSError):
+            for name in self.others.names():
+                if left and name != self.own and self.others.dead(name):
+                    self.bury(name)
+                    left -= 1
+
+    def new_post(self) -> None:
+        """The folder of the sockets may have been made anew."""
+        old, self.post = self.post, Post(self.place)
+        old.close()
+
+    def bury(self, session: str) -> None:
+        """A session has ended: remove what it left, unless what it has on loan must be seen."""
+        if self.empty(session):
+            self.others.bury(session)
+            self.ears.bury(session)
+
+    def close(self) -> None:
+        """Let go of everything; the gate, which keeps newcomers out meanwhile, is last."""
+        self.others.close()
+        self.post.close()
+        self.database.close()
+        self.header.close()
+        self.gate.close()
+
+    def forked(self) -> None:
+        """In the child: let go of our copies of what is the parent's. SQLite's stay open."""
+        self.gate.forked()
+        self.database.forked()
+        self.others.close()
+
+
+F = TypeVar("F", bound=AnnexFiles[Any])
+
+
+class AnnexEngine(Way[F]):
+    """One client's way into such files. Opened by the first verb."""
+
+    #: What their path has more than that of the locks, and what they are, in words.
+    suffix = what = ""
+
+    def __init__(self, url: StoreURL, mail: Mail) -> None:
+        self.mail = mail
+        super().__init__(url)
+
+    def _start(self) -> None:
+        super()._start()
+        self._session: Session | None = None
+        #: Those of ours that wait, by their id, and the numbers that they go by.
+        self._ears: dict[str, Ear] = {}
+        self._numbers = itertools.count(1)
+
+    @abstractmethod
+    def _made(self, place: Place, gate: Gate, header: Header, now: float) -> F:
+        """The files, opened."""
+
+    # -- who waits ---------------------------------------------------------------------------
+
+    def _listen(self, files: F, topic: str, waiter: str, now: float) -> None:
+        """From now on whoever rouses this topic may wake this one."""
+        if not self.push:
+            return
+        ear = self._ears.get(waiter)
+        if ear is not None and ear.session == files.own:
+            files.ears.listen(ear)
+            return
+        self.unlisten(waiter)
+        name = str(next(self._numbers))
+        address = self.mail.address(name, files.post, files.own)
+        if address is not None:
+            self._ears[waiter] = files.ears.open(topic, now, address, name)
+
+    def ear(self, waiter: str) -> str | None:
+        """What the pokes of one who waits go by; None if it must look again and again."""
+        found = self._ears.get(waiter)
+        return None if found is None else found.name
+
+    def unlisten(self, waiter: str) -> None:
+        """It waits no more; never fails, and passes no gate."""
+        found = self._ears.pop(waiter, None)
+        if found is not None:
+            ears.close(found)
+            self.mail.release(found.name)
+
+    # -- opening and closing -----------------------------------------------------------------
+
+    def _open(self, within: float) -> F:
+        """Open the files and stay inside their gate."""
+        if self.closed:
+            raise StoreUnavailable(f"this client of {self.label} is closed")
+        end = time.monotonic() + within
+        path = database_path(self.url) + self.suffix
+        place = prepare(path, self.url.options.get("any_fs") == "yes")
+        self.label = f"the {self.what} of sqlite://{place.database.removesuffix(self.suffix)}"
+        self._opening = opening = Opening(place, end)
+        try:
+            header = enter(place, end - time.monotonic(), self._stand)
+            assert self._gate is not None
+            with opening:
+                if self._gate.moved():
+                    raise Replaced
+                files = self._made(place, self._gate, header, clock_gettime(CLOCK))
+        except BaseException:
+            self._drop()
+            raise
+        if self._session is not None:
+            files.own = self._session.name
+        self._files = files
+        files.sweep()
+        return files
+
+    def _have_session(self, files: F, now: float) -> str:
+        """Our session, made if there is none, or if somebody deleted it."""
+        session = self._session
+        if session is None or (now >= files.look_at and not session.intact()):
+            if self.closed:
+                raise StoreUnavailable(f"this client of {self.label} is closed")
+            files.place.make_folders()
+            self._session = made = Session(files.place)
+            files.new_post()
+            files.own = made.name
+            if session is not None:
+                session.end(unlink=False)
+            session = made
+        if now >= files.look_at:
+            files.look_at = now + LOOK_EVERY_S
+        return session.name
+
+    def close(self, within: float) -> None:
+        """End the session; what it still has on loan comes back at once."""
+        if self.closed:
+            return
+        ended = False
+        try:
+            for waiter in list(self._ears):
+                self.unlisten(waiter)
+            if self._files is not None:
+                ended = self._inside(within, self._settled)
+                self.closed = True
+                self._inside(within, self._shut)
+        except HoldfastError:
+            pass  # The kernel ends the session now: others will see that.
+        finally:
+            self.closed = True
+            self.mail.close()
+            session, self._session = self._session, None
+            if session is not None:
+                session.end(unlink=ended)
+
+    def _settled(self, files: F, now: float) -> bool:
+        """Is nothing on loan to us any more?"""
+        return files.empty(files.own)
+
+    def _shut(self, files: F, now: float) -> None:
+        """Close the database while nobody else can be opening it."""
+        self._drop()
+
+    def _abandon(self) -> None:
+        super()._abandon()
+        if self._session is not None:
+            self._session.end(unlink=False)
+        self.mail.forked()

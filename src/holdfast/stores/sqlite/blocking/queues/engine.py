@@ -1,0 +1,178 @@
+"""The verbs of serial queues as one client runs them, on the caller's thread.
+
+They have files of their own beside those of the locks, a gate included: a put waits for the disk,
+and no lock should wait with it. Each verb is one pass through that gate, and one transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from .....core.model import Gone, Held
+from .....core.queue.model import (
+    Extend,
+    JobRecord,
+    JobState,
+    Put,
+    QueueRecord,
+    Settle,
+    Take,
+    Taken,
+)
+from ..annex import AnnexEngine
+from ..database import full
+from ..engine import UNREADABLE
+from ..gate import Gate, Replaced
+from ..header import Header
+from ..place import QUEUES, Place
+from . import look, putting
+from .files import JobFiles
+from .jobs import Jobs
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+class JobEngine(AnnexEngine[JobFiles]):
+    """One client's way into one database of queues. Opened by the first verb."""
+
+    suffix = QUEUES
+    what = "queues"
+
+    def _made(self, place: Place, gate: Gate, header: Header, now: float) -> JobFiles:
+        return JobFiles(place, gate, header, self.url, now)
+
+    # -- the verbs ---------------------------------------------------------------------------
+
+    def put(self, put: Put, within: float) -> list[bool]:
+        """See :meth:`holdfast.core.queue.ports.Queues.put`."""
+        return self._do(within, lambda jobs, _: putting.put(jobs, put), durable=True)
+
+    def take(self, take: Take, within: float) -> Taken:
+        """See :meth:`holdfast.core.queue.ports.Queues.take`."""
+
+        def work(jobs: Jobs, files: JobFiles) -> Taken:
+            session = self._have_session(files, jobs.now)
+            taken = jobs.take(take, session, files.others.dead)
+            if take.wait and not taken.deliveries:
+                self._listen(files, take.queue, take.id, jobs.now)
+            else:
+                self.unlisten(take.id)
+            return taken
+
+        return self._do(within, work)
+
+    def give_back(self, take: Take, within: float) -> int:
+        """See :meth:`holdfast.core.queue.ports.Queues.give_back`."""
+
+        def work(jobs: Jobs, _: JobFiles) -> int:
+            self.unlisten(take.id)
+            return jobs.give_back(take)
+
+        return self._do(within, work)
+
+    def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """See :meth:`holdfast.core.queue.ports.Queues.settle`."""
+        return self._do(within, lambda jobs, _: [_alone(jobs, jobs.settle, one) for one in settles])
+
+    def extend(self, extends: Sequence[Extend], within: float) -> list[Held | Gone | Exception]:
+        """See :meth:`holdfast.core.queue.ports.Queues.extend`."""
+        return self._do(within, lambda jobs, _: [_alone(jobs, jobs.extend, one) for one in extends])
+
+    def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
+        """See :meth:`holdfast.core.queue.ports.Queues.revive`."""
+        return self._do(within, lambda jobs, _: look.revive(jobs, queue, ids), durable=True)
+
+    def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+    ) -> int:
+        """See :meth:`holdfast.core.queue.ports.Queues.purge`."""
+        return self._do(within, lambda jobs, _: look.purge(jobs, queue, state, ids), durable=True)
+
+    def survey(self, prefix: str, exact: bool, within: float) -> list[QueueRecord]:
+        """See :meth:`holdfast.core.queue.ports.Queues.survey`."""
+        return self._see(within, lambda jobs: look.survey(jobs.run, prefix, exact, jobs.now))
+
+    def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """See :meth:`holdfast.core.queue.ports.Queues.jobs`."""
+        return self._see(within, lambda jobs: look.jobs(jobs, queue, state, group, most))
+
+    # -- a transaction -----------------------------------------------------------------------
+
+    def _do(self, within: float, work: Callable[[Jobs, JobFiles], T], durable: bool = False) -> T:
+        """One transaction, in one pass through the gate; then whoever it concerns is woken."""
+        answer: T = self._inside(within, self._transact, work, durable)
+        return answer
+
+    def _transact(
+        self, files: JobFiles, now: float, work: Callable[[Jobs, JobFiles], T], durable: bool
+    ) -> T:
+        if files.moved():
+            raise Replaced
+        files.database.sync(durable)
+        try:
+            answer = self._commit(files, now, work)
+        except sqlite3.OperationalError as wrong:
+            if durable or not full(wrong):
+                raise
+            # Nothing is accepted where there is no room, but what is there can be settled: with the
+            # log copied back, it is written anew from its beginning, which takes no space.
+            files.connection.rollback()
+            files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            answer = self._commit(files, now, work)
+        # Last, because what is written to files that are no longer the store's is worth nothing.
+        if files.moved():
+            raise Replaced
+        return answer
+
+    def _commit(self, files: JobFiles, now: float, work: Callable[[Jobs, JobFiles], T]) -> T:
+        jobs = Jobs(files.run, now + files.offset)
+        files.run("BEGIN")
+        answer = work(jobs, files)
+        jobs.save()
+        files.run("COMMIT")
+        self._outbox.extend(jobs.wakes.items())
+        return answer
+
+    def _see(self, within: float, work: Callable[[Jobs], T]) -> T:
+        """A snapshot: it doesn't close the gate."""
+
+        def look_in(files: JobFiles, now: float) -> T:
+            if files.moved():
+                raise Replaced
+            jobs = Jobs(files.run, now + files.offset)
+            files.run("BEGIN")
+            jobs.queue("")
+            files.gate.exit()
+            return work(jobs)
+
+        return self._inside(within, look_in)
+
+    def _flush(self) -> None:
+        """Wake those who wait for what has become due."""
+        while True:
+            try:
+                queue, count = self._outbox.popleft()
+            except IndexError:
+                return
+            files = self._files
+            if files is not None:
+                files.ears.rouse(queue, count, files.post)
+
+
+def _alone(jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
+    """One of a batch: what is wrong with it stays its own trouble."""
+    kept = jobs.point()
+    jobs.run("SAVEPOINT one")
+    try:
+        answer: T | Exception = work(asked)
+    except UNREADABLE as wrong:
+        jobs.run("ROLLBACK TO one")
+        jobs.back_to(kept)
+        answer = wrong
+    jobs.run("RELEASE one")
+    return answer

@@ -1,0 +1,87 @@
+"""Everything of the queues that one client has open: it is opened and let go whole."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+
+from .....errors import StoreUnavailable
+from .....url import StoreURL
+from ..annex import AnnexFiles
+from ..gate import Gate
+from ..header import DATABASE, LOG, SHARED_MEMORY, Header, boot_id
+from ..place import Place
+from ..sql import jobs as statements
+from .database import JobDatabase
+
+#: Queues that nobody has used for so many seconds are forgotten, with their counts.
+UNUSED_S = 31 * 86_400.0
+_SQL = statements()
+
+
+class JobFiles(AnnexFiles[JobDatabase]):
+    """The gate, its header, the database and what goes with them (see ``way.Room``)."""
+
+    def __init__(self, place: Place, gate: Gate, header: Header, url: StoreURL, now: float) -> None:
+        self._url = url
+        super().__init__(place, gate, header, now)
+
+    def _agree(self, header: Header, now: float) -> JobDatabase:
+        database = JobDatabase(self.place)
+        try:
+            _agree(database, header, self._url)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _settle(self, now: float) -> None:
+        #: Added to the clock of this boot, it gives one that never goes back.
+        self.offset = _offset(self.run, now)
+
+    def empty(self, session: str) -> bool:
+        """Has this session nothing on loan?"""
+        return self.run(_SQL.session_there, (session,)).fetchone() is None
+
+
+def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:
+    """Open the database, so that it agrees with the gate; or say what is wrong."""
+    words = header.words
+    if header.fresh():
+        header.set_up(0, 0.0, int.from_bytes(os.urandom(8), "big") >> 2 | 1)
+    header.check()
+    if not header.same_boot():
+        header.restart()
+    same = words[DATABASE] == database.inode
+    if same and not database.complete((words[SHARED_MEMORY], words[LOG])):
+        raise StoreUnavailable(
+            f"the log of {database.path} was deleted while others use it: end all processes that "
+            "do, so that they write what they have, and only then begin again"
+        )
+    database.tune(url)
+    words[DATABASE] = database.inode
+    words[SHARED_MEMORY], words[LOG] = database.companions()
+
+
+def _offset(run: Callable[..., sqlite3.Cursor], now: float) -> float:
+    """What is added to the clock of this boot.
+
+    It is settled once per boot, for all: by the wall clock, or by the latest time that the database
+    knows if the wall clock is behind that. So a wall clock that jumps while the machine runs
+    changes nothing, and the time that it was off counts.
+    """
+    boot = str(boot_id())
+    row = run(_SQL.meta_get, ("clock",)).fetchone()
+    (latest,) = run(_SQL.latest).fetchone()
+    if row is not None:
+        known, _, offset = row[0].partition(" ")
+        if known == boot and now + float(offset) >= latest:
+            return float(offset)
+    found: float = max(time.time(), latest) - now
+    run("BEGIN IMMEDIATE")
+    run(_SQL.meta_set, ("clock", f"{boot} {found!r}"))
+    run(_SQL.queues_forget, (now + found - UNUSED_S,))
+    run("COMMIT")
+    return found

@@ -1,0 +1,44 @@
+"""The engine of queues for threads: the work is done where it is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from .....url import StoreURL
+from ..wake import Boxes
+from .engine import JobEngine
+
+T = TypeVar("T")
+#: A take that nobody can poke asks again after so many seconds.
+JOBS_POLL_S = 0.05
+CLOSE_S = 2.0
+
+
+class ThreadJobs:
+    """See :class:`holdfast.stores.sqlite.queues.JobPort`."""
+
+    def __init__(self, url: StoreURL) -> None:
+        self._boxes = Boxes()
+        self.engine = JobEngine(url, self._boxes)
+
+    async def call(self, work: Callable[..., T], *args: object) -> T:
+        """Do it."""
+        return work(*args)
+
+    async def sleep(self, take: str, seconds: float) -> bool:
+        """Sleep until poked, or until the time is over."""
+        ear = self.engine.ear(take)
+        if ear is None:
+            time.sleep(min(seconds, JOBS_POLL_S))
+            return False
+        return self._boxes.wait(ear, (), seconds) is not None
+
+    def unlisten(self, take: str) -> None:
+        """Free the take's socket for another."""
+        self.engine.unlisten(take)
+
+    def close(self) -> None:
+        """End everything."""
+        self.engine.close(CLOSE_S)

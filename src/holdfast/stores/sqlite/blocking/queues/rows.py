@@ -1,0 +1,70 @@
+"""The rows of the database of queues, as the verbs see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+#: The number of a job: its queue's id in the bits above these, its place in the queue in them.
+SEQ_BITS = 40
+GROUPED, PLAIN = 0, 1
+
+
+@dataclass(slots=True)
+class QueueRow:
+    """A queue; changed in memory, and written once at the end of a transaction."""
+
+    id: int
+    name: str
+    seq: int = 0
+    fence: int = 0
+    turn: int = GROUPED
+    next_start: float = 0.0
+    used: float = 0.0
+    waiting: int = 0
+    taken: int = 0
+    dead: int = 0
+    groups: int = 0
+    accepted: int = 0
+    done: int = 0
+
+    def values(self) -> tuple[Any, ...]:
+        """All columns in order."""
+        pace = (self.seq, self.fence, self.turn, self.next_start, self.used)
+        counts = (self.waiting, self.taken, self.dead, self.groups, self.accepted, self.done)
+        return self.id, self.name, *pace, *counts
+
+    def range(self) -> tuple[int, int]:
+        """The first and the last number that a job of it may have."""
+        return self.id << SEQ_BITS, (self.id + 1 << SEQ_BITS) - 1
+
+    def next_job(self) -> int:
+        """The number of one more job, greater than any before."""
+        self.seq += 1
+        return (self.id << SEQ_BITS) + self.seq
+
+    def next_fence(self, now: float) -> int:
+        """A fence greater than any before, also if the last ones were lost with a disk."""
+        self.fence = max(self.fence + 1, int(now * 1e6))
+        return self.fence
+
+    def lane(self, grp: int) -> int:
+        """Where what is due of this group stands, or of the plain lane."""
+        return self.id * 2 + (GROUPED if grp else PLAIN)
+
+
+class Loan(NamedTuple):
+    """A delivery that isn't settled."""
+
+    job: int
+    queue: int
+    grp: int
+    take: str
+    fence: int
+    expires: float
+    attempt: int
+    rest: float | None
+    last: int
+    blocks: int
+    owner: str
+    session: str

@@ -1,0 +1,256 @@
+"""The verbs of refresh guards as one client runs them, on the caller's thread.
+
+A read passes no gate (see ``reading.py``); every other verb is one pass through a gate of its own,
+and one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from threading import RLock
+from time import clock_gettime
+from typing import TypeVar
+
+from .....core.guard.model import (
+    Abandon,
+    Begun,
+    Busy,
+    Entry,
+    EntryRecord,
+    Failing,
+    Finish,
+    GuardRecord,
+    Prolong,
+    Tally,
+    Value,
+    Wish,
+)
+from .....core.model import Gone, Held
+from .....errors import StoreUnavailable
+from ..annex import AnnexEngine
+from ..database import full
+from ..engine import UNREADABLE
+from ..gate import Gate, Replaced
+from ..header import Header
+from ..place import VALUES, Place
+from ..sql import guards as statements
+from ..way import CLOCK
+from . import look
+from .files import ValueFiles
+from .reading import Changing
+from .rows import topic, value_of
+from .values import Values
+
+T = TypeVar("T")
+log = logging.getLogger("holdfast")
+_SQL = statements()
+
+
+class ValueEngine(AnnexEngine[ValueFiles]):
+    """One client's way into one database of values. Opened by the first verb."""
+
+    suffix = VALUES
+    what = "values"
+
+    def _start(self) -> None:
+        super()._start()
+        #: By the ids of wishes that wait: the session whose end they want to know of.
+        self._holders: dict[str, str] = {}
+
+    def _made(self, place: Place, gate: Gate, header: Header, now: float) -> ValueFiles:
+        return ValueFiles(place, gate, header, now)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def known(self, entry: Entry) -> Value | None:
+        """The value, if nothing has changed since it was read."""
+        files = self._files
+        return None if files is None else files.reading.known(entry, clock_gettime(CLOCK))
+
+    def glance(self, entries: Sequence[Entry], patient: bool = False) -> list[Value | None] | None:
+        """The values, if they can be read at once; None: ask ``read``."""
+        files = self._files
+        if files is None:
+            return None
+        return files.reading.read(entries, clock_gettime(CLOCK), patient)
+
+    def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """See :meth:`holdfast.core.guard.ports.Guards.read`."""
+        found = self.glance(entries, True)
+        return self._inside(within, self._read, entries) if found is None else found
+
+    def _read(self, files: ValueFiles, now: float, entries: Sequence[Entry]) -> list[Value | None]:
+        if files.moved():
+            raise Replaced
+        return [value_of(files.run(_SQL.value, entry).fetchone(), now) for entry in entries]
+
+    # -- the other verbs ---------------------------------------------------------------------
+
+    def begin(self, wish: Wish, within: float) -> Begun:
+        """See :meth:`holdfast.core.guard.ports.Guards.begin`."""
+
+        def work(values: Values, files: ValueFiles) -> Begun:
+            session = self._have_session(files, values.now)
+            begun = values.begin(wish, session, files.others.dead)
+            if values.dead:
+                files.bury(values.dead)
+            if wish.wait and isinstance(begun, (Busy, Failing)):
+                self._listen(files, topic(wish.entry), wish.id, values.now)
+                self._holders[wish.id] = values.holder
+            else:
+                self.unlisten(wish.id)
+            return begun
+
+        return self._do(within, work)
+
+    def finish(self, finish: Finish, within: float) -> bool:
+        """See :meth:`holdfast.core.guard.ports.Guards.finish`.
+
+        A full disk doesn't take the value in. Then the duty ends without one: nobody is to wait
+        for it.
+        """
+        try:
+            return self._do(within, lambda values, _: values.finish(finish), (finish.entry,))
+        except StoreUnavailable as wrong:
+            cause = wrong.__cause__
+            if not isinstance(cause, sqlite3.Error) or not full(cause):
+                raise
+            log.warning("%s was computed, but not stored: %s", finish.entry, wrong)
+            self.abandon(Abandon(finish.entry, finish.id, 0.0), within)
+            return False
+
+    def abandon(self, abandon: Abandon, within: float) -> bool:
+        """See :meth:`holdfast.core.guard.ports.Guards.abandon`."""
+
+        def work(values: Values, _: ValueFiles) -> bool:
+            self.unlisten(abandon.id)
+            return values.abandon(abandon)
+
+        return self._do(within, work)
+
+    def prolong(self, prolongs: Sequence[Prolong], within: float) -> list[Held | Gone | Exception]:
+        """See :meth:`holdfast.core.guard.ports.Guards.prolong`."""
+
+        def work(values: Values, files: ValueFiles) -> list[Held | Gone | Exception]:
+            return [_alone(values, files, one) for one in prolongs]
+
+        return self._do(within, work)
+
+    def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
+        """See :meth:`holdfast.core.guard.ports.Guards.invalidate`."""
+        return self._do(
+            within, lambda values, _: [values.invalidate(entry) for entry in entries], entries
+        )
+
+    def tally(self, guard: str, tally: Tally, within: float) -> None:
+        """See :meth:`holdfast.core.guard.ports.Guards.tally`."""
+        self._do(within, lambda values, _: values.tally(guard, tally))
+
+    def look(self, entry: Entry, within: float) -> EntryRecord:
+        """See :meth:`holdfast.core.guard.ports.Guards.look`."""
+        return self._do(within, lambda values, files: look.look(files.run, entry, values.now))
+
+    def survey(self, prefix: str, exact: bool, within: float) -> list[GuardRecord]:
+        """See :meth:`holdfast.core.guard.ports.Guards.survey`."""
+        return self._do(
+            within, lambda values, files: look.survey(files.run, prefix, exact, values.now)
+        )
+
+    # -- a transaction -----------------------------------------------------------------------
+
+    def _do(
+        self,
+        within: float,
+        work: Callable[[Values, ValueFiles], T],
+        changed: Sequence[Entry] = (),
+    ) -> T:
+        """One transaction, in one pass through the gate; then whoever it concerns is woken.
+        ``changed``: the entries whose values are others afterwards."""
+        answer: T = self._inside(within, self._transact, work, changed)
+        return answer
+
+    def _transact(
+        self,
+        files: ValueFiles,
+        now: float,
+        work: Callable[[Values, ValueFiles], T],
+        changed: Sequence[Entry],
+    ) -> T:
+        if files.moved():
+            raise Replaced
+        try:
+            answer = self._commit(files, now, work, changed)
+        except sqlite3.OperationalError as wrong:
+            if not full(wrong):
+                raise
+            # With the log copied back, it is written anew from its beginning, which takes no space:
+            # so what is there can be invalidated, and duties can be ended.
+            files.connection.rollback()
+            files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            answer = self._commit(files, now, work, changed)
+        # Last, because what is written to files that are no longer the store's is worth nothing.
+        if files.moved():
+            raise Replaced
+        return answer
+
+    def _commit(
+        self,
+        files: ValueFiles,
+        now: float,
+        work: Callable[[Values, ValueFiles], T],
+        changed: Sequence[Entry],
+    ) -> T:
+        values = Values(files.run, now, files.fence)
+        files.run("BEGIN")
+        answer = work(values, files)
+        with Changing(files.words, changed):
+            files.run("COMMIT")
+        if values.ended:
+            self._outbox.append([topic(entry) for entry in values.ended])
+        return answer
+
+    def reading(self) -> list[RLock]:
+        """What is taken by those who read."""
+        files = self._files
+        return [] if files is None else files.reading.locks()
+
+    # -- who waits ---------------------------------------------------------------------------
+
+    def alarm(self, session: str) -> int:
+        """What to poll so as to learn of the end of a session; -1 if there is nothing."""
+        files = self._files
+        return -1 if files is None else files.others.alarm(session)
+
+    def holder(self, wish: str) -> str:
+        """The session of whoever has the duty that this wish waits for; empty if nobody has."""
+        return self._holders.get(wish, "")
+
+    def unlisten(self, waiter: str) -> None:
+        """It waits no more; never fails, and passes no gate."""
+        self._holders.pop(waiter, None)
+        super().unlisten(waiter)
+
+    def _flush(self) -> None:
+        """Wake those who wait for what has ended."""
+        while True:
+            try:
+                topics = self._outbox.popleft()
+            except IndexError:
+                return
+            files = self._files
+            if files is not None:
+                files.ears.rouse_all(topics, files.post)
+
+
+def _alone(values: Values, files: ValueFiles, prolong: Prolong) -> Held | Gone | Exception:
+    """One of a batch: what is wrong with it stays its own trouble."""
+    files.run("SAVEPOINT one")
+    try:
+        answer: Held | Gone | Exception = values.prolong(prolong)
+    except UNREADABLE as wrong:
+        files.run("ROLLBACK TO one")
+        answer = wrong
+    files.run("RELEASE one")
+    return answer

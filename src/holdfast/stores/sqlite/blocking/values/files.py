@@ -1,0 +1,94 @@
+"""Everything of the values that one client has open: it is opened and let go whole."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..annex import AnnexFiles
+from ..header import DATABASE, LOG, NEXT, SHARED_MEMORY, WORLD, Header, boot_id
+from ..sql import guards as statements
+from .database import ValueDatabase
+from .reading import Reading
+
+#: Where the system names no boot, one is told from the next by its beginning, in seconds. A wall
+#: clock that jumps further only costs the values.
+BEGAN_S = 60.0
+_SQL = statements()
+
+
+class ValueFiles(AnnexFiles[ValueDatabase]):
+    """The gate, its header, the database and what goes with them (see ``way.Room``)."""
+
+    def _agree(self, header: Header, now: float) -> ValueDatabase:
+        """Open the database if it is this boot's and this gate's; else make it anew, empty.
+
+        May be cut short anywhere: what isn't known to the gate is made anew by the next one.
+        """
+        words, fresh = header.words, header.fresh()
+        if fresh:
+            header.set_up(0, 0.0, _number())
+        header.check()
+        booted = not header.same_boot()
+        # After a boot the file may be torn, as nobody waited for the disk; it is ours all the same.
+        database = ValueDatabase(self.place, words[DATABASE] if booted else 0)
+        try:
+            usable = not fresh and not booted and words[DATABASE] == database.inode
+            usable = usable and database.complete((words[SHARED_MEMORY], words[LOG]))
+            if usable:
+                database.connect()
+                usable = _same(database.meta("began"), now)
+            if not usable:
+                words[DATABASE] = 0
+                words[WORLD] = _number()
+                if booted:
+                    header.restart()
+                database.make_anew(_began(now))
+            database.tune()
+            words[DATABASE] = database.inode
+            words[SHARED_MEMORY], words[LOG] = database.companions()
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _settle(self, now: float) -> None:
+        self.reading = Reading(self.database, self.words, self.moved)
+
+    def fence(self) -> int:
+        """The next fence, greater than all that were given."""
+        fence = self.words[NEXT]
+        self.words[NEXT] = fence + 1
+        return fence
+
+    def empty(self, session: str) -> bool:
+        """Has this session no duty?"""
+        return self.run(_SQL.session_there, (session,)).fetchone() is None
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.reading.close()
+        super().close()
+
+    def forked(self) -> None:
+        """In the child: let go of our copies of what is the parent's. SQLite's stay open."""
+        self.reading.forked()
+        super().forked()
+
+
+def _number() -> int:
+    """The number of a new world, never 0."""
+    return int.from_bytes(os.urandom(8), "big") >> 2 | 1
+
+
+def _began(now: float) -> str:
+    """Which boot this is: by its name, or else by the wall clock's time of its beginning."""
+    boot = boot_id()
+    return str(boot) if boot else repr(time.time() - now)
+
+
+def _same(began: str, now: float) -> bool:
+    boot = boot_id()
+    if boot:
+        return began == str(boot)
+    return abs(float(began or 0.0) - (time.time() - now)) < BEGAN_S

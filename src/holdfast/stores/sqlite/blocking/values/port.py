@@ -1,0 +1,58 @@
+"""The engine of values for threads: the work is done where it is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from .....core.guard.model import Entry, Value
+from .....url import StoreURL
+from ..wake import Boxes
+from .engine import ValueEngine
+
+T = TypeVar("T")
+#: Who waits and can't be poked asks again after so many seconds.
+VALUES_POLL_S = 0.05
+CLOSE_S = 2.0
+
+
+class ThreadValues:
+    """See :class:`holdfast.stores.sqlite.guards.ValuePort`."""
+
+    def __init__(self, url: StoreURL) -> None:
+        self._boxes = Boxes()
+        self.engine = ValueEngine(url, self._boxes)
+
+    async def call(self, work: Callable[..., T], *args: object) -> T:
+        """Do it."""
+        return work(*args)
+
+    def glance(self, entry: Entry) -> Value | None:
+        """The value, if nothing has changed since it was read."""
+        return self.engine.known(entry)
+
+    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """The values."""
+        return self.engine.read(entries, within)
+
+    async def sleep(self, wish: str, seconds: float) -> bool:
+        """Sleep until poked, until whoever computes has died, or until the time is over."""
+        ear = self.engine.ear(wish)
+        if ear is None:
+            time.sleep(min(seconds, VALUES_POLL_S))
+            return False
+        alarm = self.engine.alarm(self.engine.holder(wish))
+        return self._boxes.wait(ear, [alarm] if alarm >= 0 else (), seconds) is not None
+
+    def unlisten(self, wish: str) -> None:
+        """Free the wish's socket for another."""
+        self.engine.unlisten(wish)
+
+    def close(self) -> None:
+        """End everything."""
+        self.engine.close(CLOSE_S)
+
+    def forked(self) -> None:
+        """In the child of a fork."""
+        self.engine.forked()

@@ -1,0 +1,55 @@
+"""The rows of an entry, as they stand in the database."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from .....core.guard.model import Entry, Value
+
+
+@dataclass(slots=True)
+class DutyRow:
+    """Who computes the value of an entry, and how often that was in vain; see ``values.sql``."""
+
+    guard: str
+    key: str
+    id: str = ""
+    owner: str = ""
+    session: str = ""
+    fence: int = 0
+    lease: float = 0.0
+    failures: int = 0
+    pause: float = 0.0
+    failed: float = 0.0
+    reason: str = ""
+    until: float = 0.0
+
+    def tidy(self, now: float) -> None:
+        """Drop what is over."""
+        if self.id and now >= self.lease:
+            self.over()
+        if now >= self.failed:
+            self.failures, self.reason = 0, ""
+
+    def over(self) -> None:
+        """Nobody has the duty."""
+        self.id = self.owner = self.session = ""
+
+    def values(self) -> tuple[Any, ...]:
+        """The row, to be written."""
+        self.until = max(self.failed if self.failures else 0.0, self.lease if self.id else 0.0)
+        return astuple(self)
+
+
+def value_of(row: tuple[Any, ...] | None, now: float) -> Value | None:
+    """What a row of ``value`` says at this moment."""
+    if row is None or now >= row[2]:
+        return None
+    fresh, stale, _, cost, version, data = row
+    return Value(data, fresh - now, stale - now, cost, version)
+
+
+def topic(entry: Entry) -> str:
+    """What those who wait for an entry's value listen to."""
+    return f"{len(entry.guard)} {entry.guard}{entry.key}"

@@ -1,0 +1,281 @@
+"""The way into a store's files, whatever is kept in them: one at a time, interrupted or forked.
+
+A client opens its files with its first verb and keeps them open. When they are found to be others
+than those that it opened (somebody deleted them), it lets go of the old ones, opens the new ones
+and does the verb again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sqlite3
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from threading import RLock, get_ident
+from time import clock_gettime
+from typing import Any, Generic, Protocol, TypeVar
+
+from ....errors import StoreUnavailable
+from ....url import StoreURL
+from .database import explain
+from .gate import Gate, Replaced
+from .header import PID, WHEN, WORLD
+from .opening import Opening
+from .place import label
+
+#: Seconds that never jump, and that go on while the machine sleeps, where the system has them.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+#: How often in a row the files may be found replaced before we give up.
+REPLACED_MAX = 5
+TRY = LOCK_EX | LOCK_NB
+REENTERED = (
+    "the embedded store was called from a signal handler or a finalizer while this thread was "
+    "inside it: set a flag there, and act on it later"
+)
+
+
+class Room(Protocol):
+    """What one client has open, and lets go whole."""
+
+    gate: Gate
+    words: memoryview[int]
+    floats: memoryview[float]
+    world: int
+    connection: sqlite3.Connection
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+    def forked(self) -> None:
+        """In the child of a fork: let go of what is the parent's."""
+        ...
+
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Room)
+
+
+class Way(Generic[F]):
+    """A client's files, open or not yet, and the way into them."""
+
+    def __init__(self, url: StoreURL) -> None:
+        self.url = url
+        self.label = label(url)
+        self.push = url.options.get("wake", "push") == "push"
+        self.closed = False
+        self._start()
+        _ways[id(self)] = self
+
+    def _start(self) -> None:
+        """As a process begins: nothing is open and nobody inside."""
+        self.lock = RLock()
+        #: The thread that is inside, 0 if none: the mutex alone would let a signal handler in.
+        self.inside = 0
+        self.pid = os.getpid()
+        #: The gate that we may stand in, while it is being opened and from then on.
+        self._gate: Gate | None = None
+        self._opening: Opening | None = None
+        self._files: F | None = None
+        #: What remains to be done outside: pokes, and dead sessions to clear up after.
+        self._outbox: deque[Any] = deque()
+        self._graves: set[str] = set()
+        self._replaced = 0
+
+    def _open(self, within: float) -> F:
+        """Open the files and stay inside the gate."""
+        raise TypeError(f"{type(self).__name__} says nothing of its files")
+
+    def _flush(self) -> None:
+        """Outside of the gate: send the pokes, and clear up."""
+
+    def reading(self) -> list[RLock]:
+        """What is taken by those who are in the files without having passed the gate."""
+        return []
+
+    # -- in and out ------------------------------------------------------------------------
+
+    def _inside(self, within: float, work: Callable[..., T], *args: Any) -> T:
+        """Do a piece of work inside the gate, then outside it what follows from it."""
+        try:
+            answer = self._locked(within, work, args)
+        except Replaced:
+            return self._again(within, work, *args)
+        if self._outbox or self._graves:
+            self._flush()
+        return answer
+
+    def _locked(  # noqa: C901 - all that an interrupt could come between stands in one place
+        self, within: float, work: Callable[..., T], args: tuple[Any, ...]
+    ) -> T:
+        """Do a piece of work inside the gate, at one moment of the store's clock.
+
+        An interrupt may strike between any two lines. So the mutex is taken within the ``try``,
+        and the steps of the ``finally`` are harmless when there is nothing to undo, and call
+        nothing that is written in Python: an interrupt at its entry would leave the gate locked.
+        """
+        me = get_ident()
+        if self.inside == me:
+            raise StoreUnavailable(REENTERED)
+        try:
+            if not self.lock.acquire(False):
+                within = self._queue(within)
+            self.inside = me
+            files = self._files or self._open(within)
+            try:
+                flock(files.gate.held, TRY)  # A second time, if it was opened just now.
+            except BlockingIOError:
+                files.gate.queue(within)
+            if files.words[WORLD] != files.world:
+                raise Replaced
+            files.words[PID] = self.pid
+            files.floats[WHEN] = now = clock_gettime(CLOCK)
+            return work(files, now, *args)
+        except Replaced:
+            self._drop()
+            raise
+        except sqlite3.Error as wrong:
+            raise explain(wrong, self.label, False) from wrong
+        finally:
+            try:
+                if self.inside == me and (opened := self._files) is not None:
+                    if opened.connection.in_transaction:
+                        opened.connection.rollback()
+                    if opened.words[PID] == self.pid:
+                        opened.words[PID] = 0
+            finally:
+                try:
+                    if self.inside == me:
+                        self.inside = 0
+                        if (gate := self._gate) is not None:
+                            held, gate.held = gate.held, gate.fd
+                            flock(held, LOCK_UN)
+                finally:
+                    try:  # noqa: SIM105 - suppress() is written in Python, see above
+                        self.lock.release()
+                    except RuntimeError:
+                        pass
+
+    def _queue(self, within: float) -> float:
+        """Wait for the other threads of this client; the time that is left."""
+        start = time.monotonic()
+        if not self.lock.acquire(timeout=max(0.0, within)):
+            gate = self._gate
+            raise StoreUnavailable(
+                gate.stuck(within)
+                if gate is not None
+                else f"{self.label} was being opened by another thread for {within:.3g} s"
+            )
+        return within - (time.monotonic() - start)
+
+    def _again(self, within: float, work: Callable[..., T], *args: Any) -> T:
+        """The files were replaced, and now there are others."""
+        self._replaced += 1
+        if self._replaced > REPLACED_MAX:
+            self._replaced = 0
+            raise StoreUnavailable(f"the files of {self.label} keep being replaced by others")
+        answer = self._inside(within, work, *args)
+        self._replaced = 0
+        return answer
+
+    def _stand(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def _opened_or_not(self) -> None:
+        """Whatever has become of it, nobody is opening here any more."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.close()
+
+    def _drop(self) -> None:
+        """Let go of the files; the session stays if its file does."""
+        files, gate = self._files, self._gate
+        self._files = self._gate = None
+        self._opened_or_not()
+        if files is not None:
+            files.close()
+        elif gate is not None:
+            gate.close()
+
+    # -- forking ---------------------------------------------------------------------------
+
+    def forked(self) -> None:
+        """In the child of a fork: believe nothing, and touch nothing that the parent uses."""
+        if self.pid == os.getpid():
+            return
+        self._abandon()
+        self._start()
+
+    def _abandon(self) -> None:
+        """Let go of what is the parent's, without touching it."""
+        self._opened_or_not()
+        if self._files is not None:
+            leak(self._files.connection)
+            self._files.forked()
+        elif self._gate is not None:
+            self._gate.forked()
+
+
+# -- what a fork must find and leave --------------------------------------------------------------
+
+#: By id; looked over in one step, as other threads may open stores meanwhile.
+_ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
+#: Stores that a forking thread keeps still, until parent and child are two; several may fork.
+_still: dict[int, list[RLock]] = {}
+#: Connections of the parent that a child must never close.
+_leaked: list[sqlite3.Connection] = []
+#: A fork waits so many seconds for a verb that is under way in another thread.
+STILL_S = 0.5
+
+
+def forking() -> bool:
+    """Is a thread about to fork? Then nobody goes into SQLite without having passed the gate."""
+    return bool(_still)
+
+
+def _before() -> None:
+    """Fork only between two verbs: SQLite's own mutexes and locks must be free in the child."""
+    still = _still[get_ident()] = []
+    ways = [way for ref in _ways.valuerefs() if (way := ref()) is not None]
+    # In one order, as another thread may fork at the same time.
+    locks = sorted([way.lock for way in ways], key=id)
+    locks += sorted([lock for way in ways for lock in way.reading()], key=id)
+    still.extend(lock for lock in locks if lock.acquire(timeout=STILL_S))
+
+
+def _after_in_parent() -> None:
+    for lock in _still.pop(get_ident(), ()):
+        lock.release()
+
+
+def _after_in_child() -> None:
+    _still.clear()
+    for way in [ref() for ref in _ways.valuerefs()]:
+        if way is not None:
+            way.forked()
+
+
+def leak(connection: sqlite3.Connection) -> None:
+    """Never close this: in a child, "the locks of the parent" is what SQLite believes to have."""
+    if not _leaked:
+        atexit.register(_immortalise)
+    _leaked.append(connection)
+
+
+def _immortalise() -> None:
+    """The interpreter closes what it forgets at its end, so it must not forget."""
+    with suppress(ImportError, AttributeError):
+        from ctypes import py_object, pythonapi
+
+        for connection in _leaked:
+            pythonapi.Py_IncRef(py_object(connection))
+
+
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)

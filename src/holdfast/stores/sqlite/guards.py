@@ -1,0 +1,149 @@
+"""Refresh guards of the embedded store: which work is handed to the port, as in ``store.py``.
+
+What a verb means is in ``blocking/values/values.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from ...core.guard.model import (
+    Abandon,
+    Begun,
+    Entry,
+    EntryRecord,
+    Finish,
+    GuardLimits,
+    GuardRecord,
+    Prolong,
+    Tally,
+    Value,
+    Wish,
+)
+from ...core.model import Gone, Held
+
+T = TypeVar("T")
+
+
+class Engine(Protocol):
+    """The verbs as plain calls that may block, each with its time last."""
+
+    def begin(self, wish: Wish, within: float) -> Begun:
+        """Take the duty."""
+        ...
+
+    def finish(self, finish: Finish, within: float) -> bool:
+        """Store the value."""
+        ...
+
+    def abandon(self, abandon: Abandon, within: float) -> bool:
+        """Give the duty up."""
+        ...
+
+    def prolong(self, prolongs: Sequence[Prolong], within: float) -> list[Held | Gone | Exception]:
+        """Renew a batch."""
+        ...
+
+    def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
+        """Forget values."""
+        ...
+
+    def look(self, entry: Entry, within: float) -> EntryRecord:
+        """Look at one."""
+        ...
+
+    def survey(self, prefix: str, exact: bool, within: float) -> list[GuardRecord]:
+        """Look at the guards."""
+        ...
+
+    def tally(self, guard: str, tally: Tally, within: float) -> None:
+        """Add to the numbers of one."""
+        ...
+
+
+class ValuePort(Protocol):
+    """How the work of guards is run and waited for."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that this port runs."""
+        ...
+
+    async def call(self, work: Callable[..., T], *args: object) -> T:
+        """Do it, after all that was asked before; see ``store.Port``."""
+        ...
+
+    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """The values, at once where that is possible."""
+        ...
+
+    def glance(self, entry: Entry) -> Value | None:
+        """The value, if it is known here that nothing has changed since it was read."""
+        ...
+
+    async def sleep(self, wish: str, seconds: float) -> bool:
+        """Sleep until this wish is poked, until whoever computes has died, or for so long; was it
+        a poke?"""
+        ...
+
+    def unlisten(self, wish: str) -> None:
+        """Free what the waiting of a wish used."""
+        ...
+
+
+class SqliteGuards:
+    """See :class:`holdfast.core.guard.ports.Guards`."""
+
+    limits = GuardLimits()
+
+    def __init__(self, port: ValuePort) -> None:
+        self._port = port
+        self._engine = port.engine
+        self._call = port.call
+        #: The values of up to 1,000 entries; see the contract.
+        self.read = port.read
+        #: A value that is known without asking anybody; see ``Glancing``.
+        self.glance = port.glance
+
+    async def begin(self, wish: Wish, within: float) -> Begun:
+        """Take the duty, unless somebody else has it; see the contract."""
+        return await self._call(self._engine.begin, wish, within)
+
+    async def finish(self, finish: Finish, within: float) -> bool:
+        """Store the value and end the duty; see the contract."""
+        return await self._call(self._engine.finish, finish, within)
+
+    async def abandon(self, abandon: Abandon, within: float) -> bool:
+        """End the duty without a value; see the contract."""
+        return await self._call(self._engine.abandon, abandon, within)
+
+    async def prolong(
+        self, prolongs: Sequence[Prolong], within: float
+    ) -> list[Held | Gone | Exception]:
+        """Renew a batch of duties in one transaction; see the contract."""
+        return await self._call(self._engine.prolong, prolongs, within)
+
+    async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
+        """Forget values, failures and duties; see the contract."""
+        return await self._call(self._engine.invalidate, entries, within)
+
+    async def wait(self, wish: Wish, seconds: float) -> bool:
+        """Sleep until poked or until the time is over; see the contract."""
+        return await self._port.sleep(wish.id, seconds)
+
+    def unlisten(self, wish: Wish) -> None:
+        """The wish waits no more; see the contract."""
+        self._port.unlisten(wish.id)
+
+    async def look(self, entry: Entry, within: float) -> EntryRecord:
+        """How an entry stands; see the contract."""
+        return await self._call(self._engine.look, entry, within)
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
+        """The guards whose name begins with the prefix; see the contract."""
+        return await self._call(self._engine.survey, prefix, exact, within)
+
+    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+        """Add to the numbers of a guard; see the contract."""
+        await self._call(self._engine.tally, guard, tally, within)

@@ -1,0 +1,150 @@
+"""Serial queues of the embedded store: which work is handed to the port, as in ``store.py``.
+
+What a verb means is in ``blocking/queues/jobs.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from ...core.model import Gone, Held
+from ...core.queue.model import (
+    Extend,
+    JobRecord,
+    JobState,
+    Put,
+    QueueLimits,
+    QueueRecord,
+    Settle,
+    Take,
+    Taken,
+)
+
+T = TypeVar("T")
+
+
+class Engine(Protocol):
+    """The verbs as plain calls that may block, each with its time last."""
+
+    def put(self, put: Put, within: float) -> list[bool]:
+        """Accept jobs."""
+        ...
+
+    def take(self, take: Take, within: float) -> Taken:
+        """Get what is due."""
+        ...
+
+    def give_back(self, take: Take, within: float) -> int:
+        """Return what a take got."""
+        ...
+
+    def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """Settle a batch."""
+        ...
+
+    def extend(self, extends: Sequence[Extend], within: float) -> list[Held | Gone | Exception]:
+        """Prolong a batch."""
+        ...
+
+    def survey(self, prefix: str, exact: bool, within: float) -> list[QueueRecord]:
+        """Look at the queues."""
+        ...
+
+    def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """Look at the jobs of one."""
+        ...
+
+    def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
+        """Try dead letters again."""
+        ...
+
+    def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+    ) -> int:
+        """Remove jobs."""
+        ...
+
+
+class JobPort(Protocol):
+    """How the work of queues is run and waited for."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that this port runs."""
+        ...
+
+    async def call(self, work: Callable[..., T], *args: object) -> T:
+        """Do it, after all that was asked before; see ``store.Port``."""
+        ...
+
+    async def sleep(self, take: str, seconds: float) -> bool:
+        """Sleep until this take is poked, or for so long; was it a poke?"""
+        ...
+
+    def unlisten(self, take: str) -> None:
+        """Free what the waiting of a take used."""
+        ...
+
+
+class SqliteQueues:
+    """See :class:`holdfast.core.queue.ports.Queues`."""
+
+    limits = QueueLimits()
+
+    def __init__(self, port: JobPort) -> None:
+        self._port = port
+        self._engine = port.engine
+        self._call = port.call
+
+    async def put(self, put: Put, within: float) -> list[bool]:
+        """Accept all jobs, in order; see the contract."""
+        return await self._call(self._engine.put, put, within)
+
+    async def take(self, take: Take, within: float) -> Taken:
+        """Get what is due; see the contract."""
+        return await self._call(self._engine.take, take, within)
+
+    async def give_back(self, take: Take, within: float) -> int:
+        """Return whatever this take got; see the contract."""
+        return await self._call(self._engine.give_back, take, within)
+
+    async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """Settle a batch in one transaction; see the contract."""
+        return await self._call(self._engine.settle, settles, within)
+
+    async def extend(
+        self, extends: Sequence[Extend], within: float
+    ) -> list[Held | Gone | Exception]:
+        """Prolong a batch of leases in one transaction; see the contract."""
+        return await self._call(self._engine.extend, extends, within)
+
+    async def wait(self, take: Take, seconds: float) -> bool:
+        """Sleep until poked or until the time is over; see the contract."""
+        return await self._port.sleep(take.id, seconds)
+
+    def unlisten(self, take: Take) -> None:
+        """The take waits no more; see the contract."""
+        self._port.unlisten(take.id)
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
+        """The queues whose name begins with the prefix; see the contract."""
+        return await self._call(self._engine.survey, prefix, exact, within)
+
+    async def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """The jobs of a queue; see the contract."""
+        return await self._call(self._engine.jobs, queue, state, group, most, within)
+
+    async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
+        """Try dead letters again; see the contract."""
+        return await self._call(self._engine.revive, queue, ids, within)
+
+    async def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+    ) -> int:
+        """Remove jobs; see the contract."""
+        return await self._call(self._engine.purge, queue, state, ids, within)

@@ -1,0 +1,186 @@
+"""Serial queues for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from ..core import checks
+from ..core.queue.consume import Consumption
+from ..core.queue.delivery import DeliveryBase
+from ..core.queue.model import BATCH_MAX, JobRecord, QueueRecord
+from ..core.queue.queue import QueueBase, Receipt
+from ..core.queue.worker import WorkerBase
+from ..runtime.blocking import run_sync
+
+
+class Delivery(DeliveryBase):
+    """A job on loan: nobody else gets it, or another one of its group, until it is settled.
+
+    Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``give_back()``, or use ``with``: a
+    body that ends acks it, one that raises has it tried again. Its lease is renewed until then.
+    Forgotten, it warns when it is collected, and comes again after its lease.
+    """
+
+    __slots__ = ()
+
+    def ack(self) -> bool:
+        """It is done. True if that counts; False if the delivery was lost before, so the job comes
+        again. ``StoreUnavailable``: not known; call it again."""
+        return run_sync(self._settle(self._ack_request()))
+
+    def retry(self, in_: float | None = None, reason: str = "") -> bool:
+        """Have it tried again in so many seconds, by default after the queue's back-off; the jobs
+        behind it in its group wait for it. After the last attempt it is a dead letter."""
+        return run_sync(self._settle(self._retry_request(in_, reason)))
+
+    def dead_letter(self, reason: str = "") -> bool:
+        """Give it up: it is kept aside with the reason, until somebody retries or removes it."""
+        return run_sync(self._settle(self._dead_request(reason)))
+
+    def give_back(self) -> bool:
+        """Return it as if it had not been taken; the attempt doesn't count."""
+        return run_sync(self._settle(self._return_request()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        run_sync(self._leave(failure))
+
+
+class Worker(WorkerBase):
+    """Calls a handler for each job, for so many jobs at a time."""
+
+    def run(self) -> None:
+        """Work until ``stop()`` is called, from another thread or a signal handler; with ``drain``
+        until nothing is due. What is being worked on is finished first."""
+        self._start()
+        try:
+            run_sync(self._join(None))
+        except BaseException:
+            run_sync(self._interrupted())
+            raise
+
+    def start(self) -> Self:
+        """Work in the background."""
+        self._start()
+        return self
+
+    def join(self, timeout: float | None = None) -> bool:
+        """After ``stop()``: wait until what is being worked on is finished; False when the time is
+        over first. Closing the client then gives it back, and it comes again elsewhere."""
+        return run_sync(self._join(timeout))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *failure: object) -> None:
+        self.stop()
+        self.join()
+
+
+class Queue(QueueBase):
+    """A serial queue: jobs of one group are executed in order, one at a time."""
+
+    _delivery = Delivery
+
+    def put(
+        self,
+        payload: Any,
+        *,
+        group: str | None = None,
+        id: str | None = None,
+        delay: float = 0.0,
+    ) -> Receipt:
+        """Have the store accept a job; it has it when this returns.
+
+        ``payload``: bytes, text, or what JSON has. ``group``: jobs of one group are executed in the
+        order in which they were accepted, one at a time; without one it runs beside all others.
+        ``id``: a job with the same id is dropped (``receipt.duplicate``) as long as the first one
+        is there, and within the queue's ``window``. ``delay``: seconds before which it isn't
+        executed, nor what is behind it in its group.
+        """
+        return run_sync(self._put([self._job(payload, group, id, delay)]))[0]
+
+    def put_many(self, items: Iterable[Any], *, group: str | None = None) -> list[Receipt]:
+        """Have many accepted, up to 1,000 in a round trip, each batch as a whole and in order.
+
+        An item is a payload, or a mapping with ``payload`` and, if wanted, ``group``, ``id`` and
+        ``delay``.
+        """
+        return run_sync(self._put(self._jobs(items, group)))
+
+    def take(self, timeout: float | None = None) -> Delivery | None:
+        """The next job that is due; None if there was none for ``timeout`` seconds (0: one look;
+        None: wait without end)."""
+        found = run_sync(self._take(1, checks.wait(True, timeout)))
+        return found[0] if found else None  # type: ignore[return-value]
+
+    def take_many(self, most: int, timeout: float | None = None) -> list[Delivery]:
+        """Up to ``most`` jobs that are due, each of another group, in one round trip; as soon as
+        there is one."""
+        count = checks.count("most", most, BATCH_MAX)
+        return run_sync(self._take(count, checks.wait(True, timeout)))  # type: ignore[arg-type]
+
+    def ack_many(self, jobs: Iterable[Delivery]) -> list[bool]:
+        """They are done: which of that counts, see ``ack()`` of a delivery; in one round trip."""
+        return run_sync(self._ack(jobs))
+
+    def consume(self, timeout: float | None = None) -> Iterator[Delivery]:
+        """One job after the other, for a ``for`` loop; it ends when none came for ``timeout``
+        seconds.
+
+        To go on to the next one acks the last, unless it was settled. If the loop is left, by an
+        exception or by ``break``, a job that was not settled is tried again after a pause.
+        """
+        loop = Consumption(self, checks.wait(True, timeout))
+        try:
+            while (job := run_sync(loop.next())) is not None:
+                yield job  # type: ignore[misc]
+        finally:
+            run_sync(loop.left())
+
+    def worker(
+        self,
+        handler: Callable[[Delivery], object],
+        *,
+        concurrency: int = 1,
+        drain: bool = False,
+    ) -> Worker:
+        """A worker that calls ``handler(job)`` for so many jobs at a time: ``worker.run()``.
+
+        A handler that returns has done the job, unless it settled it; one that raises has it tried
+        again after a pause, until it is a dead letter. ``drain``: ends when nothing is due.
+        """
+
+        async def call(job: DeliveryBase) -> None:
+            handler(job)  # type: ignore[arg-type]
+
+        return Worker(self, call, checks.count("concurrency", concurrency, 1000), drain)
+
+    def stats(self) -> QueueRecord:
+        """How many jobs stand where, and how old the oldest is."""
+        return run_sync(self._stats())
+
+    def jobs(
+        self, state: str | None = None, *, group: str | None = None, most: int = 100
+    ) -> list[JobRecord]:
+        """Up to ``most`` jobs in the order of acceptance: all, or those that are ``"waiting"``,
+        ``"delayed"``, ``"taken"`` or ``"dead"``, or those of a group (``""``: the plain lane)."""
+        return run_sync(self._list(state, group, checks.count("most", most, 1_000_000)))
+
+    def revive(self, ids: Iterable[str] | None = None) -> int:
+        """Try dead letters again, these or all; how many. One that blocks its group goes on where
+        it stands, any other at the end of its group."""
+        return run_sync(self._revive(ids))
+
+    def purge(self, state: str | None = None, *, ids: Iterable[str] | None = None) -> int:
+        """Remove jobs: those that stand so, or these, or all; how many. What is on loan stays."""
+        return run_sync(self._purge(state, ids))
