@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import time
@@ -13,7 +14,7 @@ import redis
 
 from holdfast import Client, HoldfastError, StoreUnavailable
 from holdfast.core.finding import Level
-from holdfast.stores.redis.blocking.doctor import keeping, rights
+from holdfast.stores.redis.blocking.doctor import keeping, queues, rights
 from holdfast.stores.redis.blocking.doctor import keys as keys_part
 from holdfast.stores.redis.config import Settings
 from holdfast.stores.redis.keys import keys_of
@@ -22,6 +23,7 @@ from tests.servers.process import until
 from tests.servers.redis_server import old_program
 from tests.servers.sentinels import Watched
 from tests.stores.redis.examined import KEPT, examined, one, troubles
+from tests.stores.redis.test_rights import PAGE
 from tests.stores.redis.test_rights import rights as least_rights
 from tests.stores.redis.test_rights import url as least_url
 
@@ -43,6 +45,31 @@ def test_every_command_that_is_called_can_be_tried() -> None:
     assert {word[1:] for word in least_rights() if word.startswith("+")} <= (
         set(rights.TRIALS) | {"publish", "subscribe", "select", "client|setname"}
     )
+
+
+def test_what_queues_need_besides_is_no_failure_without(new_redis: NewRedis) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.search(r"<!-- rights for queues -->\n```\n(.*?)```", text, re.DOTALL)
+    assert found, "the page shows no rights"
+    more = found[1].split()
+    assert {word[1:] for word in more} == set(queues.TRIALS) == queues.needed()
+    # A user for locks alone is told what is missing for queues
+    finding = one(with_rights(new_redis, more="+info"), "queues")
+    assert finding.level is Level.WARN
+    assert set(more) <= set(finding.remedy.replace(",", "").split())
+    # One that lacks a single right is told which
+    line = [word for word in more if word != "+zpopmin"]
+    finding = one(with_rights(new_redis, more=" ".join(line)), "queues")
+    assert (finding.level, "ZPOPMIN:" in finding.text) == (Level.WARN, True)
+    # And one that has them all can use queues, under the eyes of the doctor
+    url = with_rights(new_redis, more=" ".join(more))
+    with Client(url) as client:
+        client.queue("q").put_many([{"payload": n, "group": str(n), "id": str(n)} for n in (1, 2)])
+        job = client.queue("q").take(timeout=5)
+        assert one(url, "queues").level is Level.OK
+        assert one(url, "keys").level is Level.OK
+        assert job
+        assert job.ack()
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])

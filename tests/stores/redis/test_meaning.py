@@ -27,6 +27,7 @@ from holdfast.stores.redis import replies
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
 from tests.stores.redis.verbs import TAG, Verbs
+from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
 CHANNEL = b"pokes-of-the-test"
@@ -214,7 +215,7 @@ def compare(verbs: Verbs, seed: int) -> None:
     twins.pushes.close()
 
 
-@pytest.mark.parametrize("turn", range(20))
+@pytest.mark.parametrize("turn", range(times(40, 8)))
 def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     turn: int, shared_redis: RedisServer
 ) -> None:
@@ -224,6 +225,6 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
 
 def test_so_they_are_by_the_oldest_redis(new_redis: NewRedis) -> None:
     server = new_redis(server=old_program())
-    for turn in range(3):
+    for turn in range(times(10, 2)):
         with Verbs(server, clock=True, old=True) as verbs:
             compare(verbs, SEED + 100 + turn)

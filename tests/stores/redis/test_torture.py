@@ -57,10 +57,10 @@ def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str
     # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
     seed = seeded("torture on Redis, with a bug")
     options = Options(
-        store=redis_url, seconds=6, seed=seed, names=1, ttl=0.3, strikes=("stop",), every=0.1
+        store=redis_url, seconds=3, seed=seed, names=1, ttl=0.3, strikes=("stop",), every=0.1
     )
     # When it is run (a few times, if no stop has struck a holder at the right moment)
-    for _ in range(5):
+    for _ in range(10):
         outcome = run(options._replace(first="tests.torture.no_deadline"))
         print(outcome)
         if "exclusion" in outcome.verdict.counts:

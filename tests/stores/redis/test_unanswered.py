@@ -33,7 +33,7 @@ FAULTS = (DROP_REQUEST, DROP_REPLY, RESET_REQUEST, RESET_REPLY)
 #: Of each verb and each fault, on each face.
 TRIES = times(300, CREW // len(FAULTS))
 #: Longer than a request, in the full run: so that a claim which is left is seen.
-TTL_S = times(8, 2)
+TTL_S = times(8, 3)
 #: A leave that the keeper goes on with is done so soon, on a busy machine.
 LATER_S = 2.0
 #: Does one aimed try; says what came of it.
@@ -43,7 +43,7 @@ Try = Callable[[AsyncClient, str, Callable[[], None]], Awaitable[str]]
 async def join(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
     aim()
     try:
-        hold = await client.lock(name, ttl=TTL_S).acquire(timeout=0.4)
+        hold = await client.lock(name, ttl=TTL_S).acquire(timeout=1.0)
     except StoreUnavailable:
         return "unavailable"
     assert hold, "it was called busy"

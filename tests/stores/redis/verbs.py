@@ -28,7 +28,7 @@ from holdfast.core.policy import PATIENCE_S
 from holdfast.stores.redis import keys, replies
 from holdfast.stores.redis.blocking.resp import NOTHING, Parser
 from holdfast.stores.redis.complaints import ServerSaid
-from holdfast.stores.redis.library import SCRIPTS, Script, load_command, script_of
+from holdfast.stores.redis.library import ALL_SCRIPTS, Script, load_command, script_of
 from holdfast.stores.redis.scripts import Call, Requests, ending
 from tests.servers.redis_server import RedisServer
 
@@ -89,7 +89,7 @@ class Verbs:
         self.requests = Requests(patience=patience)
         self._debug: dict[bytes, Script] = {}
         self._ahead = b""
-        for released in SCRIPTS:
+        for released in ALL_SCRIPTS:
             script = released
             if old:
                 script = self._debug[released.sha] = script_of(script.name, script.plain)

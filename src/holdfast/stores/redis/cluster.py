@@ -16,14 +16,16 @@ from typing import Any
 from ...core.model import Granted
 from ...core.policy import PATIENCE_S
 from ...errors import HoldfastError, StoreUnavailable
+from .cluster_values import Reading
 from .complaints import MOVED, ServerSaid, complaint
 from .guard import Guard, Reply, Verdict
 from .keys import BUCKETS
-from .library import KEEP
+from .library import EXTEND, KEEP, PROLONG
 from .nodes import Face, Node
 from .scripts import Call
 from .slots import ASK, ELSEWHERE, sent_to
 from .topology import Members, Place
+from .value_keys import Place as Keys
 
 #: Between two tries of the same call: at first, and at most.
 PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
@@ -31,6 +33,8 @@ PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
 FRESH_S = 0.5
 #: Finding out where the slots are may take so long, if there is an old map to go by.
 FIND_S = 1.0
+#: Renewals: these go on while a slot is on its way.
+_OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
 
 
 class ClusterPort:
@@ -173,7 +177,7 @@ class ClusterPort:
 
     async def _followed(self, call: Call, reply: Reply, left: float) -> Reply:
         """If it is one key that was sent on already: what the node says that takes it over."""
-        if isinstance(reply, ServerSaid) and reply.code == ASK and call.script is KEEP:
+        if isinstance(reply, ServerSaid) and reply.code == ASK and call.script in _OF_ONE_KEY:
             place = sent_to(reply, (self._members.places[0]))
             if place is not None:
                 said = await self._node(place).asking(call, left)
@@ -242,6 +246,19 @@ class ClusterPort:
             ]
 
         return ask
+
+    async def fetch(self, places: Sequence[Keys], within: float) -> list[Reply]:
+        """Read values, in one round trip per node; see the protocol."""
+        until = self._now() + within
+        reading = Reading(self, places, until)
+        left, pause = list(range(len(places))), PAUSE_S
+        while True:
+            left, at_once = await reading.round(left)
+            if not left or self._now() + pause >= until:
+                return reading.found
+            if not at_once:
+                await self._face.pause(pause)
+                pause = min(2 * pause, PAUSE_MAX_S)
 
     # -- waiting -----------------------------------------------------------------------------
 

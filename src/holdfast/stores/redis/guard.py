@@ -13,6 +13,7 @@ How it is decided stands in ``lua/guard.lua``; no driver is known here.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from ...errors import ConfigError, StoreUnavailable
 from .complaints import ServerSaid
 from .config import Settings
 from .keys import BUCKETS
-from .library import JOIN, JOIN_FREE, KEEP, RECLAIM, STAND
+from .library import EXTEND, JOIN, JOIN_FREE, KEEP, NEXT, PUT, RECLAIM, STAND, TAKE
 from .scripts import Call, Requests
 
 log = logging.getLogger("holdfast")
@@ -40,6 +41,8 @@ LOOKS = 3
 WAIT_MS_MAX = 500
 #: The guard has to be asked: what a script answers then.
 ASK_GUARD = 6
+#: Whoever asked has to wait, and has a place to wait at.
+WAITS = 2
 _RUN_ID = re.compile(rb"^run_id:([0-9a-f]{40})\r?$", re.MULTILINE)
 _PROMOTED = re.compile(rb"^second_repl_offset:([0-9]+)\r?$", re.MULTILINE)
 _ROLE = re.compile(rb"^role:(\w+)\r?$", re.MULTILINE)
@@ -168,10 +171,12 @@ class ClusterGuard(Guard):
 
 
 def grants(call: Call, reply: Reply) -> bool:
-    """Does somebody hold by this answer?"""
-    if call.script in (KEEP, JOIN_FREE):
+    """Does somebody hold by this answer, or believe that a job is accepted?"""
+    if call.script is PUT:
+        return True
+    if call.script in (KEEP, JOIN_FREE, EXTEND):
         return reply.__class__ is list and not asks(reply)
-    if call.script not in (JOIN, STAND, RECLAIM):
+    if call.script not in (JOIN, STAND, RECLAIM, TAKE, NEXT):
         return False
     return reply.__class__ is int or (reply.__class__ is list and reply[0] == 1)
 
@@ -192,6 +197,8 @@ def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
         return None
     if call.script is JOIN:
         return [ASK_GUARD, verdict.seconds, verdict.cause]
+    if call.script is TAKE:
+        return [WAITS, min(1000, math.ceil(verdict.seconds * 1000))]
     return reply if call.script in (STAND, JOIN_FREE) else None
 
 

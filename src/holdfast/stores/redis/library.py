@@ -51,15 +51,16 @@ def packed(*args: bytes) -> bytes:
     return b"*%d\r\n" % len(args) + b"".join(map(tail, args))
 
 
-def _read(file: str) -> bytes:
+def _read(folder: str, file: str) -> bytes:
     # Without pathlib, because that would add 2 ms to the start of every program.
-    with open(os.path.join(_FOLDER, file), "rb") as lua:
+    with open(os.path.join(folder, file), "rb") as lua:
         return _COMMENT.sub(b"", lua.read())
 
 
-def assembled(name: str) -> bytes:
+def assembled(name: str, folder: str = _FOLDER) -> bytes:
     """The text of a script without its comments, with what it takes in from another file."""
-    return _INCLUDE.sub(lambda found: _read(found[1].decode()), _read(name + ".lua")).strip()
+    text = _read(folder, name + ".lua")
+    return _INCLUDE.sub(lambda found: _read(folder, found[1].decode()), text).strip()
 
 
 def script_of(name: str, text: bytes) -> Script:
@@ -89,6 +90,28 @@ _NAMES = (
 )
 SCRIPTS = tuple(script_of(name, assembled(name)) for name in _NAMES)
 JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
+
+_OF_QUEUES = (
+    "queue_put",
+    "queue_take",
+    "queue_settle",
+    "queue_extend",
+    "queue_back",
+    "queue_wake",
+    "queue_pace",
+    "queue_look",
+    "queue_mend",
+    "queue_next",
+)
+#: What serial queues need besides.
+QUEUE_SCRIPTS = tuple(script_of(name, assembled(name)) for name in _OF_QUEUES)
+PUT, TAKE, SETTLE, EXTEND, BACK, WAKE, PACE, LOOK, MEND, NEXT = QUEUE_SCRIPTS
+
+_OF_VALUES = ("begin", "finish", "abandon", "prolong", "invalidate", "look", "tally")
+#: What refresh guards need besides.
+VALUE_SCRIPTS = tuple(script_of(name, assembled(f"value_{name}")) for name in _OF_VALUES)
+BEGIN, FINISH, ABANDON, PROLONG, INVALIDATE, VIEW, TALLY = VALUE_SCRIPTS
+ALL_SCRIPTS = SCRIPTS + QUEUE_SCRIPTS + VALUE_SCRIPTS
 
 
 def load_command(script: Script, old: bool = False) -> bytes:

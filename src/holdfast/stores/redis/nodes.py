@@ -13,6 +13,7 @@ from .complaints import ServerSaid
 from .guard import Guard, Reply, Verdict
 from .scripts import Call
 from .topology import Place
+from .value_keys import Place as Keys
 
 
 class Node(Protocol):
@@ -32,6 +33,14 @@ class Node(Protocol):
         ...
 
     async def asking(self, call: Call, within: float) -> Reply:
+        """The same for a slot that is just being taken over."""
+        ...
+
+    def fetch(self, places: Sequence[Keys], within: float) -> Awaitable[list[Reply]]:
+        """As of any port; MOVED and the like are replies."""
+        ...
+
+    async def fetch_asking(self, place: Keys, within: float) -> list[Reply]:
         """The same for a slot that is just being taken over."""
         ...
 

@@ -115,7 +115,7 @@ def _words(spec: Spec) -> bytes:
     return numbers + owner + spec.meta.encode()
 
 
-def _opening(script: Script, keys: int, args: int) -> bytes:
+def opening(script: Script, keys: int, args: int) -> bytes:
     """The beginning of an EVALSHA, up to its keys; so many of them, and of its own arguments."""
     head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + keys + args + 2)
     return head + tail(script.sha) + tail(b"%d" % keys)
@@ -123,13 +123,13 @@ def _opening(script: Script, keys: int, args: int) -> bytes:
 
 def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
     """The same with its keys."""
-    return _opening(script, len(keys), args) + b"".join(map(tail, keys))
+    return opening(script, len(keys), args) + b"".join(map(tail, keys))
 
 
 def _together(ready: Sequence[Ready]) -> Call:
     """One call of so many renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
     count = len(ready)
-    parts = [_opening(KEEP, count, 2 * count)]
+    parts = [opening(KEEP, count, 2 * count)]
     parts += [one.key for one in ready]
     parts += [one.args for one in ready]
     return Call(KEEP, ready[0].bucket, b"".join(parts))

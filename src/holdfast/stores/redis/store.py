@@ -32,16 +32,19 @@ from ...errors import HoldfastError, StoreUnavailable
 from . import replies
 from .guard import LOOKS, Guard, Verdict
 from .keys import name_of, pattern_of
+from .queue_cluster import queues_over
 from .replies import whole as _whole
 from .scripts import KEEP_MAX, Call, Requests
 from .together import Together
+from .value_keys import Place
+from .values import RedisGuards
 
 log = logging.getLogger("holdfast")
 
 #: What a port hands on: an int, bytes, a list of such, None, or a ``ServerSaid``.
 Reply = Any
 #: What this store can do.
-CAPABILITIES = Capabilities(store="redis")
+CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
 #: A claim that joined before it could be poked says where it is within so many seconds, or later.
 ADDRESS_S = 0.2
 #: So many lines are looked at in one round trip.
@@ -81,6 +84,11 @@ class Port(Protocol):
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
         """Send many in one round trip (one per server); one answer per call, in order."""
+        ...
+
+    def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
+        """Read the values in these places in one round trip (one per server): of each, for how
+        many milliseconds it is kept, and what it is. An error reply is a value here, too."""
         ...
 
     def enter(
@@ -150,6 +158,8 @@ class RedisStore:
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
         self._together = Together(port, self._requests)
+        self.queues = queues_over(port, prefix)
+        self.guards = RedisGuards(port, prefix)
         self._prefix = prefix
         self.patience = port.patience
         self.label = port.label
@@ -321,9 +331,13 @@ class RedisStore:
 
     async def close(self) -> None:
         """End our connections; a client that was handed in keeps its own."""
+        self.queues.forget()
+        self.guards.forget()
         await self._port.close()
 
     def forked(self) -> None:
         """We are the child of a fork; see the contract."""
         self._waiting = set()
+        self.queues.forget()
+        self.guards.forget()
         self._port.forked()

@@ -12,41 +12,13 @@ import pytest
 from holdfast import AsyncClient, Client
 from holdfast.testing.faults import Proxy
 from tests.stores.redis.aio.conftest import Open, play, wire_of
+from tests.stores.works import Work, enter, join, keep, leave
 
 #: So many are struck at once, each on a name of its own.
 CREW = 30
 ROUNDS = 10
 SEED = random.SystemRandom().randrange(1 << 32)
 Look = Callable[[str], None]
-#: Does something with this lock; ``armed`` is set when the request that is aimed at comes next.
-Work = Callable[[Any, asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
-
-
-async def join(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
-    ready.set()
-    await go.wait()
-    await lock.acquire()
-
-
-async def enter(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
-    ready.set()
-    await go.wait()
-    async with lock:
-        raise AssertionError("the body runs although its task was cancelled")
-
-
-async def keep(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
-    async with lock as hold:
-        ready.set()
-        await go.wait()
-        await hold.extend()
-
-
-async def leave(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
-    hold = await lock.acquire()
-    ready.set()
-    await go.wait()
-    await hold.release()
 
 
 async def exit_(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:

@@ -6,6 +6,7 @@ the questions by which a cluster could differ: waiting, being served, expiring, 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from holdfast.testing.conformance import PRIMITIVES, Run, runs
@@ -16,12 +17,15 @@ from tests.servers.sentinels import Watched
 AT_ONCE = 4
 #: Of each primitive on each face so many runs, spread over the kit.
 EACH = 12
+#: In a cluster an id is known in its group, and the lanes take turns within a shard: see
+#: `test_queues.py` and the page of this store.
+OTHERWISE = frozenset({"a_duplicate_is_dropped_and_says_so", "neither_lane_starves_the_other"})
 
 
-def chosen() -> list[Run]:
-    """Some runs of each primitive on each face."""
+def chosen(but: Collection[str] = ()) -> list[Run]:
+    """Some runs of each primitive on each face, but for these."""
     found: list[Run] = []
-    everything = [run for run in runs("redis") if not run.case.alone]
+    everything = [run for run in runs("redis") if not run.case.alone and run.case.name not in but]
     for primitive in PRIMITIVES:
         for face in FACES:
             mine = [run for run in everything if (run.primitive, run.face) == (primitive, face)]
@@ -29,11 +33,11 @@ def chosen() -> list[Run]:
     return found
 
 
-def played(url: str) -> None:
+def played(url: str, but: Collection[str] = ()) -> None:
     """Run them, some at once; the first that fails is raised, and named."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         begun: list[tuple[Run, Future[None]]] = [
-            (run, pool.submit(run.on, url)) for run in chosen()
+            (run, pool.submit(run.on, url)) for run in chosen(but)
         ]
     for run, one in begun:
         if wrong := one.exception():
@@ -48,7 +52,7 @@ def test_every_primitive_is_asked_on_both_faces() -> None:
 
 
 def test_the_kit_holds_in_a_cluster(cluster: Cluster) -> None:
-    played(cluster.url)
+    played(cluster.url, OTHERWISE)
 
 
 def test_the_kit_holds_behind_sentinels(watched: Watched) -> None:

@@ -27,7 +27,7 @@ from tests.stores.redis.several.conftest import slot_for
 lag.watch()
 
 TRIES = 150
-LATE_S = 1.25
+LATE_S = 1.75
 #: A lease, and in how long it is renewed at least once more.
 TTL_S, RENEWED_S = 3.0, 1.2
 

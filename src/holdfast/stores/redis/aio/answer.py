@@ -56,6 +56,21 @@ class Answer(asyncio.Future[Any]):
         return super().cancel(msg)
 
 
+class Answers(Answer):
+    """The answer to several requests that are sent as one: a list, once all are there."""
+
+    __slots__ = ("count", "parts")
+    count: int
+    parts: list[Any]
+
+
+def new_answers(loop: asyncio.AbstractEventLoop, count: int) -> Answers:
+    """So many answers that aren't there yet."""
+    answers = Answers(loop=loop)
+    answers.context, answers.count, answers.parts = None, count, []
+    return answers
+
+
 def new_answer(loop: asyncio.AbstractEventLoop) -> Answer:
     """An answer that isn't there yet."""
     answer = Answer(loop=loop)

@@ -76,8 +76,7 @@ class LoopFace:
         except FAILURES as wrong:
             raise lost(settings, places, wrong) from wrong
         finally:
-            for node in (*nodes, *manager.nodes_cache.values()):
-                await node.disconnect()
+            await _hung_up((*nodes, *manager.nodes_cache.values()))
         return bucket_places(manager.slots_cache)
 
     def _left(self) -> float:
@@ -99,6 +98,12 @@ class LoopFace:
         if len(works) == 1:
             return [await _outcome(works[0], left)]
         return await asyncio.gather(*(_outcome(work, left) for work in works))
+
+
+async def _hung_up(nodes: Sequence[ClusterNode]) -> None:
+    """End the connections of all, whichever of them can't, and if we are cancelled meanwhile."""
+    ends = [node.disconnect() for node in nodes]
+    await asyncio.shield(asyncio.gather(*ends, return_exceptions=True))
 
 
 async def _outcome(work: Callable[[float], Coroutine[Any, Any, Any]], left: float) -> Any:

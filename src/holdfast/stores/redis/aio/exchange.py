@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from time import monotonic
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 from ....errors import StoreUnavailable
 from ..complaints import ServerSaid
 from ..guard import Guard, Reply, still_barred
-from ..library import SCRIPTS, load_command, tail
+from ..library import ALL_SCRIPTS, Script, load_command, tail
 from ..scripts import Call
 from .answer import Answer, new_answer
 
@@ -29,8 +30,8 @@ Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
 TRIES_MAX = 5
 #: What such a request is called that loads a script.
 LOADING = "SCRIPT LOAD"
-#: The tags of what isn't a script: its reply carries none, or is a push.
-PLAIN, BY_PUSH = b"-", b">"
+#: The tags of what isn't a script: its reply carries none, or is a push, or they are several.
+PLAIN, BY_PUSH, SEVERAL = b"-", b">", b"*"
 _TAGS = tuple(b"%x" % n for n in range(1 << 12))
 _TAILS = tuple(map(tail, _TAGS))
 _MASK = len(_TAGS) - 1
@@ -38,6 +39,9 @@ _MASK = len(_TAGS) - 1
 
 class Exchange(ABC):
     """What a connection does with replies that aren't the last word."""
+
+    #: What a server is given that doesn't know a script of ours.
+    _scripts: Sequence[Script] = ALL_SCRIPTS
 
     def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
         self._guard = guard
@@ -89,7 +93,7 @@ class Exchange(ABC):
         within = due - monotonic()
         if not self._loading:
             self._load_failed = None
-            for script in SCRIPTS:
+            for script in self._scripts:
                 self._loading += 1
                 command = load_command(script, self._old)
                 self._post(command, PLAIN, within, LOADING, self._unheeded(), 1)

@@ -24,6 +24,7 @@ from ..config import Settings
 from ..guard import Guard, Verdict, grants, wait_words
 from ..replies import Reply, poked
 from ..scripts import Call
+from ..value_keys import Place, reading
 from .answer import Answer, new_answer
 from .connect import connect, unheeded
 from .shared import Shared
@@ -61,6 +62,8 @@ class LoopPort:
 
     clustered = False
     patience = PATIENCE_S
+    #: What a connection is made into.
+    _made_into: type[Wire] = Wire
 
     def __init__(self, settings: Settings) -> None:
         self.label = settings.label
@@ -137,6 +140,18 @@ class LoopPort:
         finally:
             for answer in answers[len(found) :]:
                 _abandon(answer)
+        return found
+
+    def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
+        """Read values; at once, as in `ask`."""
+        wire = self._wire
+        if wire is None or asyncio.get_running_loop() is not self._loop:
+            return self._reach_and_fetch(places, within)
+        return wire.fetch(reading(places), len(places), within)
+
+    async def _reach_and_fetch(self, places: Sequence[Place], within: float) -> list[Reply]:
+        wire, within = await self._reach(within)
+        found: list[Reply] = await wire.fetch(reading(places), len(places), within)
         return found
 
     def enter(
@@ -277,7 +292,7 @@ class LoopPort:
         return wire
 
     def _new_wire(self, ear: bool = False) -> Wire:
-        return Wire(self.label, self._heard, self._ended, self.guard, ear)
+        return self._made_into(self.label, self._heard, self._ended, self.guard, ear)
 
     async def _where(self) -> Settings:
         """How to reach the server: now, as it may be another one than before."""

@@ -7,6 +7,7 @@ moves. The node that it leaves ends the subscription and says so.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
@@ -20,9 +21,9 @@ from ..guard import Guard, Verdict
 from ..replies import Reply
 from ..scripts import Call
 from ..slots import ELSEWHERE, address_in, bucket_in
+from ..value_keys import Place
 from .answer import Answer
 from .connect import connect, unheeded
-from .exchange import Slot
 from .port import MUTE_S, SIGN_S, SILENT_S, Box, LoopPort, log, wake
 from .shared import Shared
 from .wire import Wire
@@ -31,20 +32,23 @@ from .wire import Wire
 class ShardWire(Wire):
     """A connection that may lose a subscription, and some of the slots."""
 
+    subscribed: Callable[[bytes], None]
     unsubscribed: Callable[[bytes], None]
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
-        if isinstance(reply, list) and reply[0] == b"sunsubscribe":
+        # Both are taken in as they are read: whoever asked for the first runs only afterwards,
+        # and the second may have come with it.
+        kind = reply[0] if isinstance(reply, list) else b""
+        if kind == b"sunsubscribe":
             self.unsubscribed(reply[1])
-        else:
-            super()._pushed(reply, given)
+            return
+        if kind == b"ssubscribe":
+            self.subscribed(reply[1])
+        super()._pushed(reply, given)
 
-    def _odd(self, slot: Slot, reply: Any) -> None:
-        if isinstance(reply, ServerSaid) and reply.code == MOVED:
-            if not slot[0].done():
-                slot[0].set_result(reply)  # one slot is elsewhere; the others may still be here
-        else:
-            super()._odd(slot, reply)
+    def _astray(self, reply: ServerSaid) -> bool:
+        # One slot may be elsewhere, and the others still here.
+        return reply.code != MOVED and super()._astray(reply)
 
 
 class LoopNode(LoopPort):
@@ -65,6 +69,7 @@ class LoopNode(LoopPort):
 
     def _new_wire(self, ear: bool = False) -> Wire:
         wire = ShardWire(self.label, self._heard, self._ended, self.guard, ear)
+        wire.subscribed = self._subscribed
         wire.unsubscribed = self._unsubscribed
         return wire
 
@@ -75,6 +80,12 @@ class LoopNode(LoopPort):
         wire, within = await self._reach(within)
         wire.command(b"ASKING", within=within).add_done_callback(unheeded)
         return await wire.send(call, within)
+
+    async def fetch_asking(self, place: Place, within: float) -> list[Reply]:
+        """Read a value of a slot that this node is just taking over."""
+        wire, within = await self._reach(within)
+        answers = [wire.command(*words, within=within) for words in place.asking]
+        return (await asyncio.gather(*answers))[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
         """What the guard says of this bucket."""
@@ -175,8 +186,6 @@ class LoopNode(LoopPort):
         address = address_in(bucket, self._settings.prefix, self._token)
         reply = await ear.confirmed(b"SSUBSCRIBE", address, within=limit)
         if not isinstance(reply, ServerSaid):
-            if not ear.over:
-                self._heard_of.add(bucket)
             return None
         if reply.code in ELSEWHERE:
             return reply
@@ -186,6 +195,10 @@ class LoopNode(LoopPort):
         text = "%s doesn't let us subscribe (%s): whoever waits asks once a second instead"
         log.warning(text, self.label, reply)
         return reply
+
+    def _subscribed(self, address: bytes) -> None:
+        """The pokes for this bucket come here now."""
+        self._heard_of.add(bucket_in(address))
 
     def _unsubscribed(self, address: bytes) -> None:
         """The slot has moved: who waits for it asks again, and is sent there."""

@@ -24,8 +24,8 @@ from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
 from ..guard import Guard, asks
 from ..library import packed
 from ..scripts import Call
-from .answer import Answer, new_answer, wake_all
-from .exchange import BY_PUSH, LOADING, PLAIN, Exchange, Slot
+from .answer import Answer, Answers, new_answer, new_answers, wake_all
+from .exchange import BY_PUSH, LOADING, PLAIN, SEVERAL, Exchange, Slot
 
 #: So many requests may be under way on a connection; one more is refused.
 QUEUE_MAX = 50_000
@@ -139,6 +139,12 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         if self._out:
             self._flush()
 
+    def fetch(self, data: bytes, count: int, within: float) -> Answers:
+        """Read so many values by what is packed here; the replies, two for each, are a list."""
+        answers = new_answers(self._loop, 2 * count)
+        self._post(data, SEVERAL, within, "GET", answers, 1)
+        return answers
+
     # -- answers ---------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -164,16 +170,34 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 elif isinstance(reply, Push) or self._ear:
                     self._pushed(reply, given)
                     continue
+                elif pending and pending[0][1] is SEVERAL:
+                    if not self._part(pending[0][0], reply, given):
+                        continue
                 else:
                     self._odd(pending[0], reply)
-                    if self.over:
-                        return
+                if self.over:
+                    return
                 pending.popleft()  # only now, as Ctrl-C may come between any two lines
         except (ValueError, IndexError) as wrong:
             self.drop(f"{self.label} sent what is no answer to anything that was asked: {wrong}")
         finally:
             if given:
                 wake_all(given)
+
+    def _part(self, answers: Any, reply: Any, given: list[Answer]) -> bool:
+        """One of several replies; are these all? A number, and then none, by turns: so no reply
+        can be taken for another's for long."""
+        if reply.__class__ is not ServerSaid and (reply.__class__ is int) == len(answers.parts) % 2:
+            raise ValueError("what was read is out of step")
+        answers.parts.append(reply)
+        if len(answers.parts) < answers.count:
+            return False
+        if not answers.done():
+            given.append(answers)
+            answers.give(answers.parts)
+        if reply.__class__ is ServerSaid and self._astray(reply):
+            self._leave(reply)
+        return True
 
     def _odd(self, slot: Slot, reply: Any) -> None:
         """A reply without a tag: to a plain command, or an error."""
@@ -188,9 +212,16 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             raise ValueError("the tag is another one")
         if not answer.done():
             answer.set_result(reply)
-        if isinstance(reply, ServerSaid) and reply.code in _OVER:
-            self.unfit = True
-            self.drop(f"{self.label} can't answer now: {reply}")
+        if isinstance(reply, ServerSaid) and self._astray(reply):
+            self._leave(reply)
+
+    def _astray(self, reply: ServerSaid) -> bool:
+        """Does an error say that the connection leads to no master?"""
+        return reply.code in _OVER
+
+    def _leave(self, reply: ServerSaid) -> None:
+        self.unfit = True
+        self.drop(f"{self.label} can't answer now: {reply}")
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
         if not isinstance(reply, list):

@@ -13,13 +13,16 @@ from typing import Any
 from ..complaints import NOSCRIPT, ServerSaid
 from ..config import Settings
 from ..guard import Guard, Unconfirmed, Verdict, asks, grants, still_barred, wait_words
-from ..library import SCRIPTS, load_command, packed
+from ..library import ALL_SCRIPTS, Script, load_command, packed
 from ..scripts import Call, ending
 from .link import Link
 
 
 class Exchange:
     """What the port does on a connection that it has for itself."""
+
+    #: What a server is given that doesn't know a script of ours.
+    _scripts: Sequence[Script] = ALL_SCRIPTS
 
     def __init__(self, settings: Settings) -> None:
         self.guard = Guard(settings)
@@ -62,7 +65,7 @@ class Exchange:
         """Load all scripts; what the server said if that can't be done."""
         wrong: ServerSaid | None = None
         for old in (False, True)[self._old :]:
-            said = link.ask_many([load_command(one, old) for one in SCRIPTS], until)
+            said = link.ask_many([load_command(one, old) for one in self._scripts], until)
             wrong = next((one for one in said if isinstance(one, ServerSaid)), None)
             if wrong is None:
                 self._old = old

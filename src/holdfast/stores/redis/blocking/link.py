@@ -1,7 +1,9 @@
 """One connection, for one thread at a time: a request, its reply, and what comes unasked.
 
-The socket blocks, and the kernel ends a read after a *tick*: a second, or less where less is left.
-So a request costs one write and one read, and nothing else.
+The socket blocks, and the kernel ends a read after some milliseconds. So a request that is answered
+soon costs one write and one read, and nothing else. Whatever takes longer is waited for by another
+call, because a read that a signal has interrupted is given all of its time again, and so might
+never end.
 
 Not here: who may use it, and what a broken one means. Any exception but those of time and network
 leaves it in an unknown state as well; whoever gets one closes it.
@@ -10,6 +12,7 @@ leaves it in an unknown state as well; whoever gets one closes it.
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import struct
 import time
@@ -23,6 +26,8 @@ from .resp import NOTHING, Push, new_reader
 
 _TV = struct.Struct("@ll")
 #: How long the kernel lets a read last.
+SOON_S = 0.004
+#: How long it lets a write last, and a read through TLS, which counts its time itself.
 TICK_S = 1.0
 _BYTES = 65536
 #: What one reply needs as a rule: a smaller buffer is made sooner.
@@ -49,6 +54,7 @@ class Link:
     __slots__ = (
         "__weakref__",
         "_driver",
+        "_poll",
         "_reader",
         "_recv",
         "_send",
@@ -81,23 +87,27 @@ class Link:
         self.mail: deque[bytes] = deque()
         self.dead = False
         self.used = time.monotonic()
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        self._poll = poll.poll
         if not self._tls:
             sock.settimeout(None)
+            soon = _TV.pack(0, int(SOON_S * 1e6))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TV.pack(int(TICK_S), 0))
-        self._beat(TICK_S)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, soon)
 
     # -- requests ----------------------------------------------------------------------------
 
     def ask(self, wire: bytes, now: float, until: float) -> Any:
         """Send one request and read its reply; ``OSError`` if it doesn't come in time."""
         self.used = now
-        if until - now < TICK_S or self._tick < TICK_S:
-            self._beat(min(TICK_S, until - now))
+        if self._tls:
+            self._beat(until - now)
         self._send(wire)
         try:
             data = self._recv(_FEW_BYTES)
         except (BlockingIOError, TimeoutError):
-            data = self._read(until)
+            data = self._wait(until)
         if not data:
             raise Closed
         if data[0] == _COLON and data[-1] == _NEWLINE and self._whole:
@@ -111,9 +121,18 @@ class Link:
     def ask_many(self, wires: list[bytes], until: float) -> list[Any]:
         """The same for many requests at once."""
         self.used = now = time.monotonic()
-        self._beat(min(TICK_S, until - now))
+        if self._tls:
+            self._beat(until - now)
         self._send(b"".join(wires))
         return [self._reply(until) for _ in wires]
+
+    def ask_several(self, wire: bytes, count: int, now: float, until: float) -> list[Any]:
+        """Send requests that are packed together, so many; their replies."""
+        self.used = now
+        if self._tls:
+            self._beat(until - now)
+        self._send(wire)
+        return [self._reply(until) for _ in range(count)]
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
         """Have the pokes for this address sent here; what the server said if it doesn't let us."""
@@ -138,10 +157,8 @@ class Link:
             left = until - time.monotonic()
             if left < -_NEAR_S:
                 return False
-            if not TICK_S == self._tick < left + _NEAR_S:
-                self._beat(min(TICK_S, left))
             try:
-                data = self._recv(_FEW_BYTES)
+                data = self._next_bytes(max(left, 0.0), _FEW_BYTES)
             except (BlockingIOError, TimeoutError):
                 if time.monotonic() > until - _NEAR_S:
                     return False
@@ -209,26 +226,38 @@ class Link:
             self.mail.append(said[2])
 
     def _read(self, until: float) -> bytes:
+        """What comes next; as a rule it is on its way."""
+        if self._tls:
+            return self._wait(until)
+        try:
+            return self._recv(_BYTES)  # type: ignore[no-any-return]
+        except (BlockingIOError, TimeoutError):
+            return self._wait(until)
+
+    def _wait(self, until: float) -> bytes:
+        """The same, when it isn't there soon."""
         while (left := until - time.monotonic()) > 0:
-            if left < self._tick:
-                self._beat(left)
             try:
-                return self._recv(_BYTES)  # type: ignore[no-any-return]
+                return self._next_bytes(left, _BYTES)
             except (BlockingIOError, TimeoutError):
                 continue
         raise TimeoutError("no answer")
 
-    def _beat(self, tick: float) -> None:
-        """Have the kernel end a read after so long."""
-        if tick == self._tick:
-            return
-        self._tick = tick = max(tick, 0.001)
+    def _next_bytes(self, seconds: float, most: int) -> bytes:
+        """What comes within so many seconds, or less, however often a signal interrupts that."""
         if self._tls:
+            self._beat(seconds)
+            return self._recv(most)  # type: ignore[no-any-return]
+        if not self._poll(seconds * 1e3):
+            raise TimeoutError("nothing yet")
+        return self._recv(most, _flags)  # type: ignore[no-any-return]
+
+    def _beat(self, seconds: float) -> None:
+        """Have a call through TLS end after so long, or after a tick if that is sooner."""
+        tick = max(min(TICK_S, seconds), 0.001)
+        if tick != self._tick:
+            self._tick = tick
             self._sock.settimeout(tick)
-            return
-        whole = int(tick)
-        micros = min(999_999, int((tick - whole) * 1e6))
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.pack(whole, micros))
 
     # -- its end -------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from ..config import Settings
 from ..guard import Unconfirmed, Verdict
 from ..library import packed
 from ..scripts import Call
+from ..value_keys import Place, reading
 from .dial import Dialler
 from .exchange import Exchange
 from .link import Link
@@ -118,6 +119,18 @@ class ThreadPort(Exchange):
                 break
         else:
             self._give(link, None)
+        return replies
+
+    async def fetch(self, places: Sequence[Place], within: float) -> list[Any]:
+        """Read values; see the protocol."""
+        now = monotonic()
+        until = now + within
+        link = self._take(now, until)
+        try:
+            replies = link.ask_several(reading(places), 2 * len(places), now, until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        self._give(link, replies[0])
         return replies
 
     async def look(self, within: float) -> Verdict:

@@ -19,6 +19,7 @@ from ..keys import BUCKETS
 from ..library import packed
 from ..scripts import Call
 from ..slots import ELSEWHERE, address_in
+from ..value_keys import Place
 from .link import Link
 from .port import Seat, ThreadPort
 
@@ -109,6 +110,18 @@ class ThreadNode(ThreadPort):
             self._broken(link, wrong, within)
         self._give(link, reply)
         return reply
+
+    async def fetch_asking(self, place: Place, within: float) -> list[Any]:
+        """Read a value of a slot that this node is just taking over."""
+        now = monotonic()
+        until = now + within
+        link = self._take(now, until)
+        try:
+            replies = link.ask_many([packed(*words) for words in place.asking], until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        self._give(link, None)
+        return replies[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
         """What the guard says of this bucket."""

@@ -15,7 +15,18 @@ from .....url import StoreURL
 from ...config import settings
 from ...topology import Members, Sentinels, shown, topology
 from ..sentinel import WatchedDialler
-from . import cluster, guard, keeping, keys, reach, rights, sentinels, server
+from . import (
+    cluster,
+    guard,
+    keeping,
+    keys,
+    queues,
+    reach,
+    rights,
+    sentinels,
+    server,
+    values,
+)
 from .visit import Visit
 
 
@@ -69,6 +80,8 @@ def examine_server(visit: Visit) -> Iterator[Finding]:
             return  # the rest would only repeat it in other words
         yield from reach.examine(visit)
         yield from rights.examine(visit)
+        yield from queues.examine(visit)
+        yield from values.examine(visit)
         yield from guard.examine(visit)
         yield from keeping.examine(visit)
         yield from keys.examine(visit)

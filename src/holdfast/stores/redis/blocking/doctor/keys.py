@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from .....core.finding import Finding, Level
 from ...complaints import ServerSaid
 from ...keys import bucket_of
+from ...queue_keys import HASHES, MARKS, is_shard
 from .visit import Visit, well
 
 #: Looking through a large database is ended after so long, seconds.
@@ -18,8 +19,15 @@ LOOK_S = 2.0
 STEP = 1000
 #: What is shown of those that aren't ours.
 SHOWN = 3
-#: What the mark behind the bucket says of the type of a key.
+#: What the mark behind the bucket says of the type of a key; of queues each letter has a mark.
 TYPES = {b":": b"hash", b"~": b"hash", b"!": b"zset", b"#": b"string"}
+TYPES |= {mark: b"hash" if mark in HASHES else b"zset" for mark in MARKS}
+# Of refresh guards: the values, who computes them, their numbers.
+TYPES |= {b"=": b"string", b"%": b"hash", b"+": b"hash", b"&": b"zset"}
+#: Those of the numbers of refresh guards: each in a bucket that isn't its name's.
+TALLIES = (b"+", b"&")
+#: Which of them have an end, whatever happens: jobs stay.
+_ENDS = frozenset((b":", b"~", b"!", b"=", b"%", b"+", b"&"))
 #: The fences of names that are in use, or were lately: so many are looked at.
 FENCES = 1000
 #: A fence is the server's time at the grant: it lies ahead of it only if the clock was set back.
@@ -32,7 +40,9 @@ class _Found:
     """The keys under a prefix."""
 
     def __init__(self, prefix: str) -> None:
-        self._layout = re.compile(re.escape(f"{prefix}:").encode() + rb"\{(\d{1,3})\}([:~!#])")
+        self._layout = re.compile(
+            re.escape(f"{prefix}:").encode() + rb"\{(\d{1,3})\}([:~!#=%+&]|@\w:)"
+        )
         self.all = 0
         self.lines: list[bytes] = []
         #: Not of our making; of our making by name, but not by type; without an end.
@@ -50,7 +60,7 @@ class _Found:
             self.foreign.append(key)
         elif TYPES[mark] != kind:
             self.mistaken.append(key)
-        elif mark != b"#" and pttl == -1:
+        elif mark in _ENDS and pttl == -1:
             self.endless.append(key)
         elif mark == b":":
             self.lines.append(key)
@@ -63,6 +73,12 @@ class _Found:
         name, mark = key[found.end() :], found[2]
         if mark == b"#":
             return mark if name == b"guard" else None
+        if mark in TALLIES:
+            return mark
+        if mark in MARKS:
+            return mark if is_shard(name, int(found[1])) else None
+        if mark not in TYPES:
+            return None
         return mark if name and int(found[1]) == bucket_of(name) else None
 
 

@@ -7,42 +7,42 @@ has no ``ACL DRYRUN``, a proxy has no ACL at all, and ``rename-command`` shows i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .....core.finding import Finding, Level
 from ...complaints import ServerSaid, complaint
 from ...config import Settings
 from ...keys import tag_of
-from ...library import SCRIPTS
+from ...library import SCRIPTS, Script
 from .visit import Visit, well
 
-#: How each command is tried. In the place of ``_KEY`` there is the name of a key that isn't there.
-_KEY = b"KEY"
+#: How each command is tried. In the place of ``KEY`` there is the name of a key that isn't there.
+KEY = b"KEY"
 TRIALS: dict[str, tuple[bytes, ...]] = {
-    "evalsha": (b"0" * 40, b"1", _KEY),
+    "evalsha": (b"0" * 40, b"1", KEY),
     "script|load": (b"return 1",),
     "ping": (),
     "scan": (b"0", b"COUNT", b"1"),
     "time": (),
-    "hget": (_KEY, b"x"),
-    "hmget": (_KEY, b"x"),
+    "hget": (KEY, b"x"),
+    "hmget": (KEY, b"x"),
     # A value is missing: that is only noticed by the command itself, after the rights.
-    "hset": (_KEY, b"x", b"1", b"y"),
-    "hdel": (_KEY, b"x"),
-    "hlen": (_KEY,),
-    "hgetall": (_KEY,),
-    "hkeys": (_KEY,),
-    "hrandfield": (_KEY, b"1"),
-    "zadd": (_KEY, b"XX", b"1", b"x"),
-    "zscore": (_KEY, b"x"),
-    "zremrangebyscore": (_KEY, b"1", b"0"),
-    "get": (_KEY,),
-    "set": (_KEY, b"x", b"XX"),
+    "hset": (KEY, b"x", b"1", b"y"),
+    "hdel": (KEY, b"x"),
+    "hlen": (KEY,),
+    "hgetall": (KEY,),
+    "hkeys": (KEY,),
+    "hrandfield": (KEY, b"1"),
+    "zadd": (KEY, b"XX", b"1", b"x"),
+    "zscore": (KEY, b"x"),
+    "zremrangebyscore": (KEY, b"1", b"0"),
+    "get": (KEY,),
+    "set": (KEY, b"x", b"XX"),
     "info": (b"server",),
-    "pexpire": (_KEY, b"1000"),
-    "pttl": (_KEY,),
-    "del": (_KEY,),
-    "type": (_KEY,),
+    "pexpire": (KEY, b"1000"),
+    "pttl": (KEY,),
+    "del": (KEY,),
+    "type": (KEY,),
     "wait": (b"0", b"1"),
 }
 #: What goes without, and what that means.
@@ -64,13 +64,18 @@ _A_KEY = re.compile(r"\bkeys?\b")
 
 def needed(settings: Settings) -> frozenset[str]:
     """Every command that the store or one of its scripts calls."""
-    called = {
-        name.decode().lower()
-        for script in SCRIPTS
-        for name in re.findall(rb"call\(\s*'(\w+)'", script.text)
-    }
+    called = called_by(SCRIPTS)
     idle = GUARD if settings.guard == "off" else frozenset[str]()
     return (frozenset(called - {_POKES}) | OURS | _confirming(settings)) - idle
+
+
+def called_by(scripts: Iterable[Script]) -> set[str]:
+    """Every command that one of these scripts calls."""
+    return {
+        name.decode().lower()
+        for script in scripts
+        for name in re.findall(rb"call\(\s*'(\w+)'", script.text)
+    }
 
 
 def _confirming(settings: Settings) -> frozenset[str]:
@@ -80,10 +85,7 @@ def _confirming(settings: Settings) -> frozenset[str]:
 def examine(visit: Visit) -> Iterator[Finding]:
     """Which commands and keys are missing, and does it take in what is written?"""
     names = [name for name in TRIALS if name in needed(visit.settings)]
-    said = visit.ask_many([_trial(visit, name) for name in names])
-    refused = {
-        name: one for name, one in zip(names, said, strict=True) if isinstance(one, ServerSaid)
-    }
+    refused = refusals(visit, {name: TRIALS[name] for name in names})
     if GUARD_KEY in refused:  # then it is as if it were off
         refused = {name: one for name, one in refused.items() if name not in GUARD - {GUARD_KEY}}
     findings = [*_commands(visit, refused), *_keys(visit, refused)]
@@ -91,39 +93,57 @@ def examine(visit: Visit) -> Iterator[Finding]:
     yield from _writing(visit, refused)
 
 
-def _trial(visit: Visit, name: str) -> tuple[bytes, ...]:
+def refusals(visit: Visit, trials: dict[str, tuple[bytes, ...]]) -> dict[str, ServerSaid]:
+    """What is said to those of these commands that aren't carried out."""
+    said = visit.ask_many([_trial(visit, name, words) for name, words in trials.items()])
+    return {
+        name: one for name, one in zip(trials, said, strict=True) if isinstance(one, ServerSaid)
+    }
+
+
+def _trial(visit: Visit, name: str, trial: tuple[bytes, ...]) -> tuple[bytes, ...]:
     key = f"{visit.prefix}:{tag_of(visit.buckets[0])}!".encode() + visit.word
-    words = (key if word is _KEY else word for word in TRIALS[name])
+    words = (key if word is KEY else word for word in trial)
     return *name.upper().encode().split(b"|"), *words
+
+
+def forbidden(refused: dict[str, ServerSaid]) -> list[str]:
+    """Those that the user may not call."""
+    return [name for name, said in refused.items() if said.code == "NOPERM" and not _key(said)]
+
+
+def absent(refused: dict[str, ServerSaid]) -> list[str]:
+    """Those that aren't there."""
+    return [name for name, said in refused.items() if _UNKNOWN.search(said.text)]
 
 
 def _commands(visit: Visit, refused: dict[str, ServerSaid]) -> Iterator[Finding]:
     """Those that the user may not call, and those that aren't there."""
-    denied = [name for name, said in refused.items() if said.code == "NOPERM" and not _key(said)]
-    gone = [name for name, said in refused.items() if _UNKNOWN.search(said.text)]
+    denied, gone = forbidden(refused), absent(refused)
     for names, who, remedy in (
         (denied, f"{visit.user} may not call", "ACL SETUSER ... {}"),
         (gone, "there is no command", "is it a proxy, or was {} renamed (rename-command)?"),
     ):
         must = [name for name in names if name not in SPARE]
-        words = " ".join(f"+{name}" if names is denied else _shown(name) for name in names)
+        words = " ".join(f"+{name}" if names is denied else shown(name) for name in names)
         if must:
             yield Finding(
                 Level.FAIL,
                 "rights" if names is denied else "commands",
-                f"{who} {', '.join(map(_shown, must))}, which holdfast needs",
+                f"{who} {', '.join(map(shown, must))}, which holdfast needs",
                 remedy.format(words),
             )
         for name in sorted(set(names) - set(must)):
             yield Finding(
                 Level.WARN,
                 "rights" if names is denied else "commands",
-                f"{who} {_shown(name)}: {SPARE[name]}",
-                remedy.format(f"+{name}" if names is denied else _shown(name)),
+                f"{who} {shown(name)}: {SPARE[name]}",
+                remedy.format(f"+{name}" if names is denied else shown(name)),
             )
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
+    """A command as people write it."""
     return name.upper().replace("|", " ")
 
 

@@ -1,0 +1,136 @@
+"""The port of dialects for one event loop: one connection for all, on which the server also tells
+of changes of the keys that somebody waits for (client tracking, RESP3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..stores.redis.aio.answer import Answer, new_answer
+from ..stores.redis.aio.connect import unheeded
+from ..stores.redis.aio.port import LoopPort, wake
+from ..stores.redis.aio.wire import Wire
+from ..stores.redis.complaints import ServerSaid
+from ..stores.redis.config import Settings
+from ..stores.redis.library import Script
+from ..stores.redis.scripts import Call
+
+
+class Sleeper:
+    """A claim that waits for a change of its key."""
+
+    __slots__ = ("heard", "key", "waiter")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.heard = False
+        self.waiter: Answer | None = None
+
+
+class WatchingWire(Wire):
+    """A connection that hands on what it hears of changes of keys."""
+
+    #: Does the server tell of changes here? None: it was not asked yet.
+    tracks: bool | None = None
+    port: WatchingLoopPort
+
+    def _pushed(self, reply: Any, given: list[Answer]) -> None:
+        if isinstance(reply, list) and len(reply) == 2 and reply[0] == b"invalidate":
+            for answer in self.port.changed(reply[1]):
+                given.append(answer)
+                answer.give(None)
+        else:
+            super()._pushed(reply, given)
+
+
+class WatchingLoopPort(LoopPort):
+    """See :class:`holdfast.dialects.port.Port`."""
+
+    _made_into = WatchingWire
+
+    def __init__(self, settings: Settings, scripts: Sequence[Script] = ()) -> None:
+        super().__init__(settings)
+        self._own_scripts = scripts
+
+    def _start(self) -> None:
+        super()._start()
+        self._sleepers: dict[str, Sleeper] = {}
+
+    def _new_wire(self, ear: bool = False) -> Wire:
+        wire = super()._new_wire(ear)
+        assert isinstance(wire, WatchingWire)
+        wire._scripts = self._own_scripts
+        wire.port = self
+        return wire
+
+    async def command(self, *words: bytes, within: float) -> Any:
+        """Send one command that is no script; see the protocol."""
+        wire, within = await self._reach(within)
+        return await wire.command(*words, within=within)
+
+    async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Any:
+        """Send the call of a claim that waits; see the protocol."""
+        wire, within = await self._reach(within)
+        assert isinstance(wire, WatchingWire)
+        if self._settings.protocol == 2:
+            wire.tracks = False  # it would tell of changes on another connection only
+        if wire.tracks is None:
+            said = await wire.command(b"CLIENT", b"TRACKING", b"ON", b"OPTIN", within=within)
+            wire.tracks = not isinstance(said, ServerSaid)
+        sleeper = self._sleepers.get(claim_id)
+        if sleeper is None:
+            sleeper = self._sleepers[claim_id] = Sleeper(key)
+        sleeper.heard = False
+        if wire.tracks:  # both leave together: it is about the very next request
+            cached = wire.command(b"CLIENT", b"CACHING", b"YES", within=within)
+            cached.add_done_callback(unheeded)
+        return await wire.send(call, within)
+
+    def hears(self, claim_id: str) -> bool:
+        """Will a change be heard? See the protocol."""
+        wire = self._wire
+        return claim_id in self._sleepers and isinstance(wire, WatchingWire) and bool(wire.tracks)
+
+    async def await_change(self, claim_id: str, seconds: float) -> bool:
+        """Sleep until the watched key has changed; see the protocol."""
+        loop = self._own()
+        sleeper = self._sleepers.setdefault(claim_id, Sleeper(b""))
+        if sleeper.heard:
+            return True
+        waiter = sleeper.waiter = new_answer(loop)
+        timer = loop.call_later(max(0.0, seconds), wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            sleeper.waiter = None
+        return sleeper.heard
+
+    def changed(self, keys: Iterable[bytes] | None) -> list[Answer]:
+        """These keys have changed (None: all of them): the sleeps that end."""
+        found = None if keys is None else set(keys)
+        ended = []
+        for sleeper in self._sleepers.values():
+            if found is None or sleeper.key in found:
+                sleeper.heard = True
+                if sleeper.waiter is not None and not sleeper.waiter.done():
+                    ended.append(sleeper.waiter)
+        return ended
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more; see the protocol."""
+        self._sleepers.pop(claim_id, None)
+
+    def _ended(self, wire: Wire) -> None:
+        super()._ended(wire)
+        for waiter in self.changed(None):  # so that they ask, which connects again
+            wake(waiter)
+
+    def wall(self) -> float:
+        """The time of day; see the protocol."""
+        return time.time()
+
+    def now(self) -> float:
+        """A clock that never jumps; see the protocol."""
+        return time.monotonic()

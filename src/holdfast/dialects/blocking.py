@@ -1,0 +1,140 @@
+"""The port of dialects for threads: a claim that waits has a connection of its own, on which the
+server tells of changes of its key (client tracking, RESP3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+from ..stores.redis.blocking.link import Link
+from ..stores.redis.blocking.port import Seat, ThreadPort
+from ..stores.redis.complaints import NOSCRIPT, ServerSaid
+from ..stores.redis.config import Settings
+from ..stores.redis.library import Script, packed
+from ..stores.redis.scripts import Call
+
+_TRACK = packed(b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
+_CACHE = packed(b"CLIENT", b"CACHING", b"YES")
+
+
+class WatchingLink(Link):
+    """A connection that can hear of the changes of one key."""
+
+    __slots__ = ("tracks", "watched")
+
+    def __init__(self, driver: Any) -> None:
+        super().__init__(driver)
+        #: Does the server tell of changes here? None: it was not asked yet.
+        self.tracks: bool | None = None
+        self.watched = b""
+
+    def ask_watching(self, wire: bytes, key: bytes, until: float) -> Any:
+        """Send a request that reads this key, and hear of its next change."""
+        now = monotonic()
+        self.watched = key
+        if self.tracks is None:
+            self.tracks = not isinstance(self.ask(_TRACK, now, until), ServerSaid)
+        self.mail.clear()
+        if not self.tracks:
+            return self.ask(wire, now, until)
+        return self.ask_many([_CACHE, wire], until)[1]
+
+    def _file(self, said: Any) -> None:
+        if isinstance(said, list) and len(said) == 2 and said[0] == b"invalidate":
+            keys = said[1]  # none: all of them, the database was flushed
+            if self.watched and (keys is None or self.watched in keys):
+                self.mail.append(self.watched)
+        else:
+            super()._file(said)
+
+
+class WatchingThreadPort(ThreadPort):
+    """See :class:`holdfast.dialects.port.Port`."""
+
+    _link = WatchingLink
+
+    def __init__(self, settings: Settings, scripts: Sequence[Script] = ()) -> None:
+        super().__init__(settings)
+        self._scripts = scripts
+
+    async def command(self, *words: bytes, within: float) -> Any:
+        """Send one command that is no script; see the protocol."""
+        now = monotonic()
+        until = now + within
+        link = self._take(now, until)
+        try:
+            reply = link.ask(packed(*words), now, until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        self._give(link, reply)
+        return reply
+
+    async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Any:
+        """Send the call of a claim that waits; see the protocol."""
+        now = monotonic()
+        until = now + within
+        seat = self._seats.get(claim_id)
+        if seat is None:
+            seat = self._seats[claim_id] = Seat(None, key)
+        link = seat.link
+        if link is None or link.dead:
+            link = seat.link = self._take(now, until)
+        try:
+            reply = self._ask_watching(link, key, call, until)
+        except BaseException as wrong:
+            seat.link = None
+            self._broken(link, wrong, within)
+        if isinstance(reply, ServerSaid):
+            seat.link = None
+            self._give(link, reply)
+        return reply
+
+    def _ask_watching(self, link: Link, key: bytes, call: Call, until: float) -> Any:
+        assert isinstance(link, WatchingLink)
+        if self._dialler.protocol == 2:
+            link.tracks = False  # it would tell of changes on another connection only
+        reply = link.ask_watching(self._wire(link, call), key, until)
+        if isinstance(reply, ServerSaid) and reply.code == NOSCRIPT:
+            wrong = self._load(link, until)
+            return wrong or link.ask_watching(self._wire(link, call), key, until)
+        return reply
+
+    def hears(self, claim_id: str) -> bool:
+        """Will a change be heard? See the protocol."""
+        seat = self._seats.get(claim_id)
+        link = seat.link if seat is not None else None
+        return isinstance(link, WatchingLink) and link.tracks is True and not link.dead
+
+    async def await_change(self, claim_id: str, seconds: float) -> bool:
+        """Sleep until the watched key has changed; see the protocol."""
+        seat = self._seats.get(claim_id)
+        link = seat.link if seat is not None else None
+        if seat is None or not isinstance(link, WatchingLink) or not link.tracks:
+            time.sleep(max(0.0, seconds))
+            return False
+        try:
+            return link.listen(link.watched, monotonic() + seconds)
+        except BaseException as wrong:
+            seat.link = None
+            self._drop(link)
+            if isinstance(wrong, OSError | ValueError):
+                return True  # so that it asks, which connects again
+            raise
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more; see the protocol."""
+        seat = self._seats.get(claim_id)
+        if seat is not None and isinstance(seat.link, WatchingLink):
+            seat.link.watched = b""
+            seat.link.mail.clear()
+        super().unlisten(claim_id)
+
+    def wall(self) -> float:
+        """The time of day; see the protocol."""
+        return time.time()
+
+    def now(self) -> float:
+        """A clock that never jumps; see the protocol."""
+        return time.monotonic()

@@ -1,0 +1,49 @@
+"""The families of lock formats that may be met on one Redis, and the refusal to mix them.
+
+A lock is safe only if all who want it agree on what stands at its key. So a dialect that meets
+another family at a key refuses it, by name, and leaves the key as it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..errors import ConfigError
+
+
+class Family(NamedTuple):
+    """What stands at a key, in words, and who is to be asked for it."""
+
+    words: str
+    use: str
+
+
+#: By the word that ``lua/family.lua`` says; also the types of Redis that are no lock at all.
+FAMILIES = {
+    "plain": Family("a plain lock (a token as a string)", "redis+plain://"),
+    "timestamp": Family(
+        "a timestamp lock (the time of its expiry as a string)", "redis+timestamp://"
+    ),
+    "redisson": Family("a lock of Redisson (a hash of holders)", "redis+redisson://"),
+    "redisson-rw": Family(
+        "a read-write lock of Redisson (a hash with a mode)", "redis+redisson://"
+    ),
+    "redisson-permits": Family("permits of Redisson (a number)", "redis+redisson://"),
+    "holdfast": Family("a line of holdfast's own (a hash)", "redis://"),
+}
+
+
+def refusal(name: str, found: str, mine: str, label: str) -> ConfigError:
+    """The error for a name whose key is of the family ``found``, where we keep ``mine``."""
+    ours = FAMILIES[mine].words
+    theirs = FAMILIES.get(found)
+    if theirs is None:
+        return ConfigError(
+            f"{name!r} can't be locked at {label}: its key is a {found} of Redis and no lock, and "
+            f"{ours} is to stand there. Use another name or another prefix"
+        )
+    return ConfigError(
+        f"{name!r} can't be locked at {label}: at its key stands {theirs.words}, and we keep "
+        f"{ours} there. Two families on one key don't exclude each other: use {theirs.use}, or "
+        "another name or prefix"
+    )

@@ -1,0 +1,52 @@
+"""From the URL of a dialect to what is needed to connect: as for ``redis://``, with its own words.
+
+``redis+plain://host:6379/15`` by TCP, ``rediss+plain://`` by TLS, and so for every dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..errors import ConfigError
+from ..stores.redis.config import OPTIONS as _OF_REDIS
+from ..stores.redis.config import Settings, settings
+from ..url import StoreURL
+
+#: A prefix of keys is a text of at most so many bytes.
+PREFIX_MAX = 128
+#: What a store of holdfast's own may be told, and a dialect can't do.
+_NOT_HERE = ("prefix", "guard", "grace", "replicas")
+
+
+def prefix(text: str) -> str:
+    """An option that is the beginning of every key; it may be empty."""
+    if len(text.encode()) > PREFIX_MAX:
+        raise ValueError(f"at most {PREFIX_MAX} bytes")
+    return text
+
+
+#: What every dialect may be told: how to connect, and what its keys begin with.
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    **{name: read for name, read in _OF_REDIS.items() if name not in _NOT_HERE},
+    "prefix": prefix,
+}
+
+
+def reach(url: StoreURL) -> Settings:
+    """How to reach the server of a dialect's URL; the label is that of the dialect."""
+    plain, _, _ = url.scheme.partition("+")
+    known = {name: value for name, value in url.options.items() if name in _OF_REDIS}
+    known.pop("prefix", None)
+    found = settings(url._replace(scheme=plain, options=known))
+    _, _, place = found.label.partition("://")
+    return found._replace(label=f"{url.scheme}://{place}", guard="off")
+
+
+def no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
+    """The error where a dialect can't be opened because its driver isn't installed."""
+    if (missing.name or "").partition(".")[0] != "redis":
+        return missing
+    return ConfigError(
+        f"{url.scheme}:// needs redis-py 5.2 or later: pip install 'holdfast[redis]' ({missing})"
+    )

@@ -1,0 +1,68 @@
+"""Plain locks: a key with a token and a life, as most clients of Redis keep them.
+
+``redis+plain://host:6379/0``, by TLS ``rediss+plain://``. ``layout=`` names the client that is to
+be joined: ``redis-py`` (also without it), ``node-redlock``, ``redsync``, ``pottery``,
+``python-redis-lock``. ``prefix=``, ``token=``, ``unit=`` and ``signal=`` say it in detail; see
+``docs/stores/dialects.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core.finding import Finding
+from ...core.ports import Store
+from ...url import StoreURL
+from ..opening import no_driver, reach
+from .layouts import OPTIONS, layout
+from .requests import SCRIPTS
+from .store import CAPABILITIES, PlainStore
+
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
+
+#: What it asks of a server, and one may lack; see `holdfast.dialects.doctor`.
+_NEEDED = (
+    "evalsha",
+    "script|load",
+    "get",
+    "set",
+    "exists",
+    "del",
+    "pttl",
+    "type",
+    "hexists",
+    "hget",
+    "pexpire",
+    "expire",
+)
+_SPARE = {"scan": "holdfast ls can't find names"}
+
+
+def open_blocking(url: StoreURL) -> Store:
+    """A store for threads. It connects with the first verb."""
+    try:
+        from ..blocking import WatchingThreadPort
+    except ImportError as missing:
+        raise no_driver(url, missing) from missing
+    return PlainStore(WatchingThreadPort(reach(url), SCRIPTS), layout(url))
+
+
+def open_aio(url: StoreURL) -> Store:
+    """A store for one asyncio event loop. It connects with the first verb."""
+    try:
+        from ..aio import WatchingLoopPort
+    except ImportError as missing:
+        raise no_driver(url, missing) from missing
+    return PlainStore(WatchingLoopPort(reach(url), SCRIPTS), layout(url))
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with a server, for ``holdfast doctor``."""
+    try:
+        from ..doctor import examine
+    except ImportError as missing:
+        raise no_driver(url, missing) from missing
+    found = layout(url)
+    signals = ("lpush",) if found.signal != "none" else ()
+    named = url._replace(options={**url.options, "prefix": found.prefix})
+    return examine(named, (*_NEEDED, *signals), _SPARE)

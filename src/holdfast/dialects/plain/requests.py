@@ -1,0 +1,95 @@
+"""The verbs as requests: which script, with which keys and arguments."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from ...core.model import Claim, Leave
+from ...core.policy import TOMB_S
+from ...errors import ConfigError
+from ...stores.redis.library import assembled, script_of
+from ...stores.redis.scripts import Call
+from ..port import call_of
+from .layouts import Layout
+from .tokens import SHAPES
+
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
+_NAMES = ("join", "probe", "keep", "leave", "look")
+SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name in _NAMES)
+_JOIN, _PROBE, _KEEP, _LEAVE, _LOOK = SCRIPTS
+#: What the key of a tombstone ends with, before the mark that it is about.
+GONE = b":holdfast-gone:"
+_SIGNALS = "lock-signal:"
+_NO = b"0"
+
+
+class Requests:
+    """Builds calls for one store."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.shape = SHAPES[layout.shape]
+        self._seconds = layout.unit == "seconds"
+        self._set, self._expire = (b"EX", b"EXPIRE") if self._seconds else (b"PX", b"PEXPIRE")
+
+    def mark(self, claim_id: str) -> bytes:
+        """How a claim is known at the server."""
+        try:
+            secret = bytes.fromhex(claim_id)
+        except ValueError:
+            secret = b""
+        if len(secret) != 16:
+            raise ConfigError("a claim's id has 32 hexadecimal digits")
+        return self.shape.mark(secret)
+
+    def join(self, claim: Claim, now: float) -> Call:
+        """Take the key if it is free; ``now``: the time of day."""
+        key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
+        life = self._life(claim.spec.ttl)
+        args = self.shape.token(mark, now), mark, self._set, life
+        return call_of(_JOIN, (key, _tomb_of(key, mark)), *args)
+
+    def probe(self, claim: Claim, now: float) -> Call:
+        """The same at less cost, for one who hears of changes."""
+        key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
+        args = self.shape.token(mark, now), self._set, self._life(claim.spec.ttl)
+        return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
+
+    def keep(self, claim: Claim, ttl: float) -> Call:
+        """Let the key live so long from now on."""
+        key = self.layout.key(claim.spec.name)
+        return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
+
+    def leave(self, leave: Leave, suspect: bool) -> Call:
+        """Free the key; ``suspect``: a copy of its join may still be under way."""
+        return self._leave(leave.name, self.mark(leave.id), leave.ttl if suspect else None)
+
+    def take_away(self, name: str, token: bytes) -> Call:
+        """Free the key of whoever holds it with this token."""
+        return self._leave(name, token, 0.0)
+
+    def _leave(self, name: str, mark: bytes, ttl: float | None) -> Call:
+        key = self.layout.key(name)
+        bury = _NO if ttl is None else b"%d" % math.ceil((ttl + TOMB_S) * 1000)
+        keys = [key, _tomb_of(key, self.shape.mark_in(mark))]
+        if self.layout.signal != "none":
+            keys.append((_SIGNALS + name).encode())
+        return call_of(_LEAVE, keys, mark, bury)
+
+    def look(self, key: bytes) -> Call:
+        """Who holds this key?"""
+        return call_of(_LOOK, (key,))
+
+    def _life(self, ttl: float) -> bytes:
+        return b"%d" % math.ceil(round(ttl * (1 if self._seconds else 1000), 6))
+
+
+def _tomb_of(key: bytes, mark: bytes) -> bytes:
+    """The key that says that this claim must not take that key any more; in the same slot.
+
+    >>> _tomb_of(b"x", b"m")
+    b'{x}:holdfast-gone:m'
+    """
+    start = key if b"{" in key else b"{" + key + b"}"
+    return start + GONE + mark

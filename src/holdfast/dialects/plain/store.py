@@ -1,0 +1,291 @@
+"""The verbs on plain keys: which request each of them is, and what its answer means.
+
+There is no line, so a claim that waits has ticket 0 and leaves nothing at the server: it tries
+again when it hears that the key has changed, and now and then. Who holds has a ticket above 0, and
+only then renews; so what was lost is never taken again by a renewal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.model import (
+    Capabilities,
+    Claim,
+    ClaimRecord,
+    Gone,
+    Granted,
+    Held,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ...core.policy import PATIENCE_S
+from ...errors import HoldfastError, NotSupported, StoreUnavailable
+from ...stores.redis.complaints import ServerSaid
+from ..claims import number_of, shown
+from ..families import refusal
+from ..port import Port, Reply, literal, refused
+from ..waits import Wait
+from .layouts import Layout
+from .requests import GONE, Requests
+
+CAPABILITIES = Capabilities(
+    store="redis+plain",
+    fair=False,
+    semaphore=False,
+    rwlock=False,
+    election=False,
+    resize=False,
+    detach=False,
+    min_hold=False,
+    fences=False,
+    line=False,
+    owners=False,
+    kinds=False,
+    push_grants=False,
+    durable_fences=False,
+)
+#: Who begins to wait arms its watch within so many seconds, or at its next turn.
+ARM_S = 0.2
+#: So many keys are looked at in one round trip.
+_LOOK_MAX = 100
+_FAMILY = "plain"
+
+
+class PlainStore:
+    """See :class:`holdfast.core.ports.Store`."""
+
+    capabilities = CAPABILITIES
+    keep_batch = 100
+    patience = PATIENCE_S
+    watch_every = lease_max = math.inf
+
+    def __init__(self, port: Port, layout: Layout) -> None:
+        self._port = port
+        self._requests = Requests(layout)
+        self.label = port.label
+        self._start()
+
+    def _start(self) -> None:
+        #: The claims that wait.
+        self._waits: dict[str, Wait] = {}
+        #: Claims of which a request may be under way that nobody waits for any more.
+        self._suspect: set[str] = set()
+
+    # -- getting in ------------------------------------------------------------------------
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Take the key if it is free; see the contract."""
+        reply = await self._port.ask(self._requests.join(claim, self._port.wall()), within)
+        answer = self._joined(reply, claim)
+        if isinstance(answer, Held | Gone):
+            return answer
+        if not wait:
+            return Refused(answer or 0.0, "")
+        found = self._waits[claim.id] = Wait(claim.id)
+        try:
+            return await self._try_again(claim, found, min(within, ARM_S))
+        except StoreUnavailable:
+            return Waiting(0, 0, found.again(None, False))
+
+    async def _try_again(self, claim: Claim, wait: Wait, within: float) -> Standing:
+        """A claim that waits tries to take the key, and hears of its next change if it can't."""
+        port, requests = self._port, self._requests
+        sure = claim.id not in self._suspect
+        try:
+            if sure and wait.knows and wait.armed == port.hears(claim.id):
+                reply = await port.ask(requests.probe(claim, port.wall()), within)
+            else:
+                key = requests.layout.key(claim.spec.name)
+                call = requests.join(claim, port.wall())
+                reply = await port.watch(claim.id, key, call, within)
+        except BaseException:
+            self._suspect.add(claim.id)
+            raise
+        answer = self._joined(reply, claim)
+        if isinstance(answer, Held | Gone):
+            return answer
+        return Waiting(0, 0, wait.again(answer, port.hears(claim.id)))
+
+    def _joined(self, reply: Reply, claim: Claim) -> Held | Gone | float | None:
+        """What a join is answered; if the key is taken, seconds for which it is, if it says so."""
+        ticket = number_of(self._requests.mark(claim.id))
+        match reply:
+            case 1:
+                return Held(ticket, claim.spec.ttl)
+            case [1, int() as left]:
+                return Held(ticket, min(claim.spec.ttl, left / 1000))
+            case [2]:
+                return None
+            case [2, int() as left]:
+                return left / 1000 if left >= 0 else math.inf
+            case [4]:
+                return Gone(Loss.EXPIRED)
+            case [9, bytes() as family]:
+                raise refusal(claim.spec.name, family.decode(), _FAMILY, self.label)
+        raise self._wrong(reply)
+
+    def _wrong(self, reply: Reply) -> Exception:
+        if isinstance(reply, ServerSaid):
+            return refused(reply, self.label)
+        if isinstance(reply, Exception):
+            return reply
+        return HoldfastError(f"{self.label} answered what no script of ours says")
+
+    # -- staying in ------------------------------------------------------------------------
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew what is held; let who waits try again when it is due; see the contract."""
+        if len(keeps) == 1 and not keeps[0].ticket:
+            claim = keeps[0].claim
+            wait = self._waits.setdefault(claim.id, Wait(claim.id))
+            if wait.left > 0:
+                return [Waiting(0, 0, wait.left)]
+            return [await self._try_again(claim, wait, within)]
+        calls = [self._requests.keep(keep.claim, keep.ttl) for keep in keeps]
+        said = await self._port.ask_many(calls, within)
+        return [self._kept(keep, reply) for keep, reply in zip(keeps, said, strict=True)]
+
+    def _kept(self, keep: Keep, reply: Any) -> Standing | Exception:
+        if reply == 1:
+            return Held(keep.ticket, keep.ttl)
+        if reply == 0:  # whoever asks knows better if its time was over
+            return Gone(Loss.BROKEN)
+        return self._wrong(reply)
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep until the key has changed; see the contract. Nobody is ever let in by it."""
+        wait = self._waits.get(claim.id)
+        heard = await self._port.await_change(claim.id, seconds)
+        if wait is not None:
+            wait.slept(seconds, heard)
+        return None
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more; see the contract."""
+        self._waits.pop(claim.id, None)
+        self._port.unlisten(claim.id)
+
+    # -- getting out -----------------------------------------------------------------------
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Free the key, or take it away by its number; see the contract."""
+        if not leave.id:
+            return await self._break(leave, within)
+        suspect = leave.suspect or leave.id in self._suspect
+        found = self._left(await self._port.ask(self._requests.leave(leave, suspect), within))
+        self._suspect.discard(leave.id)
+        return found
+
+    async def _break(self, leave: Leave, within: float) -> bool:
+        requests = self._requests
+        seen = await self._port.ask(requests.look(requests.layout.key(leave.name)), within / 2)
+        match seen:
+            case [bytes() as token, int()]:
+                if number_of(requests.shape.mark_in(token)) != leave.ticket:
+                    return False
+                call = requests.take_away(leave.name, token)
+                return self._left(await self._port.ask(call, within / 2))
+            case 0:
+                return False
+            case [9, bytes() as family]:
+                raise refusal(leave.name, family.decode(), _FAMILY, self.label)
+        raise self._wrong(seen)
+
+    def _left(self, reply: Reply) -> bool:
+        if reply in (0, 1):
+            return bool(reply)
+        raise self._wrong(reply)
+
+    # -- several ---------------------------------------------------------------------------
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Never: keys are taken one after the other; see the contract."""
+        return None
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Free many keys in one round trip; see the contract."""
+        calls = [
+            self._requests.leave(leave, leave.suspect or leave.id in self._suspect)
+            for leave in leaves
+        ]
+        found: list[bool | Exception] = []
+        for leave, reply in zip(leaves, await self._port.ask_many(calls, within), strict=True):
+            if reply in (0, 1):
+                self._suspect.discard(leave.id)
+                found.append(bool(reply))
+            else:
+                found.append(self._wrong(reply))
+        return found
+
+    # -- looking ---------------------------------------------------------------------------
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """Who holds the names that begin with the prefix; see the contract."""
+        layout = self._requests.layout
+        names = [prefix]
+        if not exact:
+            found = await self._port.scan(literal(layout.key(prefix)) + b"*", within)
+            names = sorted({name for key in found if (name := self._name(key)) is not None})
+        lines: list[LineRecord] = []
+        for start in range(0, len(names), _LOOK_MAX):
+            part = names[start : start + _LOOK_MAX]
+            calls = [self._requests.look(layout.key(name)) for name in part]
+            for name, reply in zip(part, await self._port.ask_many(calls, within), strict=True):
+                line = self._looked(name, reply, exact)
+                if line is not None:
+                    lines.append(line)
+        return lines
+
+    def _name(self, key: bytes) -> str | None:
+        """The name that a key is of; None if it can't be one."""
+        if GONE in key:
+            return None
+        try:
+            return key.decode().removeprefix(self._requests.layout.prefix) or None
+        except UnicodeDecodeError:
+            return None
+
+    def _looked(self, name: str, reply: Any, exact: bool) -> LineRecord | None:
+        match reply:
+            case 0:
+                return None
+            case [bytes() as token, int() as left]:
+                number = number_of(self._requests.shape.mark_in(token))
+                ends = left / 1000 if left >= 0 else math.inf
+                holder = ClaimRecord(shown(token), number, True, 1, -1.0, ends, 0)
+                return LineRecord(name, Kind.LOCK, 1, (holder,))
+            case [9, bytes() as family]:
+                if exact:
+                    raise refusal(name, family.decode(), _FAMILY, self.label)
+                return None
+        raise self._wrong(reply)
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """There is no capacity to change; see the contract."""
+        raise NotSupported(f"{self.label} has no semaphores")
+
+    async def changed(self, within: float) -> bool:
+        """It is not known what the server has lost; see the contract."""
+        return False
+
+    # -- its life --------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End our connections."""
+        await self._port.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the contract."""
+        self._start()
+        self._port.forked()

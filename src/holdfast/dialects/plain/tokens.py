@@ -1,0 +1,77 @@
+"""Tokens: what stands at a key, made of the secret id of a claim, in the shape that others use.
+
+Every client of this family compares whole tokens and interprets none, so any will do that is
+unique. All of a token but a time behind it, its *mark*, follows from the id: so a claim is known
+again whoever asks, and a request may be sent twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple
+
+#: A UUID as text.
+_UUID_BYTES = 36
+
+
+class Shape(NamedTuple):
+    """What tokens look like."""
+
+    #: The mark, from the 16 bytes of an id.
+    mark: Callable[[bytes], bytes]
+    #: Does the time at which it was taken stand behind it?
+    timed: bool = False
+
+    def mark_in(self, token: bytes) -> bytes:
+        """The mark of any token in this shape; of one in another shape all of it."""
+        if not self.timed or token[_UUID_BYTES : _UUID_BYTES + 1] != b"_":
+            return token
+        return token[:_UUID_BYTES]
+
+    def token(self, mark: bytes, now: float) -> bytes:
+        """The whole token of a claim that takes the key at this time."""
+        if not self.timed:
+            return mark
+        when = datetime.fromtimestamp(now).astimezone()
+        return mark + when.strftime("_%Y%m%d%H%M%S").encode() + b"%03d" % (when.microsecond // 1000)
+
+
+def _uuid(secret: bytes) -> bytes:
+    """A random UUID.
+
+    >>> _uuid(bytes(16))
+    b'00000000-0000-4000-8000-000000000000'
+    """
+    return str(uuid.UUID(bytes=secret, version=4)).encode()
+
+
+def _base64(secret: bytes) -> bytes:
+    """24 characters.
+
+    >>> _base64(bytes(16))
+    b'AAAAAAAAAAAAAAAAAAAAAA=='
+    """
+    return b64encode(secret)
+
+
+def _full_base64(secret: bytes) -> bytes:
+    """24 characters of which none only fills up."""
+    return b64encode(secret + sha256(secret).digest()[:2])
+
+
+def _hex(secret: bytes) -> bytes:
+    """32 hexadecimal digits."""
+    return secret.hex().encode()
+
+
+SHAPES = {
+    "hex": Shape(_hex),
+    "uuid": Shape(_uuid),
+    "base64": Shape(_base64),
+    "base64-18": Shape(_full_base64),
+    "uuid-timestamp": Shape(_uuid, timed=True),
+}

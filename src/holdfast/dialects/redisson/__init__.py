@@ -1,0 +1,127 @@
+"""Redisson's locks, on the keys that services in Java hold already.
+
+``redis+redisson://host:6379/0``, by TLS ``rediss+redisson://``. ``lock()`` is RLock, ``rwlock()``
+the read-write lock, ``semaphore()`` the semaphore whose permits have leases. Options:
+
+    client=current   what the peers run: ``current``, or ``3.8.1``
+    fair=true        ``lock()`` is FairLock: those who wait are served in order
+    fair_wait=5      seconds that a dead waiter of ours costs those behind it there
+    fenced=true      ``lock()`` is FencedLock: ``hold.fence`` is its token
+    permits=counted  ``semaphore()`` is the one whose permits have neither owners nor leases
+    prefix=          what every name begins with at the server
+
+and those of redis-py, as for ``redis://``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ...core.finding import Finding
+from ...core.model import Capabilities
+from ...core.ports import Store
+from ...errors import ConfigError
+from ...url import StoreURL, seconds, word
+from .. import opening
+from .library import SCRIPTS
+from .requests import FAIR_WAIT_S, Options
+from .store import Port, RedissonStore
+
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
+
+#: What a URL without options gives; ``fair=true`` and ``fenced=true`` give more.
+CAPABILITIES = Capabilities(
+    store="redisson",
+    fair=False,
+    election=False,
+    detach=False,
+    min_hold=False,
+    fences=False,
+    line=False,
+    owners=False,
+    kinds=False,
+    push_grants=False,
+    durable_fences=False,
+    forgets=False,
+)
+
+
+def _yes(text: str) -> bool:
+    return word("true", "false")(text) == "true"
+
+
+#: Everything that a URL may say behind its question mark.
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    **opening.OPTIONS,
+    "client": word("3.8.1", "current"),
+    "fair": _yes,
+    "fair_wait": seconds(0.5, 86_400.0),
+    "fenced": _yes,
+    "permits": word("expirable", "counted"),
+}
+
+
+def _options(url: StoreURL) -> Options:
+    said = url.options
+    fair, fenced = said.get("fair", False), said.get("fenced", False)
+    if fair and fenced:
+        raise ConfigError(f"{url}: Redisson has no lock that is fair and fenced; choose one")
+    return Options(
+        said.get("prefix", ""),
+        said.get("client") == "3.8.1",
+        fair,
+        fenced,
+        said.get("permits") == "counted",
+        said.get("fair_wait", FAIR_WAIT_S),
+    )
+
+
+def _new_uuid() -> str:
+    from uuid import uuid4  # because few need it
+
+    return str(uuid4())
+
+
+#: What its scripts ask of a server, and one may lack; see `holdfast.dialects.doctor`.
+_NEEDED = (
+    "evalsha script|load get getrange set del exists type pttl pexpire incrby decrby hget hset "
+    "hdel hlen hkeys hgetall hexists hincrby zadd zrem zscore zcard zrange zrangebyscore "
+    "zremrangebyscore zincrby lindex llen lpop lrange lrem time"
+)
+_SPARE = {"scan": "holdfast ls can't find names"}
+
+
+def open_blocking(url: StoreURL) -> Store:
+    """A store for threads. It connects with the first verb."""
+    options = _options(url)
+    port: Port
+    try:
+        from .blocking import ChannelThreadPort
+
+        port = ChannelThreadPort(opening.reach(url), SCRIPTS)
+    except ImportError as missing:
+        raise opening.no_driver(url, missing) from missing
+    return RedissonStore(port, options, CAPABILITIES, _new_uuid)
+
+
+def open_aio(url: StoreURL) -> Store:
+    """A store for one asyncio event loop. It connects with the first verb."""
+    options = _options(url)
+    port: Port
+    try:
+        from .aio import ChannelLoopPort
+
+        port = ChannelLoopPort(opening.reach(url), SCRIPTS)
+    except ImportError as missing:
+        raise opening.no_driver(url, missing) from missing
+    return RedissonStore(port, options, CAPABILITIES, _new_uuid)
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with a server, for ``holdfast doctor``."""
+    try:
+        from ..doctor import examine
+    except ImportError as missing:
+        raise opening.no_driver(url, missing) from missing
+    return examine(url, _NEEDED.split(), _SPARE, tracks=False)

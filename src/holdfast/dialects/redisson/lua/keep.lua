@@ -1,0 +1,41 @@
+-- Renew holds: for each 1 if it is still there, else 0, or what went wrong with it. Nothing else
+-- of anybody's is prolonged.
+-- KEYS: for each the lock, or the leases of a semaphore, and the lease of a reader.
+-- ARGV: for each what it is, its lease in ms, its owner or the stem of its permits, their number.
+--@ clock.lua
+--@ permits.lua
+--@ tagged.lua
+local keep = {}
+
+function keep.lock(lock, _, lease, owner)
+  if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
+  return redis.call('PEXPIRE', lock, lease)
+end
+
+function keep.read(lock, mine, lease, owner)
+  if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
+  if redis.call('PEXPIRE', mine, lease) == 0 then return 0 end
+  if redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
+  return 1
+end
+
+function keep.permit(leases, _, lease, stem, many)
+  local now = now_ms()
+  for place = 0, many - 1 do
+    local until_ms = redis.call('ZSCORE', leases, permit_of(stem, place))
+    if not until_ms or tonumber(until_ms) <= now then return 0 end
+  end
+  for place = 0, many - 1 do
+    redis.call('ZADD', leases, string.format('%.0f', now + lease), permit_of(stem, place))
+  end
+  return 1
+end
+
+local answers = {}
+for at = 0, #KEYS / 2 - 1 do
+  local kind, lease, owner, many = unpack(ARGV, 4 * at + 1, 4 * at + 4)
+  local ok, said = pcall(keep[kind], KEYS[2 * at + 1], KEYS[2 * at + 2], lease, owner, many)
+  if not ok then said = type(said) == 'table' and said.err or tostring(said) end
+  answers[at + 1] = said
+end
+return tagged(answers)

@@ -1,0 +1,21 @@
+-- Change how many permits there are in all; the former number, nothing if nobody has said one yet.
+-- KEYS: the number of free permits, the leases, the former number. ARGV: permits, channel, for how
+-- long in ms those are let in who come with the former number.
+--@ family.lua
+--@ tagged.lua
+local name, leases, former = KEYS[1], KEYS[2], KEYS[3]
+
+local function resize()
+  local found = family(name)
+  if found == '' then return false end
+  if found ~= 'redisson-permits' then return {3, found} end
+  local before = redis.call('GET', name) + redis.call('ZCARD', leases)
+  local more = tonumber(ARGV[1]) - before
+  if more == 0 then return before end
+  local free = redis.call('INCRBY', name, more)
+  redis.call('SET', former, before, 'PX', ARGV[3])
+  if more > 0 and free > 0 then redis.pcall('PUBLISH', ARGV[2], free) end
+  return before
+end
+
+return tagged(resize())

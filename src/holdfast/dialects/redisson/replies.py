@@ -1,0 +1,205 @@
+"""What the scripts answer, in the nouns of the contract."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...core.model import (
+    RWLOCK_CAPACITY,
+    Claim,
+    ClaimRecord,
+    Gone,
+    Held,
+    Joined,
+    Keep,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ...core.policy import ASK_AGAIN_S_MAX
+from ...errors import ConfigError, StoreUnavailable
+from ...stores.redis.complaints import ServerSaid, said
+from ..claims import number_of
+from ..families import refusal
+from ..port import refused
+
+Reply = Any
+_WRITER = b":write"
+#: What only a node of a cluster says.
+_OF_A_CLUSTER = frozenset({"MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN"})
+
+
+class Row(NamedTuple):
+    """A hold or a waiter as the peers see it."""
+
+    held: bool
+    field: bytes
+    left_ms: int
+
+    @property
+    def number(self) -> int:
+        """What names it to people, where there is no token."""
+        return number(self.field)
+
+
+def number(field: bytes) -> int:
+    """What names a hold to people, where there is no token; a writer keeps it as it becomes a
+    reader."""
+    return number_of(field.removesuffix(_WRITER))
+
+
+def joined(reply: Reply, claim: Claim, field: bytes, fenced: bool, label: str) -> Joined:
+    """The answer to a join of a claim that may not wait, or to one that doesn't have to."""
+    match reply:
+        case [0]:
+            return Gone(Loss.EXPIRED)
+        case [1, left_ms, token]:
+            return Held(token if fenced else number(field), left_ms / 1000)
+        case [2, left_ms, holder, _]:
+            return Refused(again_in(left_ms), shown(holder))
+        case [3, kind]:
+            raise refusal(claim.spec.name, _text(kind), _mine(claim), label)
+        case [4, capacity]:
+            return Mismatch("semaphore", capacity)
+    raise _strange(reply, label)
+
+
+def waits(reply: Reply) -> Waiting | None:
+    """How a claim stands that must wait, None if it needn't."""
+    match reply:
+        case [2, left_ms, _, ahead]:
+            return Waiting(0, ahead, again_in(left_ms))
+    return None
+
+
+def again_in(left_ms: int) -> float:
+    """Seconds until asking again is worth it, whatever is heard: when the lease in the way is over,
+    and never later than a second, as its holder may say nothing when it ends."""
+    return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
+
+
+def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exception]:
+    """The answers to renewals: a standing each, or what is wrong with it."""
+    if not isinstance(reply, list) or len(reply) != len(keeps):
+        raise _strange(reply, label)
+    answers: list[Standing | Exception] = []
+    for one, keep in zip(reply, keeps, strict=True):
+        if isinstance(one, bytes):
+            answers.append(_wrong_type(one, label))
+        else:
+            answers.append(Held(keep.ticket, keep.ttl) if one else Gone(Loss.BROKEN))
+    return answers
+
+
+def _wrong_type(text: bytes, label: str) -> Standing | Exception:
+    """Another family's key has taken the place of ours: then ours isn't there any more."""
+    if b"WRONGTYPE" in text:
+        return Gone(Loss.BROKEN)
+    return refused(said(_text(text).removeprefix("-")), label)
+
+
+def resized(reply: Reply, name: str, label: str) -> int | None:
+    """The answer to a change of the number of permits."""
+    if reply is None or type(reply) is int:
+        return reply
+    match reply:
+        case [3, kind]:
+            raise refusal(name, _text(kind), "redisson-permits", label)
+    raise _strange(reply, label)
+
+
+def done(reply: Reply, label: str) -> bool:
+    """The answer to what is there or isn't."""
+    if type(reply) is not int:
+        raise _strange(reply, label)
+    return reply == 1
+
+
+def rows(reply: Reply, label: str) -> list[Row]:
+    """Who holds and waits, as the peers see it."""
+    if reply is None or (isinstance(reply, list) and reply[:1] == [b""]):
+        return []
+    if not isinstance(reply, list) or len(reply) != 4:
+        raise _strange(reply, label)
+    return [Row(bool(held), field, left) for held, field, left in reply[3]]
+
+
+def looked(
+    reply: Reply, name: str, fenced: bool, label: str, exact: bool = False
+) -> LineRecord | None:
+    """The answer to an inspect; None if nobody is there. Is the name asked for itself, and its key
+    is of another family, that is refused."""
+    if exact and isinstance(reply, list) and reply[:1] == [b""]:
+        raise refusal(name, _text(reply[1]), "redisson", label)
+    found = rows(reply, label)
+    if reply is None or reply[:1] == [b""]:
+        return None
+    kind, capacity, token, _ = reply
+    claims: list[ClaimRecord] = []
+    for row, weight in _together(found) if kind == b"semaphore" else [(one, 1) for one in found]:
+        writes = row.field.endswith(_WRITER)
+        claims.append(
+            ClaimRecord(
+                owner=shown(row.field),
+                fence=token if fenced and row.held else row.number,
+                held=row.held,
+                weight=RWLOCK_CAPACITY if kind == b"rwlock" and writes else weight,
+                age=-1.0,
+                expires_in=row.left_ms / 1000 if row.left_ms >= 0 else math.inf,
+                position=0 if row.held else sum(not one.held for one in claims) + 1,
+            )
+        )
+    of = RWLOCK_CAPACITY if kind == b"rwlock" else capacity
+    return LineRecord(name, _text(kind), of, tuple(claims))
+
+
+def _together(found: list[Row]) -> list[tuple[Row, int]]:
+    """The permits of one claim as one: they share all but the last two bytes, which count."""
+    by_id = {row.field: row for row in found}
+    firsts = []
+    for row in found:
+        stem, place = row.field[:-2], int.from_bytes(row.field[-2:], "big")
+        if place and stem + (place - 1).to_bytes(2, "big") in by_id:
+            continue
+        weight = 1
+        while stem + (place + weight).to_bytes(2, "big") in by_id:
+            weight += 1
+        firsts.append((row, weight))
+    return firsts
+
+
+def shown(field: bytes) -> str:
+    """How a holder is shown: Redisson's owner as it is, of a permit its id in digits.
+
+    >>> shown(b"6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01:41:write")
+    '6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01:41'
+    """
+    if b"-" in field:
+        return _text(field.removesuffix(_WRITER))
+    return field.hex()
+
+
+def _mine(claim: Claim) -> str:
+    return {"rwlock": "redisson-rw", "semaphore": "redisson-permits"}.get(
+        claim.spec.kind.value, "redisson"
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _strange(reply: Reply, label: str) -> Exception:
+    if isinstance(reply, ServerSaid):
+        if reply.code in _OF_A_CLUSTER:
+            return ConfigError(
+                f"{label} is a node of a cluster ({reply}), and this dialect knows none: keep the "
+                "locks that are shared with Redisson on a server that is no cluster"
+            )
+        return refused(reply, label)
+    return StoreUnavailable(f"{label} answered what no script of holdfast answers: {reply!r:.80}")

@@ -1,0 +1,180 @@
+"""The verbs as requests: which script each of them is, with which keys and arguments.
+
+What the scripts answer is read in ``replies``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ...core.model import Claim, Keep, Kind, Leave
+from ...core.policy import TOMB_S
+from ...stores.redis.library import Script
+from ...stores.redis.scripts import Call
+from ..port import call_of
+from . import library
+from .names import Names, names_of, owner_of, stem_of
+
+#: A claim of ours that stands in a fair lock's queue and is never asked for again is passed over
+#: when its turn has been there for so long, unless the URL says otherwise.
+FAIR_WAIT_S = 5.0
+#: So long the answer to a release is kept for who sends it again. No request is given longer.
+LATCH_S = 10.0
+#: A claim that comes with the former number of permits is let in for so long after a change.
+FORMER_S = 86_400.0
+#: The place of a permit in its claim is two bytes of its id.
+WEIGHT_MAX = 1 << 16
+
+
+class Options(NamedTuple):
+    """What the URL says of the peers."""
+
+    prefix: str = ""
+    #: Do the peers run 3.8.1? Else a current version.
+    old: bool = False
+    fair: bool = False
+    fenced: bool = False
+    #: Are permits merely counted? Else each has a lease.
+    counted: bool = False
+    fair_wait: float = FAIR_WAIT_S
+
+
+def ms(seconds: float) -> int:
+    """Milliseconds, rounded up.
+
+    >>> ms(0.0101)
+    11
+    """
+    return math.ceil(round(seconds * 1000, 6))
+
+
+class Requests:
+    """Builds the calls of one client: its uuid is the first half of every owner."""
+
+    def __init__(self, options: Options, uuid: str) -> None:
+        self.options = options
+        self.uuid = uuid
+        self._share = ms(options.fair_wait)
+        #: What is published when a writer ends, as all readers may go on then.
+        self._wakes_all = "0" if options.old else "1"
+
+    def names(self, name: str) -> Names:
+        """The keys and channels of a name."""
+        return names_of(self.options.prefix + name)
+
+    def _leases(self, names: Names) -> str:
+        """Where the leases of permits are: the peers' and ours, or ours alone."""
+        return names.counted if self.options.counted else names.permits
+
+    def owner(self, claim_id: str) -> str:
+        """The owner that a claim is to the peers."""
+        return owner_of(self.uuid, claim_id)
+
+    def field(self, claim: Claim) -> bytes:
+        """What stands for a claim as it joins: its owner, or the id of its first permit."""
+        if claim.spec.kind is Kind.SEMAPHORE:
+            return stem_of(claim.id) + b"\0\0"
+        writes = claim.spec.kind is Kind.RWLOCK and claim.spec.weight > 1
+        return (self.owner(claim.id) + (":write" if writes else "")).encode()
+
+    def channel(self, claim: Claim) -> bytes:
+        """Where a claim that waits hears that it is worth asking again."""
+        names = self.names(claim.spec.name)
+        if claim.spec.kind is Kind.SEMAPHORE:
+            return names.permit_channel.encode()
+        if claim.spec.kind is Kind.RWLOCK:
+            return names.rw_channel.encode()
+        if self.options.fair:
+            return f"{names.channel}:{self.owner(claim.id)}".encode()
+        return names.channel.encode()
+
+    def join(self, claim: Claim, wait: bool) -> Call:
+        """Take it if it can be had. Answer: `replies.joined`."""
+        spec, names = claim.spec, self.names(claim.spec.name)
+        lease, field, tombstone = ms(spec.ttl), self.field(claim), names.tombstone(claim.id)
+        if spec.kind is Kind.SEMAPHORE:
+            keys = [names.lock, self._leases(names), tombstone, names.former]
+            mine = (stem_of(claim.id), spec.weight, int(self.options.counted))
+            return _call(
+                library.JOIN_PERMITS, keys, lease, spec.capacity, names.permit_channel, *mine
+            )
+        if spec.kind is Kind.RWLOCK:
+            if spec.weight > 1:
+                return _call(library.JOIN_WRITE, [names.lock, tombstone], lease, field)
+            keys = [names.lock, tombstone, names.lease(self.owner(claim.id))]
+            return _call(library.JOIN_READ, keys, lease, field)
+        if self.options.fair:
+            keys = [names.lock, tombstone, names.queue, names.times]
+            how = (int(wait), self._share, int(self.options.old))
+            return _call(library.JOIN_FAIR, keys, lease, field, *how)
+        keys = [names.lock, tombstone, names.tokens]
+        return _call(library.JOIN, keys, lease, field, int(self.options.fenced))
+
+    def keep(self, keeps: Sequence[Keep]) -> Call:
+        """Renew what is held. Answer: `replies.kept`."""
+        keys: list[str] = []
+        args: list[str | bytes | int] = []
+        for keep in keeps:
+            claim, lease = keep.claim, ms(keep.ttl)
+            spec, names = claim.spec, self.names(claim.spec.name)
+            if spec.kind is Kind.SEMAPHORE:
+                keys += [self._leases(names)] * 2
+                args += ["permit", lease, stem_of(claim.id), spec.weight]
+            elif spec.kind is Kind.RWLOCK and (keep.weight or spec.weight) == 1:
+                owner = self.owner(claim.id)
+                keys += [names.lock, names.lease(owner)]
+                args += ["read", lease, owner, 1]
+            else:
+                keys += [names.lock, names.lock]
+                args += ["lock", lease, self.field(claim), 1]
+        return _call(library.KEEP, keys, *args)
+
+    def downgrade(self, keep: Keep) -> Call:
+        """A writer becomes a reader. Answer: 1 if it is one."""
+        names, owner = self.names(keep.claim.spec.name), self.owner(keep.claim.id)
+        keys = [names.lock, names.lease(owner)]
+        said = (names.rw_channel, self._wakes_all)
+        return _call(library.DOWNGRADE, keys, ms(keep.ttl), owner, *said)
+
+    def leave(self, leave: Leave, latches: Sequence[str] = ()) -> Call:
+        """Withdraw or release. Answer: 1 if it was held. ``latches``: of former releases, whose
+        answers have arrived, so that nobody asks for them again."""
+        return self._end(library.LEAVE, leave, self.owner(leave.id), latches)
+
+    def breaks(self, leave: Leave, field: bytes) -> Call:
+        """End the hold of this owner, whoever that is. Answer: 1 if there was one."""
+        return self._end(library.BREAK, leave, field)
+
+    def _end(
+        self, script: Script, leave: Leave, owner: str | bytes, latches: Sequence[str] = ()
+    ) -> Call:
+        names, options = self.names(leave.name), self.options
+        keys = [names.lock, names.latch(leave.id), names.tombstone(leave.id)]
+        keys += [names.queue, names.times, self._leases(names), *latches]
+        lives = (
+            ms(leave.ttl),
+            0 if options.old else ms(LATCH_S),
+            ms(leave.ttl + TOMB_S) if leave.suspect else 0,
+        )
+        said = (names.channel, names.rw_channel, names.permit_channel, self._wakes_all)
+        rest = (names.leases, stem_of(leave.id))
+        return _call(script, keys, owner, *lives, int(options.fair), self._share, *said, *rest)
+
+    def inspect(self, name: str, exact: bool = True) -> Call:
+        """Look who holds and waits; ``exact``: at the name itself. Answer: `replies.looked`."""
+        names = self.names(name)
+        keys = [names.lock, names.tokens, names.queue, names.times, self._leases(names)]
+        return _call(library.INSPECT, keys, names.leases, int(exact and self.options.counted))
+
+    def resize(self, name: str, capacity: int) -> Call:
+        """Change how many permits there are. Answer: `replies.resized`."""
+        names = self.names(name)
+        keys = [names.lock, names.permits, names.former]
+        return _call(library.RESIZE, keys, capacity, names.permit_channel, ms(FORMER_S))
+
+
+def _call(script: Script, keys: Iterable[str], *args: str | bytes | int) -> Call:
+    packed = (one if isinstance(one, bytes) else str(one).encode() for one in args)
+    return call_of(script, [key.encode() for key in keys], *packed)

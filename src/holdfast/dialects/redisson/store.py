@@ -1,0 +1,299 @@
+"""The five verbs on Redisson's keys: which request each of them is, and what its answer means.
+
+There is no line, but for the queue of a fair lock. A claim that waits has entered nothing: it
+listens where Redisson says that a hold has ended, and asks again then, or when the lease in the way
+is over, at the latest after a second. Its ticket is 0 until it is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from ...core.model import (
+    Capabilities,
+    Claim,
+    Gone,
+    Held,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ...core.policy import PATIENCE_S
+from ...errors import HoldfastError, NotSupported, StoreUnavailable
+from ...stores.redis.replies import whole
+from ...stores.redis.scripts import Call
+from ..port import literal
+from . import replies
+from .requests import WEIGHT_MAX, Options, Requests
+
+Reply = Any
+#: So many renewals go in one request, as with Redisson itself.
+KEEP_MAX = 100
+#: So many names are looked at in one round trip.
+_LOOK_MAX = 50
+#: So many answers to releases are forgotten in one request.
+_LATCHES_MAX = 100
+
+
+class Port(Protocol):
+    """How requests reach the server, and how a waiter hears that it is worth asking again.
+
+    Each verb is over within ``within`` seconds, or raises ``StoreUnavailable``; an error reply is
+    the value ``ServerSaid``. See :class:`holdfast.dialects.port.Port`.
+    """
+
+    #: What people see in messages; never with a password.
+    label: str
+
+    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
+        """Send one call of a script."""
+        ...
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
+        """Send many in one round trip; one answer per call, in order."""
+        ...
+
+    async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Reply:
+        """Send the call of a claim that waits, after its subscription to this channel: what is
+        published there from then on is heard. If the server lets nobody subscribe, send it all
+        the same."""
+        ...
+
+    async def sleep(self, claim_id: str, seconds: float) -> None:
+        """Sleep until something is heard that hasn't been yet, or for so long. At once if the
+        subscription was lost."""
+        ...
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more. Never fails, never suspends; does nothing if it never did."""
+        ...
+
+    def now(self) -> float:
+        """A clock that never jumps: to share the time of a verb among its requests."""
+        ...
+
+    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
+        """The keys that match, each once, in no order."""
+        ...
+
+    async def close(self) -> None:
+        """End the connections."""
+        ...
+
+    def forked(self) -> None:
+        """We are the child of a fork."""
+        ...
+
+
+class RedissonStore:
+    """See :class:`holdfast.core.ports.Store`."""
+
+    keep_batch = KEEP_MAX
+    patience = PATIENCE_S
+    #: It has no guard against a server that lost its data: peers wouldn't heed it.
+    watch_every = lease_max = math.inf
+
+    def __init__(
+        self, port: Port, options: Options, can: Capabilities, new_uuid: Callable[[], str]
+    ) -> None:
+        self._port = port
+        self._options = options
+        self._new_uuid = new_uuid
+        # The order of the one and the tokens of the other are its own: other primitives have none.
+        # And where permits are counted, nobody knows how many there are.
+        alone = options.fair or options.fenced
+        self.capabilities = can._replace(
+            fair=options.fair,
+            line=options.fair,
+            fences=options.fenced,
+            semaphore=not alone,
+            rwlock=not alone,
+            resize=not (alone or options.counted),
+        )
+        self.label = port.label
+        self._start()
+
+    def _start(self) -> None:
+        self._requests = Requests(self._options, self._new_uuid())
+        #: Where the server keeps answers to releases that have arrived here.
+        self._latches: deque[str] = deque(maxlen=_LATCHES_MAX)
+        #: Claims that may have been let in without our knowing: a request may still be under way.
+        self._unsure: set[str] = set()
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Take it if it can be had, else listen and ask once more; see the contract."""
+        if claim.spec.weight > WEIGHT_MAX and claim.spec.kind is Kind.SEMAPHORE:
+            raise NotSupported(f"{self.label} gives at most {WEIGHT_MAX} permits to one claim")
+        begun = self._port.now()
+        answer = self._joined(await self._port.ask(self._requests.join(claim, wait), within), claim)
+        if not wait or not isinstance(answer, Refused):
+            return answer
+        return await self._again(claim, within - (self._port.now() - begun))
+
+    async def _again(self, claim: Claim, within: float) -> Joined:
+        """Ask for a claim that waits. It listens before the server looks, so no end of a hold that
+        comes after the answer is missed."""
+        call = self._requests.join(claim, True)
+        channel = self._requests.channel(claim)
+        try:
+            reply = await self._port.listen(claim.id, channel, call, within)
+        except StoreUnavailable:
+            self._unsure.add(claim.id)
+            raise
+        return replies.waits(reply) or self._joined(reply, claim)
+
+    def _joined(self, reply: Reply, claim: Claim) -> Joined:
+        field = self._requests.field(claim)
+        return replies.joined(reply, claim, field, self._options.fenced, self.label)
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew a batch; see the contract. Who has no ticket yet waits, and asks again."""
+        if len(keeps) == 1 and not keeps[0].ticket:
+            return [await self._stand(keeps[0].claim, within)]
+        calls: list[Call] = []
+        turned = [at for at, keep in enumerate(keeps) if self._turns(keep)]
+        plain = [at for at in range(len(keeps)) if at not in turned]
+        if plain:
+            calls.append(self._requests.keep([keeps[at] for at in plain]))
+        calls += [self._requests.downgrade(keeps[at]) for at in turned]
+        said = await self._port.ask_many(calls, within)
+        found: dict[int, Standing | Exception] = {}
+        if plain:
+            found.update(self._kept(said.pop(0), keeps, plain))
+        for at, reply in zip(turned, said, strict=True):
+            found.update(self._kept([reply] if type(reply) is int else reply, keeps, [at]))
+        return [found[at] for at in range(len(keeps))]
+
+    async def _stand(self, claim: Claim, within: float) -> Standing:
+        """How a claim stands that waits. If it could never be let in any more it is gone: joining
+        anew it learns why."""
+        answer = await self._again(claim, within)
+        return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
+
+    @staticmethod
+    def _turns(keep: Keep) -> bool:
+        """Is it a writer that is a reader from now on?"""
+        return keep.claim.spec.kind is Kind.RWLOCK and 0 < keep.weight < keep.claim.spec.weight
+
+    def _kept(
+        self, reply: Reply | Exception, keeps: Sequence[Keep], places: list[int]
+    ) -> dict[int, Standing | Exception]:
+        part = [keeps[at] for at in places]
+        try:
+            kept = replies.kept(whole(reply), part, self.label)
+        except HoldfastError as wrong:
+            return dict.fromkeys(places, wrong)
+        return dict(zip(places, kept, strict=True))
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Withdraw, release or break; see the contract."""
+        if not leave.id:
+            return await self._break(leave, within)
+        (answer,) = await self.leave_all([leave], within)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release many in one round trip; see the contract."""
+        latches = self._forgotten() if leaves else []
+        calls = []
+        for leave in leaves:
+            unsure = leave.suspect or leave.id in self._unsure
+            calls.append(self._requests.leave(leave._replace(suspect=unsure), latches))
+            latches = []
+        said = await self._port.ask_many(calls, within)
+        answers: list[bool | Exception] = []
+        for leave, reply in zip(leaves, said, strict=True):
+            try:
+                there = replies.done(whole(reply), self.label)
+            except HoldfastError as wrong:
+                answers.append(wrong)
+                continue
+            answers.append(there)
+            self._unsure.discard(leave.id)
+            if there and not self._options.old:
+                self._latches.append(self._requests.names(leave.name).latch(leave.id))
+        return answers
+
+    def _forgotten(self) -> list[str]:
+        """Latches of releases whose answers have arrived."""
+        found: list[str] = []
+        with contextlib.suppress(IndexError):  # another thread took the last one
+            while len(found) < _LATCHES_MAX:
+                found.append(self._latches.popleft())
+        return found
+
+    async def _break(self, leave: Leave, within: float) -> bool:
+        """End the hold that has this number: look whose it is, and end it if it still is."""
+        fenced = self._options.fenced
+        begun = self._port.now()
+        reply = await self._port.ask(self._requests.inspect(leave.name), within)
+        left = within - (self._port.now() - begun)
+        for row in replies.rows(reply, self.label):
+            token = reply[2] if fenced and row.held else row.number
+            if token == leave.ticket:
+                call = self._requests.breaks(leave, row.field)
+                return replies.done(await self._port.ask(call, left), self.label)
+        return False
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Peers know no way in for several at once; see the contract."""
+        return None
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> None:
+        """Sleep until something is published, or for so long; see the contract."""
+        await self._port.sleep(claim.id, seconds)
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """The names whose lock is held, ours and the peers'; see the contract."""
+        names = [prefix]
+        if not exact:
+            start = self._options.prefix.encode()
+            keys = await self._port.scan(literal(start + prefix.encode()) + b"*", within)
+            names = sorted(key[len(start) :].decode("utf-8", "surrogateescape") for key in keys)
+        lines: list[LineRecord] = []
+        for start_at in range(0, len(names), _LOOK_MAX):
+            part = names[start_at : start_at + _LOOK_MAX]
+            said = await self._port.ask_many(
+                [self._requests.inspect(one, exact) for one in part], within
+            )
+            for name, reply in zip(part, said, strict=True):
+                fenced = self._options.fenced
+                line = replies.looked(whole(reply), name, fenced, self.label, exact)
+                if line is not None:
+                    lines.append(line)
+        return lines
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """Change how many permits there are; see the contract."""
+        reply = await self._port.ask(self._requests.resize(name, capacity), within)
+        return replies.resized(reply, name, self.label)
+
+    async def changed(self, within: float) -> bool:
+        """Nobody looks: see ``watch_every``."""
+        return False
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more; see the contract."""
+        self._port.unlisten(claim.id)
+
+    async def close(self) -> None:
+        """End our connections; a client that was handed in keeps its own."""
+        await self._port.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork: another client to all peers."""
+        self._port.forked()
+        self._start()

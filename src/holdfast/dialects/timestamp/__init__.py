@@ -1,0 +1,56 @@
+"""Timestamp locks: a key with the time at which it expires, by the clocks of those who use it.
+
+``redis+timestamp://host:6379/0``, by TLS ``rediss+timestamp://``: for servers and proxies that
+know neither scripts nor ``SET NX PX``. ``prefix=`` is what keys begin with, ``unit=seconds`` for
+services that write seconds. What is weak about it stands in ``docs/stores/dialects.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core.finding import Finding
+from ...core.ports import Store
+from ...url import StoreURL, word
+from ..opening import OPTIONS as _OF_DIALECTS
+from ..opening import no_driver, reach
+from .store import CAPABILITIES, TimestampStore
+
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
+
+OPTIONS = {**_OF_DIALECTS, "unit": word("milliseconds", "seconds")}
+#: What it asks of a server, and one may lack; see `holdfast.dialects.doctor`.
+_NEEDED = ("get", "setnx", "getset", "del")
+_SPARE = {"scan": "holdfast ls can't find names"}
+
+
+def open_blocking(url: StoreURL) -> Store:
+    """A store for threads. It connects with the first verb."""
+    try:
+        from ..blocking import WatchingThreadPort
+    except ImportError as missing:
+        raise no_driver(url, missing) from missing
+    return TimestampStore(WatchingThreadPort(reach(url)), *_words(url))
+
+
+def open_aio(url: StoreURL) -> Store:
+    """A store for one asyncio event loop. It connects with the first verb."""
+    try:
+        from ..aio import WatchingLoopPort
+    except ImportError as missing:
+        raise no_driver(url, missing) from missing
+    return TimestampStore(WatchingLoopPort(reach(url)), *_words(url))
+
+
+def _words(url: StoreURL) -> tuple[str, bool]:
+    """The prefix, and whether times are written in seconds."""
+    return url.options.get("prefix", ""), url.options.get("unit") == "seconds"
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with a server, for ``holdfast doctor``."""
+    try:
+        from ..doctor import examine
+    except ImportError as missing:
+        raise no_driver(url, missing) from missing
+    return examine(url, _NEEDED, _SPARE, tracks=False)

@@ -1,0 +1,53 @@
+"""Timestamps: what stands at a key, and what is known of it."""
+
+from __future__ import annotations
+
+import math
+
+from ...core.model import Claim
+
+#: A time of expiry that differs by so little from the one that was written, seconds, after a stale
+#: key was taken over, was written by somebody who came second, and lost.
+DRIFT_S = 1.0
+#: So much of a life is spread, so that no two claims write the same time.
+_SPREAD = 0.005
+_DIGITS_MAX = 14
+
+
+class Stamps:
+    """Reads and writes times of expiry, in milliseconds or in seconds."""
+
+    def __init__(self, seconds: bool) -> None:
+        self._per_second = 1 if seconds else 1000
+
+    def new(self, claim: Claim, ttl: float, now: float) -> bytes:
+        """What to write for a life of so many seconds from now on."""
+        if self._per_second == 1:
+            return b"%d" % math.ceil(now + ttl)
+        chance = int(claim.id[:6], 16) / 0xFFFFFF
+        return b"%d" % math.floor((now + ttl * (1 - _SPREAD * chance)) * 1000)
+
+    def left(self, stamp: bytes, now: float) -> float | None:
+        """Seconds until the time that stands there; None if that is no time."""
+        if not stamp.isdigit() or len(stamp) > _DIGITS_MAX:
+            return None
+        return int(stamp) / self._per_second - now
+
+    def close(self, stamp: bytes, mine: bytes) -> bool:
+        """Are both nearly the same time?"""
+        drift = (int(stamp) - int(mine)) / self._per_second
+        return abs(drift) < DRIFT_S
+
+
+class Mine:
+    """What a claim of ours has written."""
+
+    __slots__ = ("over", "sent", "stamp")
+
+    def __init__(self) -> None:
+        #: What stands there if we hold.
+        self.stamp = b""
+        #: What a request was to write whose answer never came.
+        self.sent = b""
+        #: Was a stale key taken over? Then others may have tried so, too, a moment later.
+        self.over = False

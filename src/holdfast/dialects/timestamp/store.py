@@ -1,0 +1,338 @@
+"""The verbs on timestamps, of plain commands alone: SETNX, GET, GETSET, DEL.
+
+At a key stands the time at which it is stale. Who finds it stale replaces it with GETSET, and has
+it only if what was there before was stale as well: so of two who find the same stale key one gets
+it. A key that may be another's is never deleted.
+
+The steps of a verb are several requests, and clocks are those of the clients: what can go wrong
+between them stands in ``docs/stores/dialects.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...core.model import (
+    Capabilities,
+    Claim,
+    ClaimRecord,
+    Gone,
+    Granted,
+    Held,
+    Joined,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ...core.policy import PATIENCE_S
+from ...errors import ConfigError, HoldfastError, NotSupported, StoreUnavailable
+from ...stores.redis.complaints import ServerSaid
+from ..claims import shown
+from ..families import refusal
+from ..port import Port, Reply, literal, refused
+from ..waits import Wait
+from .stamps import Mine, Stamps
+
+CAPABILITIES = Capabilities(
+    store="redis+timestamp",
+    fair=False,
+    semaphore=False,
+    rwlock=False,
+    election=False,
+    resize=False,
+    detach=False,
+    min_hold=False,
+    fences=False,
+    line=False,
+    owners=False,
+    kinds=False,
+    push=False,
+    push_grants=False,
+    durable_fences=False,
+    clock="client",
+)
+#: The number of every claim: a timestamp doesn't say whose it is.
+NUMBER = 1
+#: A key that is freed and taken again while it is looked at is looked at so often.
+_TURNS = 4
+#: No request of a verb is given less, seconds.
+_LEAST_S = 0.005
+_FAMILY = "timestamp"
+
+
+class TimestampStore:
+    """See :class:`holdfast.core.ports.Store`."""
+
+    capabilities = CAPABILITIES
+    keep_batch = 100
+    patience = PATIENCE_S
+    watch_every = lease_max = math.inf
+
+    def __init__(self, port: Port, prefix: str, seconds: bool) -> None:
+        self._port = port
+        self._prefix = prefix
+        self._stamps = Stamps(seconds)
+        self.label = port.label
+        self._start()
+
+    def _start(self) -> None:
+        self._waits: dict[str, Wait] = {}
+        self._mine: dict[str, Mine] = {}
+
+    async def _do(self, until: float, *words: bytes) -> Reply:
+        """One command, its answer, before this moment."""
+        reply = await self._port.command(*words, within=max(_LEAST_S, until - self._port.now()))
+        if isinstance(reply, ServerSaid) and (reply.code != "WRONGTYPE" or words[0] != b"GET"):
+            raise refused(reply, self.label)
+        return reply
+
+    async def _read(self, name: str, until: float) -> bytes | None:
+        """What stands at the key of a name."""
+        key = self._key(name)
+        stamp = await self._do(until, b"GET", key)
+        if isinstance(stamp, ServerSaid):
+            raise refusal(name, await self._family(key, until), _FAMILY, self.label)
+        if stamp is not None and self._left(stamp) is None:
+            raise refusal(name, "plain", _FAMILY, self.label)
+        found: bytes | None = stamp
+        return found
+
+    async def _family(self, key: bytes, until: float) -> str:
+        """Whose a key is that is no string; not asked of a server that doesn't let us."""
+        try:
+            kind = bytes(await self._do(until, b"TYPE", key)).decode()
+            if kind != "hash":
+                return kind
+            with_mode = await self._do(until, b"HEXISTS", key, b"mode")
+        except HoldfastError:
+            return "redisson"
+        return "redisson-rw" if with_mode == 1 else "redisson"
+
+    def _key(self, name: str) -> bytes:
+        return (self._prefix + name).encode()
+
+    def _left(self, stamp: bytes) -> float | None:
+        return self._stamps.left(stamp, self._port.wall())
+
+    # -- getting in ------------------------------------------------------------------------
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Write our time if nobody's is there, or a stale one; see the contract."""
+        taken = await self._take(claim, self._port.now() + within)
+        if isinstance(taken, Held):
+            return taken
+        if not wait:
+            self._mine.pop(claim.id, None)
+            return Refused(taken, "")
+        found = self._waits[claim.id] = Wait(claim.id)
+        return Waiting(0, 0, found.again(taken, False))
+
+    async def _take(self, claim: Claim, until: float) -> Held | float:
+        """The hold, or for how many seconds the key is taken."""
+        mine = self._mine.setdefault(claim.id, Mine())
+        name, key = claim.spec.name, self._key(claim.spec.name)
+        if mine.sent and await self._read(name, until) == mine.sent:
+            return self._got(mine, mine.sent, claim.spec.ttl)  # the answer to SETNX was lost
+        taken = 0.0
+        for _ in range(_TURNS):
+            fresh = mine.sent = self._new(claim, claim.spec.ttl)
+            if await self._do(until, b"SETNX", key, fresh) == 1:
+                return self._got(mine, fresh, claim.spec.ttl)
+            mine.sent = b""
+            seen = await self._read(name, until)
+            if seen is None:
+                continue
+            taken = self._left(seen) or 0.0
+            if taken > 0:
+                break
+            # If this answer is lost, it isn't known whose time stands there: then it must pass.
+            fresh = self._new(claim, claim.spec.ttl)
+            before = await self._do(until, b"GETSET", key, fresh)
+            left = 0.0 if before is None else self._left(before)
+            if before is None or (left is not None and left <= 0):
+                mine.over = True
+                return self._got(mine, fresh, claim.spec.ttl)
+            await self._put_back(key, before, fresh, until)  # somebody was first
+            if left is None:
+                raise refusal(name, "plain", _FAMILY, self.label)
+            taken = left
+            break
+        return max(0.0, taken)
+
+    async def _put_back(self, key: bytes, theirs: bytes, ours: bytes, until: float) -> None:
+        """Undo a GETSET that has replaced what wasn't ours to replace."""
+        there = await self._do(until, b"GETSET", key, theirs)
+        if there is None:  # it was freed meanwhile
+            await self._do(until, b"DEL", key)
+        elif there != ours:  # it was freed and taken again meanwhile
+            await self._do(until, b"GETSET", key, there)
+
+    def _new(self, claim: Claim, ttl: float) -> bytes:
+        return self._stamps.new(claim, ttl, self._port.wall())
+
+    def _got(self, mine: Mine, stamp: bytes, ttl: float) -> Held:
+        mine.stamp, mine.sent = stamp, b""
+        return Held(NUMBER, min(ttl, max(0.0, self._left(stamp) or 0.0)))
+
+    # -- staying in ------------------------------------------------------------------------
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew what is held; let who waits try again when it is due; see the contract."""
+        until = self._port.now() + within
+        if len(keeps) == 1 and not keeps[0].ticket:
+            return [await self._stand(keeps[0].claim, until)]
+        found: list[Standing | Exception] = []
+        for keep in keeps:
+            try:
+                found.append(await self._renew(keep, until))
+            except HoldfastError as wrong:
+                found.append(wrong)
+        return found
+
+    async def _stand(self, claim: Claim, until: float) -> Standing:
+        wait = self._waits.setdefault(claim.id, Wait(claim.id))
+        if wait.left > 0:
+            return Waiting(0, 0, wait.left)
+        taken = await self._take(claim, until)
+        return taken if isinstance(taken, Held) else Waiting(0, 0, wait.again(taken, False))
+
+    async def _renew(self, keep: Keep, until: float) -> Standing:
+        claim = keep.claim
+        mine = self._mine.get(claim.id)
+        if mine is None or not await self._is_ours(claim.spec.name, mine, until):
+            return Gone(Loss.BROKEN)
+        key, seen = self._key(claim.spec.name), mine.stamp
+        fresh = mine.sent = self._new(claim, keep.ttl)
+        before = await self._do(until, b"GETSET", key, fresh)
+        if before == seen or (mine.over and before and self._stamps.close(before, seen)):
+            return self._got(mine, fresh, keep.ttl)
+        mine.stamp = mine.sent = b""  # it was taken away between our two requests
+        if before is None:
+            await self._do(until, b"DEL", key)
+        else:
+            await self._put_back(key, before, fresh, until)
+        return Gone(Loss.BROKEN)
+
+    async def _is_ours(self, name: str, mine: Mine, until: float) -> bool:
+        """The holder's check: is what stands there ours, and not stale yet?"""
+        if not mine.stamp:
+            return False
+        seen = await self._read(name, until)
+        if seen is None or (self._left(seen) or 0.0) <= 0:
+            return False
+        if mine.sent and seen == mine.sent:  # a renewal whose answer was lost
+            mine.stamp, mine.sent = seen, b""
+        if mine.over and seen != mine.stamp and self._stamps.close(seen, mine.stamp):
+            mine.stamp = seen
+        return seen == mine.stamp
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Sleep: nobody says that a key is free; see the contract."""
+        wait = self._waits.get(claim.id)
+        heard = await self._port.await_change(claim.id, seconds)
+        if wait is not None:
+            wait.slept(seconds, heard)
+        return None
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more; see the contract."""
+        self._waits.pop(claim.id, None)
+        self._port.unlisten(claim.id)
+
+    # -- getting out -----------------------------------------------------------------------
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Delete the key if it is ours beyond doubt; see the contract."""
+        until = self._port.now() + within
+        key = self._key(leave.name)
+        if not leave.id:
+            seen = None if leave.ticket != NUMBER else await self._read(leave.name, until)
+            live = seen is not None and (self._left(seen) or 0.0) > 0
+            return live and await self._do(until, b"DEL", key) == 1
+        mine = self._mine.get(leave.id)
+        if mine is None:
+            return False
+        mine.stamp = mine.stamp or mine.sent
+        there = False
+        try:
+            there = await self._is_ours(leave.name, mine, until)
+        except ConfigError:
+            there = False  # the key is of another family, so it isn't ours
+        if there:
+            there = await self._do(until, b"DEL", key) == 1
+        self._mine.pop(leave.id, None)
+        return there
+
+    # -- several ---------------------------------------------------------------------------
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Never: keys are taken one after the other; see the contract."""
+        return None
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Delete many, one after the other; see the contract."""
+        until = self._port.now() + within
+        found: list[bool | Exception] = []
+        for leave in leaves:
+            try:
+                found.append(await self.leave(leave, max(_LEAST_S, until - self._port.now())))
+            except StoreUnavailable as wrong:
+                found.append(wrong)
+        return found
+
+    # -- looking ---------------------------------------------------------------------------
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """Who holds the names that begin with the prefix; see the contract."""
+        until = self._port.now() + within
+        if exact:
+            line = self._line(prefix, await self._read(prefix, until))
+            return [] if line is None else [line]
+        names = set()
+        for key in await self._port.scan(literal(self._key(prefix)) + b"*", within):
+            try:
+                names.add(key.decode().removeprefix(self._prefix))
+            except UnicodeDecodeError:
+                continue
+        lines = []
+        for name in sorted(names - {""}):
+            try:
+                line = self._line(name, await self._read(name, until))
+            except ConfigError:
+                continue  # of another family
+            if line is not None:
+                lines.append(line)
+        return lines
+
+    def _line(self, name: str, stamp: bytes | None) -> LineRecord | None:
+        left = 0.0 if stamp is None else self._left(stamp) or 0.0
+        if stamp is None or left <= 0:
+            return None
+        holder = ClaimRecord(shown(stamp), NUMBER, True, 1, -1.0, left, 0)
+        return LineRecord(name, Kind.LOCK, 1, (holder,))
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """There is no capacity to change; see the contract."""
+        raise NotSupported(f"{self.label} has no semaphores")
+
+    async def changed(self, within: float) -> bool:
+        """It is not known what the server has lost; see the contract."""
+        return False
+
+    # -- its life --------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End our connections."""
+        await self._port.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the contract."""
+        self._start()
+        self._port.forked()

@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- Reserve starts by the rate of a queue whose jobs are in several shards.
+-- KEYS  see queue.lua
+-- ARGV  how many at most, microseconds between two, how many may start at once, run id, tag
+-- ->    0, how many may start, and ms until the next one may
+--@ queue.lua
+
+local most, pause, burst, count = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, 0
+while count < most and start - (burst - 1) * pause <= now do
+  start = math.max(start, now) + pause
+  count = count + 1
+end
+local left = math.ceil((start - (burst - 1) * pause - now) / 1000)
+return answer({0, count, math.max(0, math.min(1000, left))})

@@ -1,0 +1,68 @@
+#!lua flags=allow-oom
+-- Take jobs that are due.
+-- KEYS  see queue.lua
+-- ARGV  take, most, ttl, interval, by take, attempts, blocks, owner, microseconds between two
+--       by the rate (0: none), how many may start at once by it, ticket and address of one who
+--       waits (''), what of those who waited does so no more, run id, tag
+-- ->    {1, the first fence, now, and of each its field, row, attempt and how far its fence is from
+--       the first one}; {2, ms until asking again can be of use}; {6}: the guard must be asked
+local string, struct, call = string, struct, redis.call
+local state = ARGV[2] == '1' and ARGV[9] == '0' and call('HGET', KEYS[1], '\255')
+-- One job, of the lane whose turn it is, with nothing out of the ordinary: the same as below, with
+-- fewer steps.
+if state then
+  local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
+    jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
+  local clock = call('TIME')
+  local now = clock[1] * 1000000 + clock[2]
+  local take, run = ARGV[1], ARGV[13]
+  if jobs > 0 and now < soonest and tomb <= now and failures == 0 and (others == 0 or turn == 0)
+    and (run == '' or call('GET', KEYS[15]) == run) and not call('HGET', KEYS[6], take) then
+    local G, field, name, row, group = KEYS[1], nil, nil, nil, nil
+    if turn == 0 or first == next_ then
+      name = call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1)[1]
+    elseif first < next_ then
+      -- The other lane may have none: then it is this one's turn again, which is as good.
+      field = first .. ':'
+      row = call('HGET', KEYS[2], field)
+    end
+    if name then
+      group = call('HGET', G, name)
+      field = string.format('%.0f:', (struct.unpack('>d', group))) .. name
+      row = call('HGET', KEYS[2], field)
+    elseif not field and others == 0 and first < next_ then
+      field = first .. ':'
+      row = call('HGET', KEYS[2], field)
+    end
+    if row then
+      if name then
+        call('ZREM', KEYS[3], name)
+        if ARGV[5] == '1' then
+          local head, after = struct.unpack('>dd', group)
+          call('HSET', G, name, struct.pack('>ddd', head, after, now + ARGV[4]))
+        end
+        turn = 1
+      else
+        first, turn = first + 1, 0
+      end
+      local ends = now + ARGV[3]
+      last = math.max(last + 1, now)
+      call('ZADD', KEYS[5], ends, take .. field)
+      call('HSET', KEYS[6], take, struct.pack('>dI2dBdBBI2', last, 1, ARGV[4], ARGV[5], ARGV[6],
+        ARGV[7], string.sub(row, 17, 20) == '\0\0\0\0' and 0 or 1, #ARGV[8]) .. ARGV[8]
+        .. struct.pack('>I2', #field) .. field)
+      call('HSET', G, '\255', struct.pack('>ddddddddddddddBBB', last, first, next_, below, turn,
+        start, accepted, done, hour, floor, tomb, math.min(soonest, ends), waits, jobs, extra,
+        others, failures))
+      for member in string.gmatch(ARGV[12], '[^\n]+') do call('ZREM', KEYS[11], member) end
+      local reply = {1, last, now, field, row, 1, 0}
+      if ARGV[14] == '' then return reply end
+      return {ARGV[14], reply}
+    end
+  end
+end
+
+--@ queue.lua
+reap()
+--@ queue_taken.lua
+return answer(taken())

@@ -1,0 +1,140 @@
+"""Where a serial queue is: its shards, their keys, and what a job looks like in them.
+
+On one server a queue has one shard. In a cluster it has several, in buckets of their own, so that
+nodes share the work: a group belongs to one of them, plain jobs are spread. The first one is its
+*home*, in the bucket of its name: there wait those who want a job of any shard.
+
+    holdfast:{17}@g:N     what is kept of the groups of the queue ``N``; see ``lua/queue.lua``
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import crc32
+from typing import NamedTuple
+
+from ...core.queue.model import Job
+from .keys import BUCKETS, bucket_of, guard_of, tag_of
+
+#: Shards of a queue in a cluster. It can't be changed: the keys depend on it.
+SHARDS = 8
+#: One letter for each key, in the order in which the scripts have them; the guard's comes behind.
+_LETTERS = "gjdpetizkbwrmn"
+#: What stands before the name in a key; and in those that are hashes, the others are sorted sets.
+MARKS = tuple(f"@{letter}:".encode() for letter in _LETTERS)
+HASHES = frozenset(f"@{letter}:".encode() for letter in "gjtimn")
+#: Of a row, without when it was accepted: delay in µs, milliseconds of its window and one more
+#: (0: its id isn't known), bytes of its id.
+_REST = struct.Struct(">dIH")
+_ROW = struct.Struct(">ddIH")
+_ROW_BYTES = _ROW.size
+#: The beginning of one without delay, whose id isn't known: all but the bytes of its id.
+_PLAIN = bytes(12)
+
+
+class Row(NamedTuple):
+    """A job as it is kept; ``accepted`` in µs."""
+
+    accepted: float
+    id: str
+    payload: bytes
+
+
+def row_of(job: Job, window: float) -> bytes:
+    """A job as the script takes it in."""
+    name = job.id.encode()
+    if not job.known and not job.delay:
+        return b"%b%b%b%b" % (_PLAIN, len(name).to_bytes(2, "big"), name, job.payload)
+    known = round(window * 1000) + 1 if job.known else 0
+    return _REST.pack(round(job.delay * 1e6), known, len(name)) + name + job.payload
+
+
+def read_row(raw: bytes) -> Row:
+    """A job as it is kept."""
+    accepted, _, _, size = _ROW.unpack_from(raw)
+    end = _ROW_BYTES + size
+    return tuple.__new__(Row, (accepted, raw[_ROW_BYTES:end].decode(), raw[end:]))
+
+
+def bucket_in(queue: bytes, shard: int) -> int:
+    """The bucket of a shard.
+
+    >>> [bucket_in(b"refunds", shard) for shard in (0, 1, 7)]
+    [89, 105, 73]
+    """
+    return (bucket_of(queue) + shard * (BUCKETS // SHARDS)) % BUCKETS
+
+
+def is_shard(queue: bytes, bucket: int) -> bool:
+    """May a shard of this queue be in this bucket?"""
+    return bool(queue) and (bucket - bucket_of(queue)) % (BUCKETS // SHARDS) == 0
+
+
+def shard_keys(prefix: str, queue: bytes, shard: int) -> list[bytes]:
+    """All keys of a shard, as the scripts have them.
+
+    >>> shard_keys("holdfast", b"refunds", 0)[0]
+    b'holdfast:{89}@g:refunds'
+    """
+    bucket = bucket_in(queue, shard)
+    start = f"{prefix}:{tag_of(bucket)}@".encode()
+    keys = [start + letter.encode() + b":" + queue for letter in _LETTERS]
+    return [*keys, guard_of(prefix, bucket)]
+
+
+def queue_pattern(prefix: str, names: bytes) -> bytes:
+    r"""The SCAN pattern for queues whose names begin so. It may find too much: see `queue_in`.
+
+    >>> queue_pattern("holdfast", b"a*b")
+    b'holdfast:{*}@g:a\\*b*'
+    """
+    plain = b"".join(b"\\" + bytes((c,)) if c in b"*?[]\\" else bytes((c,)) for c in names)
+    return f"{prefix}:{{*}}@g:".encode() + plain + b"*"
+
+
+def queue_in(prefix: str, key: bytes) -> str | None:
+    """The queue that a key belongs to; None if it is something else.
+
+    >>> queue_in("holdfast", b"holdfast:{89}@g:refunds")
+    'refunds'
+    """
+    start = f"{prefix}:{{".encode()
+    number, brace, name = key[len(start) :].partition(b"}@g:")
+    if not key.startswith(start) or not brace or not number.isdigit():
+        return None
+    if not is_shard(name, int(number)):
+        return None
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def field_of(group: str, number: int) -> bytes:
+    """The field of a job."""
+    return b"%d:%b" % (number, group.encode())
+
+
+class Layout(NamedTuple):
+    """Where the jobs of a store's queues go: into so many shards."""
+
+    shards: int
+
+    def home_of(self, job: Job) -> int:
+        """The shard of a job: of its group, else of its id."""
+        if self.shards == 1:
+            return 0
+        return crc32((job.group or job.id).encode()) % self.shards
+
+    def find(self, group: str, seq: int) -> tuple[int, bytes]:
+        """Shard and field of a delivery."""
+        if self.shards == 1:
+            return 0, field_of(group, seq)
+        if group:
+            return crc32(group.encode()) % self.shards, field_of(group, seq)
+        number, shard = divmod(seq, self.shards)
+        return shard, field_of(group, number)
+
+    def seq(self, shard: int, group: str, number: int) -> int:
+        """How a delivery is numbered outside."""
+        return number if group or self.shards == 1 else number * self.shards + shard

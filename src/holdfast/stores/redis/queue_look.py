@@ -1,0 +1,173 @@
+"""Looking at queues on Redis: a part at a time, so that the server is never kept long."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Any, Protocol
+
+from ...core.queue.model import BATCH_MAX, JobRecord, JobState, QueueRecord
+from . import queue_replies as replies
+from .queue_calls import QueueRequests
+from .queue_keys import Layout, queue_in, queue_pattern
+from .scripts import Call
+
+Reply = Any
+#: So many jobs are read in one call.
+_ROWS = 100
+#: How much of what is looked for is asked for at a time.
+_PART = 500
+
+
+class Asked(Protocol):
+    """What is needed of the port; see ``store.Port``."""
+
+    label: str
+
+    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
+        """Send one call."""
+        ...
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
+        """Send many in one round trip per server."""
+        ...
+
+    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
+        """The keys that match."""
+        ...
+
+
+class Looking:
+    """What people see of queues."""
+
+    def __init__(self, port: Asked, prefix: str, layout: Layout, requests: QueueRequests) -> None:
+        self._port = port
+        self._prefix = prefix
+        self._shards = range(layout.shards)
+        self._requests = requests
+
+    async def _look(self, queue: str, shard: int, within: float, *args: bytes) -> list[Any]:
+        reply = await self._port.ask(self._requests.look(queue, shard, *args), within)
+        return replies.listed(reply, self._port.label)
+
+    # -- queues ------------------------------------------------------------------------------
+
+    async def survey(self, prefix: str, within: float, exact: bool) -> list[QueueRecord]:
+        """The queues whose name begins so, or is this."""
+        names = [prefix]
+        if not exact:
+            keys = await self._port.scan(queue_pattern(self._prefix, prefix.encode()), within)
+            found = {queue_in(self._prefix, key) for key in keys}
+            names = sorted(name for name in found if name is not None and name.startswith(prefix))
+        records = [await self._record(name, within) for name in names]
+        return [one for one in records if one is not None]
+
+    async def _record(self, name: str, within: float) -> QueueRecord | None:
+        calls = [self._requests.look(name, shard, b"sizes") for shard in self._shards]
+        said = await self._port.ask_many(calls, within)
+        parts = [replies.listed(reply, self._port.label) for reply in said]
+        jobs, taken, dead, groups, accepted, done = map(sum, zip(*parts, strict=True))
+        if not (jobs or accepted):
+            return None
+        waiting = max(0, jobs - taken - dead)
+        oldest = 0.0
+        if waiting:
+            ages = [await self._oldest(name, shard, within) for shard in self._shards]
+            oldest = max(ages)
+        return QueueRecord(name, waiting, taken, dead, groups, oldest, accepted, done)
+
+    async def _oldest(self, name: str, shard: int, within: float) -> float:
+        oldest, groups, others = 0.0, b"0", b"0"
+        while groups != b"-1" or others != b"-1":
+            part = await self._look(name, shard, within, b"oldest", groups, others)
+            groups, others, age = part
+            oldest = max(oldest, age / 1e6)
+        return oldest
+
+    # -- jobs --------------------------------------------------------------------------------
+
+    async def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """Up to so many jobs in the order of acceptance."""
+        firsts: list[tuple[float, int, bytes]] = []
+        async for shard, (field, _, at, _) in self._seen(queue, state, within):
+            if group is not None and replies.split(field)[1] != group:
+                continue
+            one = (-at, shard, field)
+            if len(firsts) < most:
+                heapq.heappush(firsts, one)
+            else:
+                heapq.heappushpop(firsts, one)
+        wanted: dict[int, list[bytes]] = {shard: [] for shard in self._shards}
+        for _, shard, field in firsts:
+            wanted[shard].append(field)
+        found = [
+            one
+            for shard, fields in wanted.items()
+            for one in await self._rows(queue, shard, fields, within)
+        ]
+        found.sort(key=lambda one: one[0])
+        return [one for _, one in found if state is None or one.state is state]
+
+    async def _rows(
+        self, queue: str, shard: int, fields: list[bytes], within: float
+    ) -> list[tuple[float, JobRecord]]:
+        found = []
+        fields.sort(key=replies.split)
+        for start in range(0, len(fields), _ROWS):
+            part = await self._look(queue, shard, within, b"rows", *fields[start : start + _ROWS])
+            found += replies.shown(part)
+        return found
+
+    async def _seen(
+        self, queue: str, state: JobState | None, within: float
+    ) -> AsyncIterator[tuple[int, tuple[bytes, str, float, str]]]:
+        """All jobs that stand so, each once, in no order: shard, and field, state, time, id."""
+        for shard in self._shards:
+            known: set[bytes] = set()
+            cursor = b"0"
+            while True:
+                part = await self._look(queue, shard, within, b"scan", cursor)
+                cursor = part[0]
+                for one in replies.seen(part[1:]):
+                    if (state is None or one[1] == state) and one[0] not in known:
+                        known.add(one[0])
+                        yield shard, one
+                if cursor == b"0":
+                    break
+
+    async def some(
+        self, queue: str, state: JobState | None, ids: frozenset[str] | None, within: float
+    ) -> dict[int, list[bytes]]:
+        """Up to 1,000 jobs that stand so (all but those that are taken), or these, by shard."""
+        found: dict[int, list[bytes]] = {}
+        count = 0
+        async for shard, (field, stands, _, id_) in self._seen(queue, state, within):
+            if stands == JobState.TAKEN or (ids is not None and id_ not in ids):
+                continue
+            found.setdefault(shard, []).append(field)
+            count += 1
+            if count == BATCH_MAX:
+                break
+        return found
+
+    async def letters(
+        self, queue: str, ids: frozenset[str] | None, within: float
+    ) -> dict[int, list[bytes]]:
+        """Up to 1,000 dead letters, these or any, by shard, in the order of acceptance."""
+        found: dict[int, list[bytes]] = {}
+        left = BATCH_MAX
+        for shard in self._shards:
+            start = 0
+            while left:
+                ends = b"%d" % start, b"%d" % (start + _PART - 1)
+                part = await self._look(queue, shard, within, b"dead", *ends)
+                for field, raw in zip(part[::2], part[1::2], strict=True):
+                    if left and (ids is None or raw.decode() in ids):
+                        found.setdefault(shard, []).append(field)
+                        left -= 1
+                start += _PART
+                if len(part) < 2 * _PART:
+                    break
+        return found

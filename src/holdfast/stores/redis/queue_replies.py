@@ -1,0 +1,159 @@
+"""What the scripts of serial queues answer; see ``replies.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.queue.model import Delivered, JobRecord, JobState
+from ...errors import HoldfastError, StoreUnavailable
+from .complaints import ServerSaid, complaint
+from .queue_keys import Layout, read_row
+
+Reply = Any
+#: The guard has to be asked once more: meanwhile nobody gets anything.
+_BARRED_S = 0.2
+#: How much stands before the deliveries, and of each; of a job; of one that was seen.
+_HEADS, _DELIVERY, _JOB, _SEEN = 3, 4, 8, 4
+#: A named tuple without the call of its own ``__new__``.
+_new = tuple.__new__
+
+
+def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
+    """The answer to a put: of each, is it new? And how many are to be woken at home."""
+    due = 0
+    if type(reply) is list and len(reply) == 2:
+        reply, due = reply
+    if reply == 1:
+        return [True] * count, due
+    if reply == -1:
+        raise StoreUnavailable(f"{label}: a copy of an earlier put came late, and changes nothing")
+    if isinstance(reply, bytes) and len(reply) == count:
+        return [one == 49 for one in reply], due
+    raise strange(reply, label)
+
+
+def taken(
+    reply: Reply, shard: int, layout: Layout, label: str
+) -> tuple[tuple[Delivered, ...], float]:
+    """The answer to a take: what it got, else seconds until asking again can be of use."""
+    if reply.__class__ is list and reply:
+        what, count = reply[0], len(reply)
+        if what == 1 and count % _DELIVERY == _HEADS:
+            _, fence, now, *rest = reply
+            found = [
+                _delivered(rest[i : i + _DELIVERY], fence, now, shard, layout)
+                for i in range(0, count - _HEADS, _DELIVERY)
+            ]
+            return tuple(found), 0.0
+        if what == 2 and count == 2:
+            return (), reply[1] / 1000
+        if what == 6:
+            return (), _BARRED_S
+    raise strange(reply, label)
+
+
+def _delivered(part: Sequence[Any], fence: int, now: int, shard: int, layout: Layout) -> Delivered:
+    field, raw, attempt, place = part
+    digits, _, name = field.partition(b":")
+    number, group = int(digits), name.decode()
+    accepted, id_, payload = read_row(raw)
+    seq = number if layout.shards == 1 else layout.seq(shard, group, number)
+    age = (now - accepted) / 1e6
+    job = (seq, id_, group, payload, attempt, fence + place, max(0.0, age))
+    return _new(Delivered, job)
+
+
+def went_on(
+    reply: Reply, count: int, layout: Layout, label: str
+) -> tuple[list[bool], tuple[Delivered, ...] | None]:
+    """The answer to a settle with a take: of each, was it ours? And what was taken; None: the guard
+    must be asked before."""
+    if reply.__class__ is list and len(reply) > 1:
+        said = reply.pop()
+        if said.__class__ is bytes and len(said) == count:
+            ours = [one == 49 for one in said]
+            return ours, None if reply == [3] else taken(reply, 0, layout, label)[0]
+    raise strange(reply, label)
+
+
+def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
+    """The answer to a settle or an extend: of each, was it ours? And how many are to be woken."""
+    if reply == 1 and count == 1:
+        return [True], 0
+    if isinstance(reply, list) and len(reply) in (count, count + 1):
+        due = reply[count] if len(reply) > count else 0
+        return [one == 1 for one in reply[:count]], due
+    raise strange(reply, label)
+
+
+def counted(reply: Reply, label: str) -> tuple[int, int]:
+    """How many; and how many are to be woken at home, or ms until there may be more."""
+    match reply:
+        case int():
+            return reply, 0
+        case [0, int() as count, int() as more]:
+            return count, more
+    raise strange(reply, label)
+
+
+def listed(reply: Reply, label: str) -> list[Any]:
+    """What a look has found."""
+    match reply:
+        case [0, list() as found]:
+            return found
+    raise strange(reply, label)
+
+
+def shown(reply: Sequence[Any]) -> list[tuple[float, JobRecord]]:
+    """Jobs as people see them, each with when it was accepted."""
+    now, *rest = reply
+    found = []
+    for i in range(0, len(rest), _JOB):
+        field, raw, state, attempts, due, left, owner, reason = rest[i : i + _JOB]
+        row = read_row(raw)
+        record = JobRecord(
+            id=row.id,
+            group=split(field)[1],
+            state=JobState(_text(state)),
+            payload=row.payload,
+            attempts=attempts,
+            age=max(0.0, (now - row.accepted) / 1e6),
+            due_in=due / 1e6,
+            expires_in=left / 1e6,
+            owner=_text(owner),
+            reason=_text(reason),
+        )
+        found.append((row.accepted, record))
+    return found
+
+
+def seen(rest: Sequence[Any]) -> list[tuple[bytes, str, float, str]]:
+    """Of each job of a part: field, state, when it was accepted, id."""
+    return [
+        (rest[i], _text(rest[i + 1]), rest[i + 2], _text(rest[i + 3]))
+        for i in range(0, len(rest), _SEEN)
+    ]
+
+
+def split(field: bytes) -> tuple[int, str]:
+    """Number and group of a field.
+
+    >>> split(b"7:bank:4001")
+    (7, 'bank:4001')
+    """
+    number, _, group = field.partition(b":")
+    return int(number), group.decode()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def strange(reply: Reply, label: str) -> Exception:
+    """The error for what is no answer to it, or for one."""
+    if isinstance(reply, HoldfastError):
+        return reply
+    if isinstance(reply, ServerSaid):
+        return complaint(reply, label)
+    return StoreUnavailable(f"{label} answered what no script of holdfast answers: {reply!r:.80}")

@@ -1,0 +1,326 @@
+"""The verbs of serial queues on Redis: which script each is, and where it is sent.
+
+As with locks, nothing here knows a socket: see ``store.py`` for the port. Of a queue on one server
+all jobs are in one shard; ``queue_cluster.py`` has what is different with several.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from ...core.model import Gone, Granted, Held, Loss
+from ...core.queue.model import (
+    Extend,
+    JobRecord,
+    JobState,
+    Put,
+    QueueLimits,
+    QueueRecord,
+    Settle,
+    Take,
+    Taken,
+)
+from ...errors import HoldfastError, StoreUnavailable
+from . import queue_replies as replies
+from .queue_calls import QueueRequests
+from .queue_keys import Layout
+from .queue_look import Looking
+from .scripts import Call
+
+Reply = Any
+T = TypeVar("T", Settle, Extend)
+
+#: Who asked before it could be poked says where it is within so many seconds, or later.
+ADDRESS_S = 0.2
+#: So many who wait no more are remembered for the next request.
+_STALE_MAX = 100
+#: The most deliveries that are settled or prolonged in one call.
+_CALL_MAX = 500
+
+
+class Port(Protocol):
+    """What of the port is needed here; see ``store.Port``."""
+
+    label: str
+    clustered: bool
+
+    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
+        """Send one call."""
+        ...
+
+    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
+        """Send many in one round trip per server."""
+        ...
+
+    def enter(
+        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
+    ) -> Awaitable[Reply]:
+        """Send the first call of somebody who may wait."""
+        ...
+
+    def addressed(self, claim_id: str) -> bool:
+        """Did it have an address?"""
+        ...
+
+    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
+        """Send a further call of somebody who waits, where he waits."""
+        ...
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until poked, or for so long."""
+        ...
+
+    def unlisten(self, claim_id: str) -> None:
+        """He waits no more."""
+        ...
+
+    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
+        """The keys that match."""
+        ...
+
+
+class Seat(NamedTuple):
+    """Who waits: how often he has asked, and as what the shard knows him (empty: not at all)."""
+
+    ticket: int
+    member: bytes
+
+
+class RedisQueues:
+    """See :class:`holdfast.core.queue.ports.Queues`."""
+
+    limits = QueueLimits()
+
+    def __init__(self, port: Port, prefix: str, layout: Layout) -> None:
+        self._port = port
+        self._layout = layout
+        self._requests = QueueRequests(layout, prefix)
+        self._looking = Looking(port, prefix, layout, self._requests)
+        self.forget()
+
+    def forget(self) -> None:
+        """The client is closed, or we are the child of a fork."""
+        self._seats: dict[str, Seat] = {}
+        #: Of each queue, who waits no more though the shard may think so.
+        self._stale: dict[str, deque[bytes]] = {}
+
+    # -- putting ---------------------------------------------------------------------------
+
+    async def put(self, put: Put, within: float) -> list[bool]:
+        """Accept all jobs; see the contract."""
+        reply = await self._port.ask(self._requests.put(put, 0, put.jobs), within)
+        answers, _ = replies.accepted(reply, len(put.jobs), self._port.label)
+        return answers
+
+    # -- taking ----------------------------------------------------------------------------
+
+    async def take(self, take: Take, within: float) -> Taken:
+        """Take what is due; see the contract."""
+        if take.wait:
+            return await self._take_or_wait(take, take.most, within)
+        return await self._take_from(take, 0, take.most, within)
+
+    async def _take_from(
+        self, take: Take, shard: int, most: int, within: float, paced: bool = True
+    ) -> Taken:
+        stale = b"" if shard else self._gone(take)
+        call = self._requests.take(take, shard, most, b"", stale, paced)
+        return self._taken(await self._port.ask(call, within), shard)
+
+    def _taken(self, reply: Reply, shard: int) -> Taken:
+        return Taken(*replies.taken(reply, shard, self._layout, self._port.label))
+
+    async def _take_or_wait(
+        self, take: Take, most: int, within: float, paced: bool = True
+    ) -> Taken:
+        """Take at home, or wait there."""
+        ask = self._port.stand if take.id in self._seats else self._port.enter
+        taken = await self._asked(ask, take, most, within, paced)
+        if taken.deliveries or self._port.addressed(take.id):
+            return taken
+        try:  # otherwise it asks again soon
+            within = min(within, ADDRESS_S)
+            return await self._asked(self._port.stand, take, most, within, paced)
+        except StoreUnavailable:
+            return taken
+
+    async def _asked(
+        self,
+        ask: Callable[[str, Callable[[bytes], Call], float], Awaitable[Reply]],
+        take: Take,
+        most: int,
+        within: float,
+        paced: bool,
+    ) -> Taken:
+        """Ask as one who waits; with another ticket each time, so that no old poke wakes it."""
+        before = self._seats.get(take.id, Seat(0, b""))
+        ticket = before.ticket + 1
+        stale = self._gone(take, before.member)
+        member = b""
+        self._seats[take.id] = Seat(ticket, b"")
+
+        def call_of(address: bytes) -> Call:
+            nonlocal member
+            seat = b"%d %b" % (ticket, address) if address else b""
+            member = b"%b %b" % (take.id.encode(), seat) if seat else b""
+            return self._requests.take(take, 0, most, seat, stale, paced)
+
+        taken = self._taken(await ask(take.id, call_of, within), 0)
+        if not taken.deliveries:
+            self._seats[take.id] = Seat(ticket, member)
+        return taken
+
+    def _gone(self, take: Take, before: bytes = b"") -> bytes:
+        """Who waits no more, for the shard to know."""
+        stale = self._stale.get(take.queue)
+        found = [before] if before else []
+        while stale:
+            try:
+                found.append(stale.popleft())
+            except IndexError:
+                break  # another thread was faster
+        return b"\n".join(found)
+
+    async def wait(self, take: Take, seconds: float) -> bool:
+        """Sleep until a job may be due; see the contract."""
+        ticket = self._seats.get(take.id, Seat(0, b"")).ticket
+        return await self._port.wait(take.id, ticket, seconds) is not None
+
+    def unlisten(self, take: Take) -> None:
+        """Nobody waits by this take any more; see the contract."""
+        seat = self._seats.pop(take.id, None)
+        if seat is None:
+            return
+        if seat.member:
+            self._stale.setdefault(take.queue, deque(maxlen=_STALE_MAX)).append(seat.member)
+        self._port.unlisten(take.id)
+
+    async def give_back(self, take: Take, within: float) -> int:
+        """Return whatever this take got; see the contract."""
+        calls = [self._requests.back(take, shard) for shard in range(self._layout.shards)]
+        said = await self._port.ask_many(calls, within)
+        counts = [replies.counted(reply, self._port.label) for reply in said]
+        await self._wake(take.queue, sum(due for _, due in counts[1:]), within)
+        return sum(count for count, _ in counts)
+
+    # -- settling --------------------------------------------------------------------------
+
+    async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """Settle a batch; see the contract."""
+        count = len(settles)
+        if self._layout.shards == 1 and 0 < count <= _CALL_MAX:
+            queue = settles[0].queue
+            if all(one.queue == queue for one in settles[1:]):
+                reply = await self._port.ask(self._requests.settle(queue, 0, settles), within)
+                return [*replies.settled(reply, count, self._port.label)[0]]
+        found, due = await self._in_shards(settles, self._requests.settle, within)
+        for queue, count in due.items():
+            await self._wake(queue, count, within)
+        return found
+
+    async def extend(
+        self, extends: Sequence[Extend], within: float
+    ) -> list[Held | Gone | Exception]:
+        """Prolong a batch of leases; see the contract."""
+        found, _ = await self._in_shards(extends, self._requests.extend, within)
+        return [
+            one
+            if isinstance(one, Exception)
+            else Held(extend.fence, extend.ttl)
+            if one
+            else Gone(Loss.EXPIRED)
+            for extend, one in zip(extends, found, strict=True)
+        ]
+
+    async def _in_shards(
+        self, items: Sequence[T], call_of: Callable[[str, int, Sequence[T]], Call], within: float
+    ) -> tuple[list[bool | Exception], dict[str, int]]:
+        """Each in a call of its shard, all in one round trip; and of each queue, how many of those
+        who wait at home are to be woken for it."""
+        places: dict[tuple[str, int, int], list[int]] = {}
+        for at, one in enumerate(items):
+            shard, _ = self._layout.find(one.group, one.seq)
+            places.setdefault((one.queue, shard, at // _CALL_MAX), []).append(at)
+        calls = [call_of(key[0], key[1], [items[at] for at in of]) for key, of in places.items()]
+        said = await self._port.ask_many(calls, within)
+        found: list[bool | Exception] = [False] * len(items)
+        due: dict[str, int] = {}
+        for ((queue, shard, _), of), reply in zip(places.items(), said, strict=True):
+            try:
+                answers, more = replies.settled(reply, len(of), self._port.label)
+            except HoldfastError as wrong:
+                for at in of:
+                    found[at] = wrong
+                continue
+            for at, answer in zip(of, answers, strict=True):
+                found[at] = answer
+            if shard:
+                due[queue] = due.get(queue, 0) + more
+        return found, due
+
+    async def _wake(self, queue: str, count: int, within: float) -> None:
+        """Wake those who wait at home; without it they ask again soon."""
+        if count > 0:
+            try:
+                await self._port.ask(self._requests.wake(queue, count), within)
+            except StoreUnavailable:
+                return
+
+    # -- looking and mending ---------------------------------------------------------------
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
+        """How many jobs stand where; see the contract."""
+        return await self._looking.survey(prefix, within, exact)
+
+    async def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """Some jobs of a queue; see the contract."""
+        return await self._looking.jobs(queue, state, group, most, within)
+
+    async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
+        """Try dead letters again; see the contract."""
+        found = await self._looking.letters(queue, _set(ids), within)
+        return await self._mend(b"revive", queue, "", found, within)
+
+    async def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+    ) -> int:
+        """Remove jobs; see the contract."""
+        found = await self._looking.some(queue, state, _set(ids), within)
+        return await self._mend(b"purge", queue, state or "", found, within)
+
+    async def _mend(
+        self, act: bytes, queue: str, state: str, found: dict[int, list[bytes]], within: float
+    ) -> int:
+        shards = [shard for shard, fields in found.items() if fields]
+        calls = [self._requests.mend(act, queue, one, state, found[one]) for one in shards]
+        if not calls:
+            return 0
+        said = await self._port.ask_many(calls, within)
+        counts = [replies.counted(reply, self._port.label) for reply in said]
+        due = sum(due for shard, (_, due) in zip(shards, counts, strict=True) if shard)
+        await self._wake(queue, due, within)
+        return sum(count for count, _ in counts)
+
+
+class ServerQueues(RedisQueues):
+    """The queues of one server, where a queue is one shard: see also
+    :class:`holdfast.core.queue.ports.Onward`."""
+
+    async def settle_and_take(
+        self, settles: Sequence[Settle], take: Take, within: float
+    ) -> tuple[list[bool | Exception], Taken]:
+        """Settle, then take what is due; see the contract."""
+        call = self._requests.settle_and_take(settles, take, self._gone(take))
+        reply = await self._port.ask(call, within)
+        ours, found = replies.went_on(reply, len(settles), self._layout, self._port.label)
+        if found is None:
+            return [*ours], await self._take_from(take, 0, take.most, within)
+        return [*ours], Taken(found, 0.0)
+
+
+def _set(ids: Iterable[str] | None) -> frozenset[str] | None:
+    return None if ids is None else frozenset(ids)

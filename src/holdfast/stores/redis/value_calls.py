@@ -1,0 +1,112 @@
+"""The verbs of refresh guards as requests: see ``scripts.py`` for what a call is."""
+
+from __future__ import annotations
+
+import math
+
+from ...core.guard.model import TALLY_KEPT_S, Abandon, Entry, Finish, Prolong, Tally, Wish
+from ...core.policy import TOMB_S
+from .keys import PREFIX
+from .library import ABANDON, BEGIN, FINISH, INVALIDATE, PROLONG, TALLY, VIEW, Script, tail
+from .scripts import Call
+from .value_keys import Place, place_of, shard_of, tally_keys, written
+
+_KNOWN_MAX = 2048
+
+
+def _us(seconds: float) -> bytes:
+    return b"%d" % math.ceil(round(seconds * 1e6, 3))
+
+
+class ValueRequests:
+    """Builds calls for one store. Every method may be called from any thread."""
+
+    def __init__(self, prefix: str = PREFIX) -> None:
+        self._prefix = prefix
+        self._places: dict[Entry, Place] = {}
+
+    def place(self, entry: Entry) -> Place:
+        """Where an entry is."""
+        found = self._places.get(entry)
+        if found is None:
+            found = place_of(self._prefix, entry)
+            if len(self._places) >= _KNOWN_MAX:
+                self._places.clear()
+            self._places[entry] = found
+        return found
+
+    def begin(self, wish: Wish, seat: bytes) -> Call:
+        """Take the duty. ``seat``: ticket and address of who waits, if it does. Answer:
+        `value_replies.begun`."""
+        args = (
+            wish.id.encode(),
+            _us(wish.lease),
+            b"%d" % wish.known,
+            wish.owner.encode(),
+            seat,
+        )
+        return self._both(BEGIN, wish.entry, *args)
+
+    def finish(self, finish: Finish) -> Call:
+        """Store a value. Answer: 1, or 0 if the duty isn't ours any more."""
+        value, kept = written(finish, self.place(finish.entry).check)
+        args = finish.id.encode(), b"%d" % finish.fence, b"%d" % kept, value
+        return self._both(FINISH, finish.entry, *args)
+
+    def abandon(self, abandon: Abandon) -> Call:
+        """Give a duty up. Answer: 1, or 0 if it wasn't ours."""
+        args = (
+            abandon.id.encode(),
+            _us(abandon.pause),
+            _us(abandon.memory),
+            abandon.reason.encode(errors="replace"),
+            _us(abandon.lease + TOMB_S) if abandon.suspect else b"0",
+        )
+        return self._duty(ABANDON, abandon.entry, *args)
+
+    def prolong(self, prolong: Prolong) -> Call:
+        """Renew a lease. Answer: 1, or 0 if it is over."""
+        args = prolong.id.encode(), b"%d" % prolong.fence, _us(prolong.lease)
+        return self._duty(PROLONG, prolong.entry, *args)
+
+    def invalidate(self, entry: Entry) -> Call:
+        """Forget a value. Answer: was there one? 1 or 0."""
+        return self._both(INVALIDATE, entry)
+
+    def look(self, entry: Entry) -> Call:
+        """Look at an entry. Answer: `value_replies.shown`."""
+        return self._both(VIEW, entry)
+
+    def tally(self, guard: str, tally: Tally) -> Call:
+        """Add to the numbers of a guard."""
+        args = [b"add", guard.encode(), b"%d" % (TALLY_KEPT_S * 1000)]
+        for name, count in zip(Tally._fields, tally, strict=True):
+            if count:
+                args += (name.encode(), b"%d" % count)
+        return self._tallied(shard_of(guard), guard, args)
+
+    def names(self, shard: int) -> Call:
+        """The guards of a shard. Answer: their names."""
+        return self._tallied(shard, "", [b"names"])
+
+    def sums(self, guard: str) -> Call:
+        """The numbers of a guard. Answer: `value_replies.summed`."""
+        return self._tallied(shard_of(guard), guard, [b"sums"])
+
+    def _tallied(self, shard: int, guard: str, args: list[bytes]) -> Call:
+        bucket, keys = tally_keys(self._prefix, shard, guard)
+        return _packed(TALLY, bucket, 2, keys, *args)
+
+    def _both(self, script: Script, entry: Entry, *args: bytes) -> Call:
+        place = self.place(entry)
+        return _packed(script, place.bucket, 2, place.value + place.duty, *args)
+
+    def _duty(self, script: Script, entry: Entry, *args: bytes) -> Call:
+        place = self.place(entry)
+        return _packed(script, place.bucket, 1, place.duty, *args)
+
+
+def _packed(script: Script, bucket: int, keys: int, words: bytes, *args: bytes) -> Call:
+    head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + keys + len(args) + 2)
+    head += tail(script.sha) + tail(b"%d" % keys) + words + b"".join(map(tail, args))
+    return Call(script, bucket, head)

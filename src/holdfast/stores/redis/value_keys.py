@@ -1,0 +1,131 @@
+"""Where the values of refresh guards are, and what one looks like.
+
+For the entry ``K`` of the guard ``G``, in a bucket of its own, here 17:
+
+    holdfast:{17}=8:homepage:K   string: the value, behind a head of 47 bytes
+    holdfast:{17}%8:homepage:K   hash: who computes the next one, and who waits for it
+
+The number is how many bytes the guard's name has, so no two entries share a key. The numbers of a
+guard are in one of few shards, so that all are found without looking through the database:
+
+    holdfast:{16}+G              hash: the numbers of the guard ``G``
+    holdfast:{16}&guards         sorted set: the guards of the shard
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import crc32
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...core.guard.model import Entry, Finish, Value
+from .complaints import ServerSaid
+from .keys import BUCKETS, tag_of
+from .library import tail
+
+#: Shards for the numbers of guards. It can't be changed: the keys depend on it.
+SHARDS = 8
+MARK = b"\xf1hf"
+#: See ``lua/value.lua``; times are milliseconds there, but for the cost.
+_HEAD = struct.Struct(">3sIddddd")
+HEAD_BYTES = _HEAD.size
+_unpack = _HEAD.unpack_from
+#: A named tuple without the call of its own ``__new__``, on the way of every value.
+_new = tuple.__new__
+_PTTL, _GET = b"*2\r\n$4\r\nPTTL\r\n", b"*2\r\n$3\r\nGET\r\n"
+
+
+class Place(NamedTuple):
+    """Where an entry is; keys and the reading of its value are packed.
+
+    The value is read by two commands in one write: how long it is kept, *then* what it is. So one
+    that is replaced in between looks older than it is, and never younger.
+    """
+
+    bucket: int
+    #: What the name adds up to: a value says whose it is.
+    check: int
+    value: bytes
+    duty: bytes
+    read: bytes
+
+    @property
+    def asking(self) -> Sequence[tuple[bytes, ...]]:
+        """The same, as words, of a node that is just taking the slot over."""
+        key = self.value.split(b"\r\n", 1)[1][:-2]
+        return (b"ASKING",), (b"PTTL", key), (b"ASKING",), (b"GET", key)
+
+
+def place_of(prefix: str, entry: Entry) -> Place:
+    r"""Where an entry is.
+
+    >>> place_of("holdfast", Entry("homepage", "de")).value
+    b'$26\r\nholdfast:{3}=8:homepage:de\r\n'
+    """
+    guard = entry.guard.encode()
+    name = b"%d:%b:%b" % (len(guard), guard, entry.key.encode())
+    check = crc32(name)
+    bucket = check % BUCKETS
+    start = f"{prefix}:{tag_of(bucket)}".encode()
+    value = tail(start + b"=" + name)
+    return Place(bucket, check, value, tail(start + b"%" + name), _PTTL + value + _GET + value)
+
+
+def reading(places: Sequence[Place]) -> bytes:
+    """What is sent to read several values."""
+    return places[0].read if len(places) == 1 else b"".join([one.read for one in places])
+
+
+def shard_of(guard: str) -> int:
+    """The shard of a guard's numbers."""
+    return crc32(guard.encode()) % SHARDS
+
+
+def tally_keys(prefix: str, shard: int, guard: str) -> tuple[int, bytes]:
+    """The bucket of a shard; packed, the keys of a guard's numbers and of the names there."""
+    bucket = shard * (BUCKETS // SHARDS)
+    start = f"{prefix}:{tag_of(bucket)}".encode()
+    return bucket, tail(start + b"+" + guard.encode()) + tail(start + b"&guards")
+
+
+def written(finish: Finish, check: int) -> tuple[bytes, int]:
+    """A value as it is kept, and for how many milliseconds."""
+    ttl = max(1, _ms(finish.ttl))
+    stale, keep = _ms(finish.stale), _ms(finish.keep)
+    rest = stale + keep
+    head = _HEAD.pack(MARK, check, finish.fence, ttl, rest, keep, finish.cost)
+    return head + finish.data, ttl + rest
+
+
+def seen(raw: bytes | None, left: int, check: int) -> Value | None:
+    """A value that was read, ``left`` milliseconds before its end (below 0: none or no end).
+
+    Raises `ServerSaid` if it is none of ours, and ``ValueError`` if it is another one's.
+    """
+    if raw is None:
+        return None
+    if len(raw) < HEAD_BYTES:
+        raise _foreign()
+    mark, whose, version, ttl, rest, keep, cost = _unpack(raw)
+    if mark != MARK:
+        raise _foreign()
+    if whose != check:
+        raise ValueError("the value of another key")
+    if left < 0 or left > ttl + rest:
+        # Written just now, after we asked how long it is kept; one without an end is ignored.
+        if left == -1:
+            return None
+        left = ttl + rest
+    fresh, stale = (left - rest) / 1000, (left - keep) / 1000
+    return _new(Value, (raw[HEAD_BYTES:], fresh, stale, cost, int(version)))
+
+
+def _foreign() -> ServerSaid:
+    """What our scripts say in this case."""
+    return ServerSaid("WRONGTYPE", "a value that is not one of holdfast")
+
+
+def _ms(seconds: float) -> int:
+    """Milliseconds, rounded down: no value is fresh for longer than was wished."""
+    return int(round(seconds * 1000, 6))

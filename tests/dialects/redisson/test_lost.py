@@ -1,0 +1,210 @@
+"""Requests and replies that are lost or late: nothing is entered twice, and no answer is a lie."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client, StoreUnavailable
+from holdfast.dialects.redisson.library import (
+    JOIN,
+    JOIN_FAIR,
+    JOIN_PERMITS,
+    JOIN_READ,
+    JOIN_WRITE,
+    KEEP,
+    LEAVE,
+)
+from holdfast.testing.faults import (
+    DROP_REPLY,
+    HOLD_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    delay_reply,
+)
+from tests.torture.scale import times
+
+from .conftest import BOTH, Play, Scene
+
+RESETS = (RESET_REQUEST, RESET_REPLY)
+#: In each of 28 scenes.
+TRIES = times(150, 5)
+Make = Callable[[Client, str], object]
+KINDS = {
+    "lock": (JOIN, "", lambda client, name: client.lock(name)),
+    "fair": (JOIN_FAIR, "fair=true", lambda client, name: client.lock(name)),
+    "fenced": (JOIN, "fenced=true", lambda client, name: client.lock(name)),
+    "read": (JOIN_READ, "", lambda client, name: client.rwlock(name).read),
+    "write": (JOIN_WRITE, "", lambda client, name: client.rwlock(name).write),
+    "counted": (
+        JOIN_PERMITS,
+        "permits=counted",
+        lambda client, name: client.semaphore(name, 5, weight=3),
+    ),
+    "permits": (JOIN_PERMITS, "", lambda client, name: client.semaphore(name, 5, weight=3)),
+}
+
+
+def left(at: Scene, name: str) -> list[bytes]:
+    """What stands of a name, but for what is only there to be found by late requests."""
+    keys: list[bytes] = at.redis.keys(f"*{name}*")
+    mere = (b"redisson_unlock_latch", b"holdfast_tombstone", b"redisson_lock_token")
+    free = [key for key in keys if not key.startswith(mere)]
+    return [key for key in free if at.redis.type(key) != b"string" or at.redis.get(key) != b"5"]
+
+
+def test_a_join_that_is_cut_off_is_sent_again_and_counts_once(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        script, words, make = KINDS[at.kind]
+        client = at.client(words, at.proxy.port)
+        await (await make(client, f"{at.name}:warm").acquire()).release()
+        for number in range(TRIES):
+            name = f"{at.name}:{number}"
+            armed = at.proxy.arm(script.sha, at.fault)
+            hold = await make(client, name).acquire(timeout=5)
+            assert armed.hits == 1
+            if at.kind in ("permits", "counted"):
+                assert at.redis.get(name) == b"2"
+            else:
+                assert set(at.redis.hvals(name)) - {b"read", b"write"} == {b"1"}
+            assert await hold.release()
+            assert left(at, name) == []
+
+    play(text, kinds=KINDS, faults=RESETS)
+
+
+def test_a_release_that_is_cut_off_says_the_truth(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        _, words, make = KINDS[at.kind]
+        client = at.client(words, at.proxy.port)
+        for number in range(TRIES):
+            name = f"{at.name}:{number}"
+            hold = await make(client, name).acquire(timeout=5)
+            armed = at.proxy.arm(LEAVE.sha, at.fault)
+            assert await hold.release() is True
+            assert armed.hits == 1
+            assert left(at, name) == []
+
+    play(text, kinds=KINDS, faults=RESETS)
+
+
+def test_a_release_that_is_sent_again_takes_nothing_from_who_came_meanwhile(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client("", at.proxy.port)
+        hold = await client.lock(at.name).acquire()
+        at.peer.hear(f"redisson_lock__channel:{{{at.name}}}")
+
+        def take() -> None:
+            if at.peer.heard() is not None:
+                at.peer.lock(at.name)
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        at.proxy.arm(LEAVE.sha, at.fault)
+        assert await hold.release() is True
+        taker.join()
+        assert at.redis.hgetall(at.name) == {at.peer.me.encode(): b"1"}
+
+    play(text, faults=RESETS)
+
+
+def test_a_renewal_that_is_cut_off_costs_no_hold(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client("", at.proxy.port)
+        hold = await client.lock(at.name, ttl=4.0).acquire()
+        for fault in RESETS:
+            armed = at.proxy.arm(KEEP.sha, fault)
+            await at.until(lambda: armed.hits)  # noqa: B023
+        kept = at.proxy.arm(KEEP.sha, delay_reply(0.0))
+        await at.until(lambda: kept.hits)
+        hold.check()
+        assert await hold.release()
+
+    play(text)
+
+
+def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        script, words, make = KINDS[at.kind]
+        client = at.client(words, at.proxy.port)
+        await (await make(client, f"{at.name}:warm").acquire()).release()
+        # Given a join that is on its way for long, and that nobody waits for any more
+        held = at.proxy.arm(script.sha, HOLD_REQUEST)
+        with pytest.raises(ConnectionError):
+            await make(client, at.name).acquire(timeout=0.2)
+        await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"), 10.0)
+        # When it arrives after all
+        held.let_go()
+        await at.face.sleep(0.2)
+        # Then it has entered nothing
+        assert left(at, at.name) == []
+        hold = await make(at.client(words), at.name).acquire(blocking=False)
+        assert await hold.release()
+
+    play(text, kinds=KINDS)
+
+
+def test_a_waiter_whose_question_is_answered_to_nobody_has_it_once(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client("", at.proxy.port)
+        await (await client.lock(f"{at.name}:warm").acquire()).release()
+        at.peer.lock(at.name)
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
+        await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+        await at.face.sleep(0.1)
+        # When the question that lets it in loses its answer
+        armed = at.proxy.arm(JOIN.sha, at.fault)
+        at.peer.unlock(at.name)
+        hold = await waiter.result(20)
+        assert armed.hits == 1
+        assert at.redis.hvals(at.name) == [b"1"]
+        assert await hold.release()
+        assert left(at, at.name) == []
+
+    play(text, faults=(DROP_REPLY, RESET_REPLY))
+
+
+def test_a_release_that_is_sent_again_is_answered_as_the_first_was(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        hold = await client.lock(at.name).acquire()
+        leave = hold._leave_of(hold._lease)
+        store = client._ctx.store
+        # Given a release whose answer nobody has seen, and a peer that has come meanwhile
+        requests = store._requests
+        assert await store._port.ask(requests.leave(leave), 5.0) == 1
+        at.peer.lock(at.name)
+        # When it is sent again: current peers keep the answer, and so do we
+        again = await store._port.ask(requests.leave(leave), 5.0)
+        assert again == (0 if at.version == "3.8.1" else 1)
+        assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
+        assert await hold.release() is (at.version == "current")
+
+    play(text, versions=BOTH)
+
+
+def test_a_question_of_a_waiter_that_arrives_after_its_leave_takes_nothing(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client("", at.proxy.port)
+        await (await client.lock(f"{at.name}:warm").acquire()).release()
+        at.peer.lock(at.name)
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=3.5))
+        await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+        await at.face.sleep(0.1)
+        # Given a question that is on its way for long; later ones are answered, and it gives up
+        held = at.proxy.arm(JOIN.sha, HOLD_REQUEST)
+        with contextlib.suppress(StoreUnavailable):  # a busy server: it leaves all the same
+            assert await waiter.result() is None
+        assert held.hits == 1
+        await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"))
+        # When it arrives after all, and the name is free
+        at.peer.unlock(at.name)
+        held.let_go()
+        await at.face.sleep(0.2)
+        # Then nobody has it
+        assert not at.redis.exists(at.name)
+
+    play(text)

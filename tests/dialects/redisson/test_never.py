@@ -1,0 +1,186 @@
+"""What Redisson had to mend, and must never be so here."""
+
+from __future__ import annotations
+
+from holdfast.core.model import Gone
+from holdfast.dialects.redisson.library import KEEP
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
+from holdfast.testing.faults import HOLD_REQUEST, delay_reply
+
+from .conftest import Play, Scene
+
+CHANNEL = "redisson_lock__channel:{{{}}}"
+
+
+def test_a_dead_reader_is_not_kept_alive_by_a_living_one(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        # Given a reader that dies, and one of ours that is renewed
+        assert at.peer.read(at.name, 600) is None
+        lock = at.client().rwlock(at.name, ttl=1.5)
+        hold = await lock.read.acquire()
+        lease = f"{{{at.name}}}:{at.peer.me}:rwlock_timeout:1"
+        # When its lease is over
+        await at.until(lambda: not at.redis.exists(lease), 5.0)
+        await at.face.sleep(0.7)
+        # Then it stays over, and our own end is the end of the lock
+        assert not at.redis.exists(lease)
+        hold.check()
+        assert await hold.release()
+        assert not at.redis.exists(at.name)
+
+    play(text)
+
+
+def test_a_living_reader_of_the_peers_outlives_our_end(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        lock = at.client().rwlock(at.name, ttl=5.0)
+        hold = await lock.read.acquire()
+        assert at.peer.read(at.name, 20_000) is None
+        assert await hold.release()
+        assert 15_000 < at.redis.pttl(at.name) <= 20_000
+        assert await lock.write.acquire(blocking=False) is None
+        at.peer.unread(at.name)
+        async with lock.write:
+            pass
+
+    play(text)
+
+
+def test_a_reader_with_a_short_lease_does_not_shorten_that_of_another(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        assert at.peer.read(at.name, 20_000) is None
+        async with at.client().rwlock(at.name, ttl=1.5).read as hold:
+            await at.face.sleep(0.7)
+            hold.check()
+            assert 15_000 < at.redis.pttl(at.name) <= 20_000
+
+    play(text)
+
+
+def test_nothing_is_renewed_after_its_unlock(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        store = client._ctx.store
+        for wish in (
+            client.lock(at.name),
+            client.rwlock(at.name).read,
+            client.rwlock(at.name).write,
+        ):
+            # Given a renewal that is under way while its hold is given back
+            hold = await wish.acquire()
+            late = hold._lease.keep(boottime())
+            assert await hold.release()
+            # When it arrives, to find nobody or a peer there
+            (answer,) = await store.keep([late], 5.0)
+            assert isinstance(answer, Gone)
+            assert at.redis.keys(f"*{at.name}*:rwlock_timeout:*") == []
+            assert not at.redis.exists(at.name)
+            at.peer.lock(at.name, 2_000)
+            (answer,) = await store.keep([late], 5.0)
+            assert isinstance(answer, Gone)
+            assert 0 < at.redis.pttl(at.name) <= 2_000
+            at.peer.unlock(at.name)
+
+    play(text)
+
+
+def test_a_hold_that_was_given_back_is_asked_for_no_more(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        # Given many holds, each renewed, that end at any moment of their renewal
+        client = at.client("", at.proxy.port)
+        for number in range(6):
+            hold = await client.lock(at.name, ttl=0.6).acquire()
+            await at.face.sleep(0.18 + 0.01 * number)
+            await at.give_back(hold)
+        # When all of them have ended
+        await at.face.sleep(0.1)
+        sent = at.proxy.arm(KEEP.sha, delay_reply(0.0), 1000)
+        await at.face.sleep(0.6)
+        # Then nothing is renewed
+        assert not sent.hits
+        assert not at.redis.exists(at.name)
+
+    play(text)
+
+
+def test_a_renewal_never_prolongs_what_a_peer_has_taken_since(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        hold = await at.client().lock(at.name, ttl=0.6).acquire()
+        at.redis.delete(at.name)
+        at.peer.lock(at.name, 2_000)
+        assert await hold.wait_lost(5) is not None
+        assert at.redis.pttl(at.name) > 600
+        assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
+
+    play(text)
+
+
+def test_a_message_that_is_missed_costs_a_second_at_most(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        # Given a peer that holds for 30 s
+        client = at.client()
+        at.peer.lock(at.name)
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
+        await at.listening(CHANNEL.format(at.name))
+        await at.face.sleep(0.1)
+        # When it ends, and says nothing, as a spin lock does
+        begun = boottime()
+        at.peer.spin_unlock(at.name)
+        hold = await waiter.result(5)
+        assert boottime() - begun < 1.6 + lag.since(begun)
+        assert await hold.release()
+
+    play(text)
+
+
+def test_the_end_of_a_lease_is_not_slept_through(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        # Given a peer that dies with 300 ms left
+        client = at.client()
+        at.peer.lock(at.name, 300)
+        begun = boottime()
+        hold = await client.lock(at.name).acquire(timeout=10)
+        assert boottime() - begun < 0.3 + 0.55 + lag.since(begun)
+        assert await hold.release()
+
+    play(text)
+
+
+def test_an_end_between_the_refusal_and_the_subscription_is_seen(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        # Given one who was refused, and whose subscription is on its way
+        client = at.client("", at.proxy.port)
+        await (await client.lock(f"{at.name}:warm").acquire()).release()
+        at.peer.lock(at.name)
+        held = at.proxy.arm(b"SUBSCRIBE", HOLD_REQUEST)
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=10))
+        await at.until(lambda: held.hits)
+        # When the peer ends, which nobody hears
+        at.peer.unlock(at.name)
+        begun = boottime()
+        held.let_go()
+        # Then the second look sees it
+        hold = await waiter.result()
+        assert boottime() - begun < 0.8 + lag.since(begun)
+        assert await hold.release()
+
+    play(text)
+
+
+def test_who_waits_asks_no_more_than_twice_a_second(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client("", at.proxy.port)
+        at.peer.lock(at.name)
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
+        await at.listening(CHANNEL.format(at.name))
+        await at.face.sleep(0.1)
+        sent = at.proxy.arm(bool, delay_reply(0.0), 1000)
+        await at.face.sleep(2.0)
+        sent.disarm()
+        at.peer.unlock(at.name)
+        hold = await waiter.result()
+        assert 1 <= sent.hits <= 4
+        assert await hold.release()
+
+    play(text)

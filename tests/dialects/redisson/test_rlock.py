@@ -1,0 +1,233 @@
+"""RLock: what stands at the key, who excludes whom, and what is said at the end."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from holdfast import NotHeld
+from holdfast.core.model import Loss
+
+from .conftest import BOTH, Play, Scene
+
+#: An owner: a uuid of the fourth kind, and a number as a thread of Java has.
+OWNER = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\d{1,19}")
+
+
+def test_a_hold_is_a_hash_with_one_owner_counted_once_and_a_lease(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        async with at.client().lock(at.name):
+            stands = at.redis.hgetall(at.name)
+            assert list(stands.values()) == [b"1"]
+            assert OWNER.fullmatch(next(iter(stands)))
+            assert 29_000 < at.redis.pttl(at.name) <= 30_000
+        assert not at.redis.exists(at.name)
+
+    play(text)
+
+
+def test_each_hold_is_an_owner_of_its_own_and_a_client_is_one_uuid(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client, owners = at.client(), []
+        for number in range(2):
+            async with client.lock(f"{at.name}:{number}"):
+                owners += at.redis.hkeys(f"{at.name}:{number}")
+        (uuid, one), (same, other) = (owner.split(b":") for owner in owners)
+        assert uuid == same
+        assert one != other
+
+    play(text)
+
+
+def test_the_key_is_the_name_with_the_prefix_of_the_url(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client("prefix=shop:")
+        async with client.lock(at.name):
+            assert at.redis.hlen(f"shop:{at.name}") == 1
+            (line,) = await client.inspect(at.name)
+            assert line.name == at.name
+
+    play(text)
+
+
+def test_a_peer_is_refused_what_we_hold_and_we_what_it_holds(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        lock = at.client().lock(at.name)
+        async with lock:
+            left = at.peer.lock(at.name)
+            assert left is not None
+            assert 29_000 < left <= 30_000
+        assert at.peer.lock(at.name) is None
+        assert await lock.acquire(blocking=False) is None
+        assert at.peer.unlock(at.name) is True
+        async with lock:
+            assert at.peer.unlock(at.name) is None  # it can't give back what is ours
+
+    play(text, versions=BOTH)
+
+
+def test_a_re_entry_of_a_flow_is_counted_here_and_the_peers_see_one(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        lock = at.client().lock(at.name, reentrant=True)
+        async with lock, lock:
+            assert at.redis.hvals(at.name) == [b"1"]
+            assert at.peer.lock(at.name) is not None
+        assert not at.redis.exists(at.name)
+
+    play(text)
+
+
+def test_a_peer_that_has_entered_twice_is_waited_for_until_it_has_left_twice(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        at.peer.lock(at.name)
+        at.peer.lock(at.name)
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=10))
+        await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+        assert at.peer.unlock(at.name) is False
+        await at.face.sleep(0.1)
+        assert not waiter.finished
+        assert at.peer.unlock(at.name) is True
+        hold = await waiter.result()
+        assert await hold.release()
+
+    play(text, versions=BOTH)
+
+
+def test_a_count_that_is_more_than_one_is_taken_down_by_one(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        hold = await at.client().lock(at.name).acquire()
+        (owner,) = at.redis.hkeys(at.name)
+        at.redis.hincrby(at.name, owner, 1)
+        assert await hold.release()
+        assert at.redis.hget(at.name, owner) == b"1"
+
+    play(text)
+
+
+def test_a_release_tells_the_peers_and_wakes_them(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        at.peer.hear(f"redisson_lock__channel:{{{at.name}}}")
+        hold = await at.client().lock(at.name).acquire()
+        assert await hold.release()
+        assert at.peer.heard() == b"0"
+        assert at.peer.heard(0.1) is None
+
+    play(text, versions=BOTH)
+
+
+def test_a_name_with_braces_is_left_as_it_is(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        name = f"{{user}}:{at.name}"
+        at.peer.hear(f"redisson_lock__channel:{name}")
+        hold = await at.client().lock(name).acquire()
+        assert await hold.release()
+        assert at.peer.heard() == b"0"
+
+    play(text)
+
+
+def test_a_peers_release_wakes_who_waits_here(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        lock = at.client().lock(at.name)
+        took = []
+        for _ in range(5):
+            at.peer.lock(at.name)
+            waiter = at.face.start(lambda: lock.acquire(timeout=10))
+            await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+            await at.face.sleep(0.05)
+            begun = time.monotonic()
+            at.peer.unlock(at.name)
+            hold = await waiter.result()
+            took.append(time.monotonic() - begun)
+            assert await hold.release()
+        assert sorted(took)[2] < 0.25  # unheard it would be half a second
+
+    play(text)
+
+
+def test_a_release_leaves_its_latch_to_current_peers_alone(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        hold = await at.client().lock(at.name).acquire()
+        assert await hold.release()
+        latches = at.redis.keys(f"redisson_unlock_latch:{{{at.name}}}:*")
+        if at.peer.version == "3.8.1":
+            assert latches == []
+        else:
+            (latch,) = latches
+            assert re.fullmatch(rb"[0-9a-f]{32}", latch.rpartition(b":")[2])
+            assert at.redis.get(latch) == b"1"
+            assert 0 < at.redis.pttl(latch) <= 10_000
+
+    play(text, versions=BOTH)
+
+
+def test_the_next_release_takes_the_latch_of_the_last_one_away(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        for _ in range(3):
+            async with client.lock(at.name):
+                pass
+        assert len(at.redis.keys(f"redisson_unlock_latch:{{{at.name}}}:*")) <= 1
+
+    play(text)
+
+
+def test_unlocking_what_is_not_held_is_not_held_as_an_illegal_monitor_state(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        lock = at.client().lock(at.name)
+        with pytest.raises(NotHeld, match=at.name):
+            await lock.release()
+        at.peer.lock(at.name)
+        with pytest.raises(NotHeld, match=at.name):
+            await lock.release()
+        assert at.redis.hget(at.name, at.peer.me) == b"1"
+
+    play(text, versions=BOTH)
+
+
+def test_unlocking_what_was_lost_says_so_with_every_version(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        hold = await at.client().lock(at.name, ttl=0.5, auto_renew=False).acquire()
+        await at.until(lambda: not at.redis.exists(at.name))
+        at.peer.lock(at.name)
+        assert await at.give_back(hold) is False
+        assert hold.lost is Loss.EXPIRED
+        assert at.redis.hget(at.name, at.peer.me) == b"1"
+
+    play(text, versions=BOTH)
+
+
+def test_forcing_a_peers_lock_open_frees_it_and_tells_who_waits(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        at.peer.lock(at.name)
+        at.peer.lock(at.name)
+        at.peer.hear(f"redisson_lock__channel:{{{at.name}}}")
+        (line,) = await client.inspect(at.name, exact=True)
+        (holder,) = line.holders
+        assert holder.owner == at.peer.me
+        assert await client.break_(at.name, holder.fence + 1) is False
+        assert await client.break_(at.name, holder.fence) is True
+        assert at.peer.heard() == b"0"
+        assert not at.redis.exists(at.name)
+        assert await client.break_(at.name, holder.fence) is False
+
+    play(text, versions=BOTH)
+
+
+def test_peers_are_seen_beside_our_own(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        at.peer.lock(f"{at.name}:theirs", 20_000)
+        async with client.lock(f"{at.name}:ours"):
+            at.redis.set(f"{at.name}:other", "no lock")
+            ours, theirs = await client.inspect(at.name)
+            assert (ours.name, theirs.name) == (f"{at.name}:ours", f"{at.name}:theirs")
+            assert 19.0 < theirs.holders[0].expires_in <= 20.0
+            assert theirs.holders[0].age < 0  # nobody knows
+        assert await client.lock(f"{at.name}:theirs").locked()
+
+    play(text)

@@ -1,0 +1,119 @@
+"""``lock()`` and ``tryLock()`` of Java in the words of holdfast, on both faces."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.core.model import Loss
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
+
+from .conftest import Play, Scene
+
+
+def test_lock_waits_without_end(play: Play) -> None:
+    """``lock()`` is ``acquire()``."""
+
+    async def text(at: Scene) -> None:
+        client = at.client()
+        at.peer.lock(at.name)
+        waiter = at.face.start(client.lock(at.name).acquire)
+        await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+        await at.face.sleep(1.2)
+        assert not waiter.finished
+        at.peer.unlock(at.name)
+        hold = await waiter.result()
+        assert await hold.release()
+
+    play(text)
+
+
+def test_lock_is_renewed_every_third_of_30_seconds(play: Play) -> None:
+    """``lock()`` has the watchdog; here with a lease of 1.5 s instead of 30 s."""
+
+    async def text(at: Scene) -> None:
+        assert at.client().lock(at.name).ttl == 30.0
+        async with at.client().lock(at.name, ttl=1.5) as hold:
+            least = 1_500
+            end = time.monotonic() + 2.0
+            while time.monotonic() < end:
+                least = min(least, at.redis.pttl(at.name))
+                await at.face.sleep(0.02)
+            assert least > 0
+            hold.check()
+
+    play(text)
+
+
+def test_try_lock_is_one_try(play: Play) -> None:
+    """``tryLock()`` is ``acquire(blocking=False)``."""
+
+    async def text(at: Scene) -> None:
+        lock = at.client().lock(at.name)
+        at.peer.lock(at.name)
+        begun = boottime()
+        assert await lock.acquire(blocking=False) is None
+        assert boottime() - begun < 1.0 + lag.since(begun)
+        at.peer.unlock(at.name)
+        hold = await lock.acquire(blocking=False)
+        assert await hold.release()
+
+    play(text)
+
+
+def test_try_lock_with_a_wait_gives_up_when_it_is_over(play: Play) -> None:
+    """``tryLock(wait, unit)`` is ``acquire(timeout=wait)``."""
+
+    async def text(at: Scene) -> None:
+        lock = at.client().lock(at.name)
+        at.peer.lock(at.name)
+        begun = boottime()
+        assert await lock.acquire(timeout=0.3) is None
+        assert 0.3 <= boottime() - begun < 1.0 + lag.since(begun)
+        assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
+
+    play(text)
+
+
+def test_try_lock_with_a_wait_has_it_when_the_peer_ends_in_time(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        at.peer.lock(at.name)
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=10))
+        await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+        at.peer.unlock(at.name)
+        hold = await waiter.result()
+        assert await hold.release()
+
+    play(text)
+
+
+def test_try_lock_with_a_lease_is_never_renewed(play: Play) -> None:
+    """``tryLock(wait, lease, unit)`` is ``acquire(timeout=wait)`` of a lock with ``ttl=lease`` and
+    ``auto_renew=False``: the lease is a hard limit."""
+
+    async def text(at: Scene) -> None:
+        lock = at.client().lock(at.name, ttl=0.6, auto_renew=False)
+        begun = boottime()
+        hold = await lock.acquire(timeout=1.0)
+        assert hold is not None
+        assert 0 < at.redis.pttl(at.name) <= 600
+        await at.until(lambda: not at.redis.exists(at.name))
+        assert boottime() - begun < 0.6 + 0.4 + lag.since(begun)
+        assert hold.lost is Loss.EXPIRED
+        assert at.peer.lock(at.name) is None
+        assert await at.give_back(hold) is False
+
+    play(text)
+
+
+def test_the_hold_is_over_here_before_it_is_over_there(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        hold = await at.client().lock(at.name, ttl=0.5, auto_renew=False).acquire()
+        while hold.lost is None:
+            await at.face.sleep(0.001)
+        # By the server's clock there is a rest of it, of a hundredth and 2 ms, unless we are late
+        assert hold.remaining() == 0.0
+        assert await at.give_back(hold) is False
+
+    play(text)

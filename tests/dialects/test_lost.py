@@ -1,0 +1,187 @@
+"""Requests and replies that are lost, late or cut off: no answer is a lie, and nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from holdfast import AsyncClient, Hold, StoreUnavailable
+from holdfast.core.model import Claim, Keep, Kind, Leave, Spec, Waiting
+from holdfast.dialects.plain.requests import SCRIPTS
+from holdfast.runtime.blocking import run_sync
+from holdfast.testing.faults import (
+    DROP_REPLY,
+    HOLD_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    Fault,
+    Proxy,
+)
+from tests.dialects.conftest import Ours
+from tests.torture.scale import times
+
+TRIES = times(300, 5)
+CREW, ROUNDS = 20, times(50, 4)
+JOIN, PROBE, KEEP, LEAVE, _ = (script.sha for script in SCRIPTS)
+RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
+#: How each dialect says that it takes, keeps and gives back.
+VERBS = {
+    "plain": (JOIN, KEEP, LEAVE),
+    "timestamp": (b"SETNX", b"GETSET", b"DEL"),
+}
+DIALECTS = pytest.mark.parametrize("dialect", VERBS)
+
+
+def empty(raw: redis.Redis, key: str, within: float = 10.0) -> None:
+    end = time.monotonic() + within
+    while raw.exists(key):
+        assert time.monotonic() < end, f"{key} is left"
+        time.sleep(0.01)
+
+
+@DIALECTS
+@RESETS
+def test_each_verb_that_is_cut_off_is_sent_again_and_says_the_truth(
+    dialect: str, fault: Fault, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str
+) -> None:
+    join, keep, leave = VERBS[dialect]
+    locks = ours(dialect, proxy.port)
+    locks.lock("warm").acquire().release()
+    for number in range(TRIES):
+        name = f"x{number}"
+        armed = proxy.arm(join, fault)
+        hold = locks.lock(name, ttl=20).acquire(timeout=5)
+        assert isinstance(hold, Hold)
+        assert armed.hits == 1
+        assert locks.lock(name).acquire(blocking=False) is None
+        armed = proxy.arm(keep, fault)
+        assert extended(hold) > 19
+        assert armed.hits == 1
+        armed = proxy.arm(leave, fault)
+        assert hold.release() is True
+        assert armed.hits == 1
+        empty(raw, prefix + name)
+
+
+def extended(hold: Hold) -> float:
+    """Extend it; a renewal that was cut off is asked for again, as the keeper does."""
+    try:
+        return hold.extend()
+    except StoreUnavailable:
+        return hold.extend()
+
+
+def test_a_late_copy_of_a_join_finds_that_its_claim_has_left(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    # Given a claim whose request is under way, that its client has given up
+    locks = ours("plain", proxy.port)
+    locks.lock("warm").acquire().release()
+    held = proxy.arm(JOIN, HOLD_REQUEST, times=1)
+    with pytest.raises(StoreUnavailable):  # it wasn't answered, which isn't called busy
+        locks.lock(own_name, ttl=20).acquire(timeout=0.3)
+    # When it arrives after all, it takes nothing
+    held.wait()
+    held.let_go()
+    takes_nothing(raw, prefix + own_name)
+    assert ours().lock(own_name).acquire(blocking=False) is not None
+
+
+def test_a_late_copy_of_a_try_of_who_waits_finds_that_its_claim_has_left(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    # Given a claim that waits, one of whose tries is under way, while a later one was answered
+    store: Any = ours("plain", proxy.port)._ctx.store
+    raw.set(prefix + own_name, "theirs", px=30_000)
+    claim = Claim("0a" * 16, Spec(own_name, Kind.LOCK, 1, 1, 20.0, "ours"))
+    waiting = run_sync(store.join(claim, True, 5.0))
+    assert isinstance(waiting, Waiting)
+    held = proxy.arm(PROBE, HOLD_REQUEST, times=1)
+    for _ in range(2):
+        store._waits[claim.id].left = 0.0  # it is due
+        with contextlib.suppress(StoreUnavailable):
+            run_sync(store.keep([Keep(claim, 0, 20.0)], 0.3))
+    held.wait()
+    # When it leaves, as one does whose every answer is known, and the try arrives after all
+    store.unlisten(claim)
+    assert run_sync(store.leave(Leave(own_name, claim.id, 0), 5.0)) is False
+    raw.delete(prefix + own_name)
+    held.let_go()
+    # Then it takes nothing
+    takes_nothing(raw, prefix + own_name)
+
+
+def takes_nothing(raw: redis.Redis, key: str) -> None:
+    for _ in range(20):
+        time.sleep(0.01)
+        assert raw.get(key) is None
+
+
+def test_a_silent_server_is_not_called_busy(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    locks = ours("plain", proxy.port)
+    locks.lock("warm").acquire().release()
+    proxy.arm(JOIN, DROP_REPLY, times=100)
+    with pytest.raises(StoreUnavailable):
+        locks.lock(own_name, ttl=5).acquire(timeout=0.3)
+    # It was carried out, and is undone
+    empty(raw, prefix + own_name)
+
+
+Work = Callable[[AsyncClient, str], object]
+
+
+async def enters(locks: AsyncClient, name: str) -> None:
+    async with locks.lock(name, ttl=60):
+        raise AssertionError("the body runs although its task was cancelled")
+
+
+async def waits(locks: AsyncClient, name: str) -> None:
+    await locks.lock(name, ttl=60).acquire(timeout=30)
+
+
+@DIALECTS
+@pytest.mark.parametrize("work", [enters, waits])
+def test_a_task_that_is_cancelled_while_its_answer_is_under_way_leaves_nothing(
+    dialect: str, work: Work, proxy: Proxy, raw: redis.Redis, prefix: str
+) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+
+    async def main() -> None:
+        url = f"redis+{dialect}://127.0.0.1:{proxy.port}/0?prefix={prefix}"
+        async with AsyncClient(url) as locks:
+            async with locks.lock("warm"):
+                pass
+            for number in range(ROUNDS):
+                await strike(locks, f"{number}:")
+
+    async def strike(locks: AsyncClient, start: str) -> None:
+        proxy.hold("reply")
+        crew = [asyncio.ensure_future(work(locks, f"{start}{at}")) for at in range(CREW)]  # type: ignore[arg-type,var-annotated]
+        wire = locks._ctx.store._port._wire  # type: ignore[attr-defined]
+        while wire.under_way < CREW:
+            await asyncio.sleep(0)
+        for _ in range(dice.randrange(6)):
+            await asyncio.sleep(0)
+        for task in crew:
+            task.cancel()
+            if dice.random() < 0.3:
+                await asyncio.sleep(0)
+                task.cancel()
+        proxy.heal()
+        await asyncio.wait(crew)
+        assert all(task.cancelled() for task in crew)
+
+    asyncio.run(main())
+    for key in raw.scan_iter(f"{prefix}*"):
+        empty(raw, key.decode(), 5.0)

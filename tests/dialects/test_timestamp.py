@@ -1,0 +1,263 @@
+"""Times of expiry at keys: what the four commands keep, and what they can't."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from holdfast import Client, ConfigError, Hold, LockLost
+from holdfast.core.model import Loss
+from holdfast.testing.faults import HOLD_REQUEST, RESET_REPLY, Proxy
+from tests.dialects.conftest import Ours
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import times
+from tests.traps.naive import Timestamp
+
+ROUNDS = times(300, 15)
+
+
+def stale(raw: redis.Redis, key: str) -> None:
+    """Somebody died here, a second ago."""
+    raw.set(key, int((time.time() - 1) * 1000))
+
+
+def wall_of(locks: Client, ahead: float) -> None:
+    """Set this client's clock forward, as on a machine whose clock is wrong."""
+    port: Any = locks._ctx.store._port  # type: ignore[attr-defined]
+    port.wall = lambda: time.time() + ahead
+
+
+def together(first: Callable[[], Hold | None], second: Callable[[], Hold | None]) -> list[Hold]:
+    """What two who try at the same time get."""
+    got: list[Hold | None] = []
+    crew = [threading.Thread(target=lambda one=one: got.append(one())) for one in (first, second)]
+    for one in crew:
+        one.start()
+    for one in crew:
+        one.join(20)
+    assert len(got) == 2
+    return [one for one in got if one is not None]
+
+
+@pytest.mark.parametrize("unit", ["milliseconds", "seconds"])
+def test_the_time_of_expiry_stands_at_the_key(
+    unit: str, ours: Ours, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    locks = ours("timestamp", unit=unit)
+    with locks.lock(own_name, ttl=20) as hold:
+        stamp = raw.get(prefix + own_name)
+        assert isinstance(stamp, bytes)
+        left = int(stamp) / (1000 if unit == "milliseconds" else 1) - time.time()
+        assert 19 < left <= 21
+        assert hold.remaining() <= left
+        assert raw.ttl(prefix + own_name) == -1
+        assert ours("timestamp", unit=unit).lock(own_name).acquire(blocking=False) is None
+    assert raw.exists(prefix + own_name) == 0
+
+
+def test_of_two_who_find_the_same_stale_lock_one_gets_it(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str
+) -> None:
+    one_gets_it(ours, proxy, raw, prefix)
+
+
+def one_gets_it(ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str) -> None:
+    """Both have seen that it is stale before either does anything about it."""
+    first, second = ours("timestamp", proxy.port), ours("timestamp", proxy.port)
+    for locks in (first, second):
+        locks.lock("warm").acquire().release()
+    for number in range(ROUNDS):
+        name = f"x{number}"
+        stale(raw, prefix + name)
+        # Given two who want to replace it
+        held = proxy.arm(b"GETSET", HOLD_REQUEST, times=2)
+        threading.Thread(target=lambda held=held: (held.wait(hits=2), held.let_go())).start()
+        got = together(
+            lambda name=name: first.lock(name, ttl=20).acquire(blocking=False),
+            lambda name=name: second.lock(name, ttl=3000).acquire(blocking=False),
+        )
+        # Then one of them holds it, and it is stale when that one says
+        (hold,) = got
+        stamp = raw.get(prefix + name)
+        assert isinstance(stamp, bytes)
+        assert abs(int(stamp) / 1000 - time.time() - hold.ttl) < 0.01 * hold.ttl + 1
+        assert hold.extend() > 19
+        assert hold.release() is True
+        assert raw.exists(prefix + name) == 0
+
+
+def test_two_who_delete_the_same_stale_lock_both_get_it(
+    raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    # The trap that this format sets to who deletes what it finds stale
+    key = prefix + own_name
+    raw.set(key, time.time() - 1)
+    second = Timestamp(raw)
+    got: list[bool] = []
+    first = Timestamp(raw, between=lambda: got.append(second.acquire(key)))
+    got.append(first.acquire(key))
+    assert got == [True, True]
+
+
+def test_nobody_deletes_what_another_has_taken_over(
+    ours: Ours, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    late = ours("timestamp").lock(own_name, ttl=0.2, auto_renew=False).acquire()
+    with ours("timestamp").lock(own_name, ttl=20, timeout=10) as hold:
+        stamp = raw.get(prefix + own_name)
+        assert late.release() is False
+        assert raw.get(prefix + own_name) == stamp
+        hold.check()
+
+
+def test_a_stale_time_of_ones_own_is_left_to_others(
+    ours: Ours, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    hold = ours("timestamp").lock(own_name, ttl=0.1, auto_renew=False).acquire()
+    time.sleep(0.15)
+    assert hold.release() is False
+    assert raw.exists(prefix + own_name) == 1  # somebody may just be replacing it
+    with ours("timestamp").lock(own_name, timeout=5):
+        pass
+
+
+def test_a_renewal_that_comes_after_another_gives_back_what_it_replaced(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    hold = ours("timestamp", proxy.port).lock(own_name, ttl=20, auto_renew=False).acquire()
+    held = proxy.arm(b"GETSET", HOLD_REQUEST, times=1)
+    lost: list[BaseException] = []
+
+    def renew() -> None:
+        try:
+            hold.extend()
+        except LockLost as wrong:
+            lost.append(wrong)
+
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    held.wait()
+    theirs = b"%d" % int((time.time() + 50) * 1000)
+    raw.set(prefix + own_name, theirs)
+    held.let_go()
+    renewing.join(10)
+    assert [one.reason for one in lost] == [Loss.BROKEN]  # type: ignore[attr-defined]
+    assert raw.get(prefix + own_name) == theirs
+
+
+def test_a_take_over_whose_answer_was_lost_is_not_believed(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    # Given a stale key that was replaced, by whom isn't known, as the answer was lost
+    locks = ours("timestamp", proxy.port)
+    locks.lock("warm").acquire().release()
+    stale(raw, prefix + own_name)
+    proxy.arm(b"GETSET", RESET_REPLY)
+    begun = time.monotonic()
+    hold = locks.lock(own_name, ttl=1.6, auto_renew=False).acquire(timeout=10)
+    # Then the time that stands there has to pass
+    assert hold is not None
+    assert time.monotonic() - begun > 1.5
+    assert hold.release() is True
+
+
+def test_four_commands_are_enough(new_redis: NewRedis) -> None:
+    rights = "+setnx +get +getset +del +hello +auth +select +client|setname"
+    server = new_redis(users=(f"user old on >secret ~* -@all {rights}",))
+    url = f"redis+timestamp://old:secret@127.0.0.1:{server.port}/0"
+    with Client(url) as locks, Client(url) as other:
+        with locks.lock("x", ttl=1.6) as hold:
+            assert other.lock("x").acquire(blocking=False) is None
+            assert other.lock("x").acquire(timeout=0.2) is None
+            assert hold.extend() > 0.5
+            assert other.lock("x").locked()
+        with other.lock("x", timeout=5):
+            pass
+        server.ask("SET", "dead", int((time.time() + 0.3) * 1000))
+        hold = locks.lock("dead").acquire(timeout=5)
+        assert hold is not None
+        assert locks.break_("dead", 1) is True
+        assert hold.release() is False
+        with pytest.raises(ConfigError, match="scan"):
+            locks.inspect()
+
+
+# -- what is weak about it, as the page says ---------------------------------------------------
+
+
+def test_a_clock_that_is_ahead_takes_what_is_held(ours: Ours, own_name: str) -> None:
+    locks, ahead = ours("timestamp"), ours("timestamp")
+    wall_of(ahead, 60.0)
+    hold = locks.lock(own_name, ttl=30).acquire()
+    both = ahead.lock(own_name, ttl=30).acquire(blocking=False)
+    assert both is not None
+    hold.check()  # two believe that they hold, until the next renewal
+    with pytest.raises(LockLost):
+        hold.extend()
+    assert both.release() is True
+
+
+def test_a_break_hits_whoever_holds(ours: Ours, own_name: str) -> None:
+    locks = ours("timestamp")
+    first = locks.lock(own_name, ttl=0.2, auto_renew=False).acquire()
+    (seen,) = locks.inspect(own_name, exact=True)[0].holders
+    time.sleep(0.25)
+    hold = locks.lock(own_name, ttl=20).acquire(timeout=5)
+    assert hold is not None
+    assert locks.break_(own_name, seen.fence) is True  # it was the first that was meant
+    assert first.release() is False
+    assert hold.release() is False
+
+
+def test_the_capabilities_say_so(ours: Ours, shared_redis: RedisServer) -> None:
+    can = ours("timestamp").capabilities
+    assert can.clock == "client"
+    assert {can.fences, can.owners, can.push, can.fair, can.line} == {False}
+
+
+def test_a_time_that_another_has_overwritten_is_taken_for_ones_own(
+    ours: Ours, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    # Given one who took over a stale key, and an old program that came second
+    stale(raw, prefix + own_name)
+    hold = ours("timestamp").lock(own_name, ttl=20, auto_renew=False).acquire()
+    raw.getset(prefix + own_name, int((time.time() + 20) * 1000) + 3)
+    # Then it holds still, and gives back what stands there
+    assert hold.extend() > 19
+    raw.getset(prefix + own_name, int((time.time() + 20) * 1000) + 3)
+    assert hold.release() is True
+    assert raw.exists(prefix + own_name) == 0
+
+
+def test_who_comes_second_puts_back_nothing_that_was_freed_meanwhile(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    locks = ours("timestamp", proxy.port)
+    locks.lock("warm").acquire().release()
+    stale(raw, prefix + own_name)
+    # Given one who has lost the race for a stale key, and is about to put back what it replaced
+    held = proxy.arm(b"GETSET", HOLD_REQUEST, times=1)
+    got: list[Hold | None] = []
+    loser = threading.Thread(
+        target=lambda: got.append(locks.lock(own_name).acquire(blocking=False))
+    )
+    loser.start()
+    held.wait()
+    theirs = b"%d" % int((time.time() + 50) * 1000)
+    raw.set(prefix + own_name, theirs)
+    back = proxy.arm(theirs, HOLD_REQUEST, times=1)
+    held.let_go()
+    back.wait()
+    # When the winner frees it before that
+    raw.delete(prefix + own_name)
+    back.let_go()
+    loser.join(10)
+    # Then it is free
+    assert got == [None]
+    assert raw.exists(prefix + own_name) == 0

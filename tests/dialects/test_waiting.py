@@ -1,0 +1,178 @@
+"""Waiting on a plain key: woken by whoever frees it, at little cost, and never too long."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from holdfast import AsyncClient, Client
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
+from holdfast.testing.faults import DROP_PUSH, RESP, Proxy
+from tests.dialects.conftest import Ours
+from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer, old_program
+from tests.torture.scale import figures, times
+
+lag.watch()
+ROUNDS = times(300, 20)
+#: From the release of another client until ours holds, in the middle, seconds.
+WOKEN_S = 0.005
+#: In a test of the cost somebody waits so long, and before that so long unmeasured.
+WATCHED_S, BEFORE_S = 3.0, 0.5
+
+
+def woken_in_threads(locks: Client, release: Callable[[], object]) -> float:
+    got: list[float] = []
+
+    def wait() -> None:
+        with locks.lock("x", timeout=20):
+            got.append(time.perf_counter())
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    time.sleep(0.05)  # so that it waits; if it doesn't yet, it only looks better
+    begun = time.perf_counter()
+    release()
+    waiter.join(20)
+    return got[0] - begun
+
+
+def test_a_thread_is_woken_by_the_release_of_another_client(
+    ours: Ours, raw: redis.Redis, prefix: str
+) -> None:
+    locks = ours()
+    begun, took = boottime(), []
+    for _ in range(ROUNDS):
+        theirs = raw.lock(prefix + "x", timeout=30)
+        assert theirs.acquire(blocking=False)
+        took.append(woken_in_threads(locks, theirs.release))
+    print(figures("woken", took))
+    assert statistics.median(took) < WOKEN_S + lag.since(begun) / ROUNDS
+
+
+def test_a_task_is_woken_by_the_release_of_another_client(
+    shared_redis: RedisServer, raw: redis.Redis, prefix: str
+) -> None:
+    took: list[float] = []
+
+    async def main() -> None:
+        url = f"redis+plain://127.0.0.1:{shared_redis.port}/0?prefix={prefix}"
+        async with AsyncClient(url) as locks:
+
+            async def wait() -> float:
+                async with locks.lock("x", timeout=20):
+                    return time.perf_counter()
+
+            for _ in range(ROUNDS):
+                theirs = raw.lock(prefix + "x", timeout=30)
+                assert theirs.acquire(blocking=False)
+                waiter = asyncio.create_task(wait())
+                await asyncio.sleep(0.05)
+                begun = time.perf_counter()
+                theirs.release()
+                took.append(await waiter - begun)
+
+    begun = boottime()
+    asyncio.run(main())
+    print(figures("woken", took))
+    assert statistics.median(took) < WOKEN_S + lag.since(begun) / ROUNDS
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_who_waits_costs_little(protocol: int, new_redis: NewRedis) -> None:
+    server = new_redis()
+    url = f"redis+plain://127.0.0.1:{server.port}/0?protocol={protocol}"
+    with Client(url) as holder, Client(url) as waiting:
+        with holder.lock("x"):
+            served = threading.Thread(target=lambda: waiting.lock("x").acquire().release())
+            served.start()
+            time.sleep(BEFORE_S)
+            before = server.calls()
+            time.sleep(WATCHED_S)
+            after = server.calls()
+        served.join(20)
+    sent = {name: calls - before.get(name, 0) for name, calls in after.items()}
+    sent = {name: calls for name, calls in sent.items() if calls and "info" not in name}
+    print(sent)
+    # With what a script calls counted, too; who isn't told of changes begins with short pauses.
+    assert sum(sent.values()) <= 2 * WATCHED_S + (2 if protocol == 2 else 0)
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_a_dead_holder_is_followed_when_its_life_is_over(
+    protocol: int, ours: Ours, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    locks = ours(protocol=str(protocol))
+    raw.set(prefix + own_name, "dead", px=700)
+    begun = boottime()
+    with locks.lock(own_name, timeout=20):
+        assert boottime() - begun < 0.7 + 0.25 + lag.since(begun)
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_a_holder_without_an_end_is_waited_for(
+    protocol: int, ours: Ours, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    locks = ours(protocol=str(protocol))
+    theirs = raw.lock(prefix + own_name, thread_local=False)  # as redis-py has it without a word
+    assert theirs.acquire(blocking=False)
+    assert locks.lock(own_name).acquire(timeout=0.3) is None
+    later = threading.Timer(0.4, theirs.release)
+    begun = boottime()
+    later.start()
+    with locks.lock(own_name, timeout=20):
+        assert 0.3 < boottime() - begun < 0.4 + 1.5 + lag.since(begun)
+
+
+def test_a_message_that_is_lost_costs_no_more_than_the_next_try(
+    shared_redis: RedisServer, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    with Proxy(shared_redis.host, shared_redis.port, RESP) as proxy:
+        url = f"redis+plain://127.0.0.1:{proxy.port}/0?prefix={prefix}"
+        with Client(url) as locks:
+            raw.set(prefix + own_name, "theirs", px=30_000)
+            lost = proxy.arm(b"invalidate", DROP_PUSH)
+            later = threading.Timer(0.3, raw.delete, (prefix + own_name,))
+            later.start()
+            begun = boottime()
+            with locks.lock(own_name, timeout=20):
+                assert boottime() - begun < 0.3 + 2.0 + lag.since(begun)
+            assert lost.hits == 1
+
+
+def test_many_who_wait_are_all_served(ours: Ours) -> None:
+    inside: list[int] = []
+    served: list[int] = []
+
+    def work(number: int) -> None:
+        with ours().lock("x", ttl=5, timeout=30):
+            inside.append(number)
+            time.sleep(0.001)
+            assert inside == [number]
+            inside.clear()
+            served.append(number)
+
+    crew = [threading.Thread(target=work, args=(number,)) for number in range(9)]
+    for one in crew:
+        one.start()
+    for one in crew:
+        one.join(40)
+    assert sorted(served) == list(range(9))
+
+
+def test_on_the_oldest_server_who_waits_is_woken_too(new_redis: NewRedis) -> None:
+    server = new_redis(server=old_program())
+    with server.client() as raw, Client(f"redis+plain://127.0.0.1:{server.port}/0") as locks:
+        theirs = raw.lock("x", timeout=30)
+        assert theirs.acquire(blocking=False)
+        begun = boottime()
+        woken_in_threads(locks, theirs.release)
+        assert boottime() - begun < 0.25 + lag.since(begun)
+        assert not locks.inspect("x", exact=True)

@@ -1,0 +1,127 @@
+"""Nine threads want one name as an old service of Java locks it: one has it, eight are refused.
+
+Its database is 15, its keys begin with ``REDIS_LOCK_``, its tokens are a UUID and a time, and it
+counts in whole seconds: 20 until a lock expires, while the work takes 25. In the usual run both
+are a tenth of that.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+
+import pytest
+
+from holdfast import Client, Hold, LockLost, Loss, NotHeld
+from holdfast.core.model import Leave
+from holdfast.runtime.blocking import run_sync
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL
+
+THREADS = 9
+EXPIRY_S, WORK_S = (20.0, 25.0) if FULL else (2.0, 2.5)
+SETTINGS = "prefix=REDIS_LOCK_&token=uuid-timestamp&unit=seconds"
+TOKEN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}_[0-9]{17}")
+
+
+class Nine:
+    """Each tries once, at the same moment, and tells how that ended and how long it took."""
+
+    def __init__(self, locks: Client, name: str, **terms: object) -> None:
+        self.name = name
+        self.locks = [locks.lock(name, ttl=EXPIRY_S, **terms) for _ in range(THREADS)]  # type: ignore[arg-type]
+        self.holds: list[Hold | None] = [None] * THREADS
+        self.took = [0.0] * THREADS
+        together = threading.Barrier(THREADS)
+
+        def one(number: int) -> None:
+            together.wait()
+            begun = time.monotonic()
+            self.holds[number] = self.locks[number].acquire(blocking=False)
+            self.took[number] = time.monotonic() - begun
+
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def unlocked(self) -> list[bool]:
+        """What each is answered who gives it back, whether it holds it or not.
+
+        Those who never had it can't ask by holdfast's face, which knows that. So they ask as the
+        old service does, by a token of their own, which the server compares.
+        """
+        answers = []
+        for hold, lock in zip(self.holds, self.locks, strict=True):
+            if hold is not None:
+                answers.append(hold.release())
+                continue
+            with pytest.raises(NotHeld):
+                lock.release()
+            mine = Leave(self.name, secrets.token_hex(16), 1)
+            answers.append(run_sync(lock._ctx.store.leave(mine, 5.0)))
+        return answers
+
+
+@pytest.fixture
+def url(shared_redis: RedisServer) -> str:
+    return f"redis+plain://{shared_redis.host}:{shared_redis.port}/15?{SETTINGS}"
+
+
+def stored(server: RedisServer, name: str) -> tuple[bytes | None, float]:
+    """The token that stands there, and for how many seconds more."""
+    with server.client(db=15) as client:
+        key = f"REDIS_LOCK_{name}"
+        return client.get(key), client.pttl(key) / 1000
+
+
+def test_without_renewal_who_works_longer_than_the_lease_has_lost_it_and_is_told(
+    url: str, shared_redis: RedisServer, own_name: str
+) -> None:
+    with Client(url) as locks:
+        # When nine want it
+        nine = Nine(locks, own_name, auto_renew=False)
+        # Then one has it and eight are refused at once
+        (hold,) = [one for one in nine.holds if one]
+        assert max(nine.took) < EXPIRY_S / 2
+        token, left = stored(shared_redis, own_name)
+        assert token is not None
+        assert TOKEN.fullmatch(token)
+        assert EXPIRY_S / 2 < left <= EXPIRY_S
+        # When it works for longer than the lease
+        time.sleep(WORK_S)
+        # Then it is lost, and nobody who gives it back is told that he did
+        assert stored(shared_redis, own_name)[0] is None
+        with pytest.raises(LockLost):
+            hold.check()
+        assert nine.unlocked() == [False] * THREADS
+        assert hold.release() is False
+        assert hold.lost is Loss.EXPIRED
+        # And who comes next isn't disturbed by any of that
+        after = locks.lock(own_name, ttl=EXPIRY_S).acquire(blocking=False)
+        assert after is not None
+        assert hold.release() is False
+        assert nine.unlocked() == [False] * THREADS
+        assert after.release() is True
+
+
+def test_with_renewal_it_is_held_for_all_of_the_work(
+    url: str, shared_redis: RedisServer, own_name: str
+) -> None:
+    with Client(url) as locks:
+        # When nine want it, and the one who has it works for longer than the lease
+        nine = Nine(locks, own_name)
+        (hold,) = [one for one in nine.holds if one]
+        token, _ = stored(shared_redis, own_name)
+        time.sleep(WORK_S)
+        # Then it holds it still
+        hold.check()
+        assert stored(shared_redis, own_name)[0] == token
+        assert locks.lock(own_name).acquire(blocking=False) is None
+        # And only this one gives it back
+        answers = nine.unlocked()
+        assert answers == [one is hold for one in nine.holds]
+        assert stored(shared_redis, own_name)[0] is None

@@ -1,0 +1,88 @@
+"""What waiting for a lock of others costs the server, counted by the server."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from holdfast import Client, StoreUnavailable
+from tests.interop.crew import Crew
+from tests.interop.pairs import PLAIN, REDISSON, Pair
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL, times
+
+WAITERS = 8
+#: Commands that one who waits may send in a second.
+MOST = 2.0
+#: What a client sends while it waits; all else that the server counts runs inside of scripts, or
+#: is the test's.
+SENT = ("evalsha", "eval", "hello", "client|setname", "client|tracking", "client|caching")
+#: With and without a server that tells of changes.
+PROTOCOLS = ("protocol=3", "protocol=2")
+
+
+#: What all of the plain family cost is the same.
+PAIRS = {"redis-py": PLAIN["redis-py"], **(REDISSON if FULL else {})}
+
+
+class Queue:
+    """Some of ours who wait for a lock that others hold."""
+
+    def __init__(self, url: str, server: RedisServer) -> None:
+        self.server = server
+        self._locks = Client(url)
+        self._threads = [threading.Thread(target=self._wait) for _ in range(WAITERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _wait(self) -> None:
+        with contextlib.suppress(StoreUnavailable):  # our client is closed in the end
+            self._locks.lock("x").acquire()
+
+    def waits(self) -> bool:
+        """Has each asked twice: to come in, and to wait?"""
+        return self.sent().get("evalsha", 0) >= 2 * WAITERS
+
+    def sent(self) -> dict[str, int]:
+        """How often each command was sent since the count was set back."""
+        return {name: calls for name, calls in self.server.calls().items() if name in SENT}
+
+    def close(self) -> None:
+        """Let them give up."""
+        self._locks.close()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_who_waits_sends_two_commands_a_second_at_most(
+    pair: Pair, crew: Crew, new_redis: NewRedis
+) -> None:
+    seconds = times(20, 2)
+    with contextlib.ExitStack() as ends:
+        # Given locks that others hold, and many of ours that wait for them
+        queues = []
+        for number, protocol in enumerate(PROTOCOLS):
+            server = new_redis()
+            holder = crew.get(pair.client, pair.place(server), number)
+            assert holder.ask("acquire", name="x", kind="lock", wait=0, lease=60)["held"]
+            queues.append(Queue(pair.url(server, protocol), server))
+            ends.callback(queues[-1].close)
+        # When they wait for some seconds
+        for queue in queues:
+            until(queue.waits, "all of them wait")
+        time.sleep(0.3)
+        for queue in queues:
+            queue.server.ask("CONFIG", "RESETSTAT")
+        time.sleep(seconds)
+        # Then
+        for queue, protocol in zip(queues, PROTOCOLS, strict=True):
+            sent = queue.sent()
+            each = sum(sent.values()) / WAITERS / seconds
+            print(f"{protocol}: {each:.2f} commands per second and waiter: {sent}")
+            assert each <= MOST

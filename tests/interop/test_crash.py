@@ -1,0 +1,49 @@
+"""A process is killed while it holds: the other side has the lock when the lease is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
+from tests.interop.crew import Crew
+from tests.interop.pairs import PAIRS, PLAIN, Pair
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL
+
+#: Some know of whole seconds only.
+LEASE_S = 1.0
+#: In the usual run Redisson is killed where it renews: `test_watchdog`.
+SOME = PAIRS if FULL else PLAIN
+
+lag.watch()
+
+
+@pytest.mark.parametrize("pair", SOME.values(), ids=SOME)
+def test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
+    pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given one of each side that holds, and one of the other that waits for it
+    which = [("holdfast", 0), (pair.client, 0), (pair.client, 1), ("holdfast-asyncio", 0)]
+    workers = crew.several(which, pair.place(shared_redis))
+    holders, waiters = workers[:2], workers[2:]
+    names = [f"{own_name}-{number}" for number in range(2)]
+    begun = boottime()
+    taken = [
+        holder.ask("acquire", name=name, kind="lock", wait=0, lease=LEASE_S)
+        for holder, name in zip(holders, names, strict=True)
+    ]
+    assert all(answer["held"] for answer in taken)
+    for waiter, name in zip(waiters, names, strict=True):
+        waiter.tell("acquire", name=name, kind="lock", wait=LEASE_S + 5, lease=LEASE_S)
+    # When both holders are killed
+    for holder in holders:
+        crew.kill(holder)
+    # Then the waiters have it when the lease is over, not earlier, and not much later
+    for answer, waiter in zip(taken, waiters, strict=True):
+        got = waiter.hear()
+        assert got["held"]
+        assert got["at"] - answer["asked"] >= LEASE_S
+        assert got["at"] - answer["at"] < LEASE_S + 1 + lag.since(begun)
+    for waiter, name in zip(waiters, names, strict=True):
+        waiter.ask("release", name=name)

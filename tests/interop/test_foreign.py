@@ -1,0 +1,34 @@
+"""What the one side holds, the other can neither take nor give back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interop.crew import Crew
+from tests.interop.pairs import PAIRS, Pair
+from tests.servers.redis_server import RedisServer
+
+LEASE_S = 60.0
+
+
+@pytest.mark.parametrize("ours", ["holdfast", "holdfast-asyncio"])
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_a_release_by_who_doesnt_hold_it_is_refused_both_ways(
+    pair: Pair, ours: str, crew: Crew, shared_redis: RedisServer, own_name: str
+) -> None:
+    both = crew.several([(ours, 0), (pair.client, 0)], pair.place(shared_redis))
+    key = pair.prefix + own_name
+    for holder, other in (both, both[::-1]):
+        # Given a holder
+        assert holder.ask("acquire", name=own_name, kind="lock", wait=0, lease=LEASE_S)["held"]
+        before = shared_redis.ask("DUMP", key)
+        assert before
+        # When the other side tries to get it, and to give it back
+        assert not other.ask("acquire", name=own_name, kind="lock", wait=0, lease=LEASE_S)["held"]
+        assert other.ask("steal", name=own_name, kind="lock")["refused"]
+        # Then it is held as before, and for no longer
+        assert shared_redis.ask("DUMP", key) == before
+        assert 0 < shared_redis.ask("PTTL", key) <= LEASE_S * 1000
+        # And who holds it gives it back
+        assert holder.ask("release", name=own_name)["released"]
+        assert not shared_redis.ask("EXISTS", key)

@@ -1,0 +1,45 @@
+"""Four processes, two of ours and two of theirs, take turns on one name: never two at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interop.crew import Crew
+from tests.interop.pairs import OURS, PAIRS, Pair
+from tests.interop.witness import in_words
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL, times
+
+LEASE_S = 5.0
+TURNS = times(2000, 30)
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_never_two_at_once_and_nobody_is_stuck(
+    pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given two processes of each side
+    place = pair.place(shared_redis)
+    workers = crew.several([*OURS, (pair.client, 0), (pair.client, 1)], place)
+    # (pottery looks five times a second only)
+    turns = TURNS // 3 if pair.client == "pottery" and not FULL else TURNS
+    # When they hand it to each other, both ways, so often
+    record = crew.contend(
+        {"ours": workers[:2], "theirs": workers[2:]},
+        own_name,
+        kind="lock",
+        target=turns,
+        seconds=times(900, 45),
+        wait=LEASE_S + 1,
+        lease=LEASE_S,
+        inside={"ours": (0.002, 0.01), "theirs": pair.inside},
+        pause={"ours": pair.pause, "theirs": (0.005, 0.03)},
+    )
+    # Then
+    to_us, to_them = record.handed("ours"), record.handed("theirs")
+    print(in_words("to us", to_us), in_words("to them", to_them), sep="\n")
+    print(f"{len(record.turns)} turns, longest wait {record.longest_wait():.3f} s")
+    assert record.trouble == []
+    assert record.overlaps() == []
+    assert min(len(to_us), len(to_them)) >= turns
+    assert record.longest_wait() < LEASE_S + 1

@@ -1,0 +1,154 @@
+"""Each way in which ours could fail the others makes a test here fail: planted, it is caught."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import holdfast
+from tests.interop import test_crash, test_foreign, test_handoffs, test_redisson, test_wakeup
+from tests.interop.crew import Crew
+from tests.interop.pairs import PLAIN, REDISSON
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL
+
+Act = Callable[[Crew, RedisServer, str], None]
+
+
+class Bug(NamedTuple):
+    """In this file of the dialects, this text becomes that; and what finds it, soon or not."""
+
+    file: str
+    old: str
+    new: str
+    found: Act
+    soon: bool = False
+
+
+BUGS = {
+    "a plain lock is taken though it is held": Bug(
+        "plain/lua/join.lua",
+        "if held == false then\n",
+        "if held then\n  redis.call('DEL', key)\n  held = false\nend\nif held == false then\n",
+        lambda *of: test_handoffs.test_never_two_at_once_and_nobody_is_stuck(
+            PLAIN["redis-py"], *of
+        ),
+    ),
+    "a plain lock is freed whoever holds it": Bug(
+        "plain/lua/leave.lua",
+        "if type(held) == 'string' and string.sub(held, 1, #mark) == mark then",
+        "if type(held) == 'string' then",
+        lambda *of: test_foreign.test_a_release_by_who_doesnt_hold_it_is_refused_both_ways(
+            PLAIN["redis-py"], "holdfast", *of
+        ),
+        soon=True,
+    ),
+    "who waits for a plain lock isn't told of its release": Bug(
+        "blocking.py",
+        "self.mail.append(self.watched)",
+        "pass",
+        lambda *of: test_wakeup.test_a_plain_release_is_noticed_though_nothing_is_said(
+            PLAIN["redis-py"], "holdfast", *of
+        ),
+    ),
+    "the signal of python-redis-lock isn't given": Bug(
+        "plain/lua/leave.lua",
+        "    redis.pcall('LPUSH', KEYS[3], 1)\n",
+        "",
+        test_wakeup.test_the_signal_of_python_redis_lock_reaches_its_waiters_and_ours,
+    ),
+    "a plain lock is taken for ever": Bug(
+        "plain/lua/join.lua",
+        "redis.call('SET', key, ARGV[1], ARGV[3], ARGV[4])",
+        "redis.call('SET', key, ARGV[1])",
+        lambda *of: test_crash.test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
+            PLAIN["redis-py"], *of
+        ),
+    ),
+    "Redisson isn't told of a release": Bug(
+        "redisson/lua/release.lua",
+        "    redis.call('DEL', to.lock)\n    wake(to)\n",
+        "    redis.call('DEL', to.lock)\n",
+        lambda *of: test_wakeup.test_redisson_and_we_wake_each_other(
+            REDISSON["redisson"], "holdfast", *of
+        ),
+    ),
+    "a write begins beside readers": Bug(
+        "redisson/lua/join_write.lua",
+        "  if found == '' then\n",
+        "  if found == '' or redis.call('HGET', lock, 'mode') == 'read' then\n",
+        lambda *of: test_redisson.test_readers_of_both_sides_share_and_keep_writers_of_both_out(
+            REDISSON["redisson"], *of
+        ),
+    ),
+    "a permit is given back twice": Bug(
+        "redisson/lua/permits.lua",
+        "redis.call('INCRBY', name, removed))",
+        "redis.call('INCRBY', name, 2 * removed))",
+        lambda *of: test_redisson.test_never_two_at_once(REDISSON["redisson"], "permits", *of),
+        soon=True,
+    ),
+    "who comes to a fair lock overtakes those in its queue": Bug(
+        "redisson/lua/join_fair.lua",
+        "if found == '' and (not head or head == owner) then",
+        "if found == '' then",
+        lambda *of: test_redisson.test_a_fair_lock_serves_both_sides_in_order(
+            REDISSON["redisson"], *of
+        ),
+    ),
+    "a fence is never drawn": Bug(
+        "redisson/lua/join.lua",
+        "fenced and redis.call('INCR', tokens) or 1",
+        "1",
+        test_redisson.test_fences_rise_over_the_grants_of_both_sides,
+        soon=True,
+    ),
+}
+
+
+#: Those that are found when something has lasted too long take their time.
+PROVEN = {name: bug for name, bug in BUGS.items() if FULL or bug.soon}
+HERE = Path(holdfast.__file__).parent
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_the_bug_can_be_planted(bug: Bug) -> None:
+    assert (HERE / "dialects" / bug.file).read_text().count(bug.old) == 1
+
+
+def planted(bug: Bug, folder: Path) -> Path:
+    """A copy of holdfast with the bug."""
+    shutil.copytree(HERE, folder / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
+    file = folder / "holdfast" / "dialects" / bug.file
+    file.write_text(file.read_text().replace(bug.old, bug.new))
+    return folder
+
+
+@pytest.mark.parametrize("bug", PROVEN.values(), ids=PROVEN)
+def test_the_bug_is_caught(
+    bug: Bug,
+    crew: Crew,
+    shared_redis: RedisServer,
+    own_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A few turns will do, and leases that are soon over
+    monkeypatch.setattr(test_wakeup, "LEASE_S", 1.0)
+    monkeypatch.setattr(test_wakeup, "LIMIT_S", 5.0)
+    for module in (test_handoffs, test_redisson, test_wakeup):
+        monkeypatch.setattr(module, "TURNS", 2)
+    (tmp_path / "logs").mkdir()
+    broken = Crew(tmp_path / "logs", planted(bug, tmp_path / "source"), crew)
+    try:
+        with pytest.raises(AssertionError) as told:
+            bug.found(broken, shared_redis, own_name)
+        # And not because a process could not do what it was told
+        assert "has ended" not in str(told.value)
+        assert "said nothing" not in str(told.value)
+    finally:
+        broken.close()

@@ -1,0 +1,137 @@
+"""A holder sleeps through its lease, or who waits is cut off: no harm is done on the other side."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from typing import Self
+
+import pytest
+
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
+from tests.interop.crew import Crew
+from tests.interop.pairs import OURS, PAIRS, REDISSON, Pair
+from tests.servers.process import until
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL, times
+
+LEASE_S = 1.0
+SOME = PAIRS if FULL else {name: PAIRS[name] for name in ("redis-py", "redisson")}
+#: Those whose waiters are told by a message.
+LISTENING = {name: pair for name, pair in SOME.items() if name in REDISSON}
+
+lag.watch()
+
+
+@pytest.mark.parametrize("pair", SOME.values(), ids=SOME)
+def test_who_slept_through_its_lease_takes_nothing_from_the_next_holder(
+    pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given a holder of each side that sleeps until the other side has it
+    which = [("holdfast", 0), (pair.client, 0), (pair.client, 1), ("holdfast-asyncio", 0)]
+    workers = crew.several(which, pair.place(shared_redis))
+    sleepers, heirs = workers[:2], workers[2:]
+    names = [f"{own_name}-{number}" for number in range(2)]
+    for sleeper, name in zip(sleepers, names, strict=True):
+        assert sleeper.ask("acquire", name=name, kind="lock", wait=0, lease=LEASE_S)["held"]
+        sleeper.stop()
+    for heir, name in zip(heirs, names, strict=True):
+        heir.tell("acquire", name=name, kind="lock", wait=3, lease=60)
+    assert [heir.hear()["held"] for heir in heirs] == [True, True]
+    keys = [pair.prefix + name for name in names]
+    before = [shared_redis.ask("DUMP", key) for key in keys]
+    # When they wake up and give it back
+    for sleeper, name in zip(sleepers, names, strict=True):
+        sleeper.go_on()
+        # Then they are told that they don't hold it
+        assert not sleeper.ask("release", name=name)["released"]
+    # And the next ones hold it as before
+    assert [shared_redis.ask("DUMP", key) for key in keys] == before
+    for heir, name in zip(heirs, names, strict=True):
+        assert heir.ask("release", name=name)["released"]
+
+
+@pytest.mark.parametrize("pair", LISTENING.values(), ids=LISTENING)
+def test_who_is_cut_off_while_it_waits_loses_the_message_but_not_its_turn(
+    pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
+) -> None:
+    # Given, on two names, a holder of the one side, and one of the other side that waits
+    which = [("holdfast", 0), (pair.client, 0), (pair.client, 1), ("holdfast-asyncio", 0)]
+    workers = crew.several(which, pair.place(shared_redis))
+    holders, waiters = workers[:2], workers[2:]
+    names = [f"{own_name}-{number}" for number in range(2)]
+    for holder, name in zip(holders, names, strict=True):
+        assert holder.ask("acquire", name=name, kind="lock", wait=0, lease=3)["held"]
+    for waiter, name in zip(waiters, names, strict=True):
+        waiter.tell("acquire", name=name, kind="lock", wait=20, lease=60)
+        channel = f"redisson_lock__channel:{{{name}}}"
+        asked = ("PUBSUB", "NUMSUB", channel)
+        until(lambda asked=asked: shared_redis.ask(*asked)[1], f"it listens to {channel}")
+    # When they are cut off, just before it is released
+    begun = boottime()
+    assert shared_redis.ask("CLIENT", "KILL", "TYPE", "pubsub") >= 2
+    at = []
+    for holder, name in zip(holders, names, strict=True):
+        answer = holder.ask("release", name=name)
+        assert answer["released"]
+        at.append(answer["at"])
+    # Then ours asks soon all the same, and theirs when the lease is over that it was told of
+    took = [waiter.hear()["at"] - when for waiter, when in zip(waiters, at, strict=True)]
+    print(f"theirs after {took[0]:.2f} s, ours after {took[1]:.2f} s")
+    assert took[0] < 3.0 + 1 + lag.since(begun)
+    assert took[1] < 2.0 + lag.since(begun)
+    for waiter, name in zip(waiters, names, strict=True):
+        assert waiter.ask("release", name=name)["released"]
+
+
+class Cutter:
+    """Cuts a connection of ours at random, over and over, until it is told to end."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.cuts = 0
+        self._client = server.client()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._cut)
+
+    def _cut(self) -> None:
+        while not self._over.wait(random.uniform(0.05, 0.25)):
+            ours = [one for one in self._client.client_list() if one["name"].startswith("holdfast")]
+            if ours:
+                self.cuts += 1
+                self._client.client_kill_filter(_id=random.choice(ours)["id"])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._client.close()
+
+
+@pytest.mark.parametrize("pair", SOME.values(), ids=SOME)
+def test_never_two_at_once_while_our_connections_are_cut(
+    pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
+) -> None:
+    workers = crew.several([*OURS, (pair.client, 0), (pair.client, 1)], pair.place(shared_redis))
+    with Cutter(shared_redis) as cutter:
+        record = crew.contend(
+            {"ours": workers[:2], "theirs": workers[2:]},
+            own_name,
+            kind="lock",
+            target=1 << 30,
+            seconds=times(60, 3),
+            wait=10.0,
+            lease=5.0,
+            inside={"ours": (0.002, 0.01), "theirs": pair.inside},
+            pause={"ours": pair.pause, "theirs": pair.pause},
+        )
+    turns = Counter(turn.side for turn in record.turns)
+    print(f"{cutter.cuts} cuts, {turns}, longest wait {record.longest_wait():.3f} s")
+    assert record.trouble == []
+    assert record.overlaps() == []
+    assert cutter.cuts > 3
+    assert min(turns["ours"], turns["theirs"]) > 0

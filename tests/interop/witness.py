@@ -1,0 +1,108 @@
+"""Who was inside when: noted by each process itself, and by the server while it happens.
+
+Two witnesses that know nothing of each other: the times that each worker writes down by the clock
+that all processes of a machine have in common, and a key that says who is inside, which each
+finds unset when it comes, and its own when it goes.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+_HANDED = """
+local function handed(side) return tonumber(redis.call('HGET', KEYS[3], side) or '0') end
+local least = string.format('|%d', math.min(handed('ours'), handed('theirs')))
+"""
+#: Come in. Answers who is inside (nobody, if all is well), a bar, and how often it was handed over
+#: to each side at least: somebody of one side came in after one of the other, and had waited.
+ENTER = f"""
+local found = redis.call('GET', KEYS[1])
+if not found then redis.call('SET', KEYS[1], ARGV[1]) end
+local side, left = string.match(redis.call('GET', KEYS[2]) or '', '^(%S+) (%S+)$')
+if side and side ~= ARGV[2] and tonumber(ARGV[3]) < tonumber(left) then
+  redis.call('HINCRBY', KEYS[3], ARGV[2], 1)
+end
+{_HANDED}
+return (found or '') .. least
+"""
+#: Go out. Answers who else is inside, a bar, and that number.
+LEAVE = f"""
+local found = redis.call('GET', KEYS[1])
+if found == ARGV[1] then
+  redis.call('DEL', KEYS[1])
+  found = ''
+end
+redis.call('SET', KEYS[2], ARGV[2] .. ' ' .. ARGV[3])
+{_HANDED}
+return (found or 'nobody') .. least
+"""
+
+
+def keys(name: str) -> list[str]:
+    """The keys of the witness for this name, in one slot."""
+    return [f"witness:{{{name}}}:{what}" for what in ("inside", "left", "handed")]
+
+
+class Turn(NamedTuple):
+    """Once inside: whose it was, and when it asked, came in and began to leave, in seconds."""
+
+    side: str
+    who: str
+    asked: float
+    held: float
+    left: float
+
+
+class Record(NamedTuple):
+    """What several workers did on one name, in the order in which they came in."""
+
+    turns: list[Turn]
+    trouble: list[str]
+
+    @classmethod
+    def of(cls, told: Iterable[tuple[str, str, dict[str, Any]]]) -> Record:
+        """From what each answered to ``loop``: (side, who, answer)."""
+        turns: list[Turn] = []
+        trouble: list[str] = []
+        for side, who, answer in told:
+            turns += [Turn(side, who, *times) for times in answer["turns"]]
+            trouble += answer["trouble"]
+        return cls(sorted(turns, key=lambda turn: turn.held), trouble)
+
+    def overlaps(self) -> list[str]:
+        """Each time that somebody came in before another one had begun to leave."""
+        found = []
+        last: Turn | None = None
+        for turn in self.turns:
+            if last is not None and turn.held < last.left:
+                by = last.left - turn.held
+                found.append(f"{turn.who} came in {by:.6f} s before {last.who} left")
+            if last is None or turn.left > last.left:
+                last = turn
+        return found
+
+    def handed(self, to: str) -> list[float]:
+        """Seconds of each hand-off from the other side to this one that was waited for.
+
+        They run from before the release was sent to after the acquire returned.
+        """
+        return [
+            turn.held - last.left
+            for last, turn in pairwise(self.turns)
+            if turn.side == to != last.side and turn.asked < last.left
+        ]
+
+    def longest_wait(self) -> float:
+        """The longest that anybody waited, in seconds."""
+        return max(turn.held - turn.asked for turn in self.turns)
+
+
+def in_words(what: str, seconds: Sequence[float]) -> str:
+    """How many and how long, in milliseconds."""
+    if not seconds:
+        return f"{what}: none"
+    middle, worst = statistics.median(seconds), max(seconds)
+    return f"{what}: {len(seconds)}, median {middle * 1e3:.2f} ms, worst {worst * 1e3:.1f} ms"

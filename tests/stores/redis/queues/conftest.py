@@ -1,0 +1,10 @@
+"""The fixtures of the Redis store, for its serial queues."""
+
+from tests.stores.redis.conftest import (  # noqa: F401 # they are fixtures
+    by_proxy,
+    locks,
+    new_client,
+    other,
+    proxy,
+    verbs,
+)
