@@ -12,9 +12,12 @@ import pytest
 # Imported where they are used, because a run without them should start at once.
 if TYPE_CHECKING:
     from .cluster import Cluster
+    from .mariadb_server import MariadbServer
+    from .postgres_server import PostgresServer
     from .redis_server import RedisServer
     from .sentinels import Watched
     from .tls import Certificate
+    from .zookeeper import Ensemble, ZooKeeperServer
 
 #: Makes a server with these settings (see `RedisServer`); it ends with the test.
 NewRedis = Callable[..., "RedisServer"]
@@ -84,4 +87,95 @@ def new_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
     with contextlib.ExitStack() as ends:
         yield lambda *settings, **options: ends.enter_context(
             Cluster(tmp_path_factory.mktemp("cluster"), *settings, **options)
+        )
+
+
+@pytest.fixture(scope="session")
+def shared_postgres() -> Iterator[PostgresServer]:
+    """One server for all tests that leave it as it is and use names of their own."""
+    from .postgres_server import PostgresServer
+
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(shared_postgres: PostgresServer) -> str:
+    """The address of the server that all tests share."""
+    return shared_postgres.url
+
+
+@pytest.fixture
+def new_postgres() -> Iterator[Callable[..., PostgresServer]]:
+    """Makes servers of the test's own (see `PostgresServer`), which it may stop and crash."""
+    from .postgres_server import PostgresServer
+
+    with contextlib.ExitStack() as ends:
+        yield lambda *settings, **options: ends.enter_context(PostgresServer(*settings, **options))
+
+
+@pytest.fixture(scope="session")
+def shared_mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
+    """One MariaDB for all tests that leave it as it is and use names of their own."""
+    from .mariadb_server import MariadbServer
+
+    with MariadbServer(tmp_path_factory.mktemp("mariadb")) as server:
+        yield server
+
+
+@pytest.fixture
+def mariadb_url(shared_mariadb: MariadbServer) -> str:
+    """The address of the MariaDB that all tests share."""
+    return shared_mariadb.url
+
+
+@pytest.fixture
+def new_mariadb(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., MariadbServer]]:
+    """Makes a MariaDB of the test's own, which it may stop, kill and restart."""
+    from .mariadb_server import MariadbServer
+
+    with contextlib.ExitStack() as ends:
+        yield lambda *settings, **options: ends.enter_context(
+            MariadbServer(tmp_path_factory.mktemp("mariadb"), *settings, **options)
+        )
+
+
+@pytest.fixture(scope="session")
+def shared_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """One ZooKeeper for all tests that leave it as it is and use names of their own."""
+    from .zookeeper import ZooKeeperServer
+
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper_url(shared_zookeeper: ZooKeeperServer) -> str:
+    """The address of the ZooKeeper that all tests share."""
+    return shared_zookeeper.url
+
+
+@pytest.fixture
+def new_zookeeper(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., ZooKeeperServer]]:
+    """Makes ZooKeepers of the test's own, which it may stop, kill and restart."""
+    from .zookeeper import ZooKeeperServer
+
+    with contextlib.ExitStack() as ends:
+        yield lambda *settings, **options: ends.enter_context(
+            ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), *settings, **options)
+        )
+
+
+@pytest.fixture
+def new_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Ensemble]]:
+    """Makes ensembles of three (see `Ensemble`); they end with the test."""
+    from .zookeeper import Ensemble
+
+    with contextlib.ExitStack() as ends:
+        yield lambda *settings, **options: ends.enter_context(
+            Ensemble(tmp_path_factory.mktemp("ensemble"), *settings, **options)
         )

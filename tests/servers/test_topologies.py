@@ -39,7 +39,7 @@ def test_sentinels_promote_a_replica_when_told_and_when_the_primary_dies(
     # And a client that asks the sentinels finds it
     places = [(one.host, one.port) for one in watched.sentinels]
     sentinel = redis.Sentinel(places, password="sesame")
-    assert sentinel.discover_master(NAME)[1] == third.port
+    until(lambda: sentinel.discover_master(NAME)[1] == third.port, "they name the third")
     for one in sentinel.sentinels:
         one.close()
 

@@ -21,7 +21,7 @@ from holdfast.core.model import (
     Waiting,
 )
 from holdfast.stores.memory.line import Lines
-from holdfast.stores.sqlite.blocking import entry
+from holdfast.stores.sqlite.blocking import entry, way
 from tests.stores.sqlite.desk import Desk, run
 
 SEED = random.SystemRandom().randrange(1 << 32)
@@ -45,7 +45,8 @@ class Twins:
         self.tickets: dict[int, int] = {}
         self.known: list[tuple[Claim, int]] = []
         self.story: list[str] = []
-        monkeypatch.setattr(entry, "clock_gettime", lambda _: self.now)
+        for module in (entry, way):
+            monkeypatch.setattr(module, "clock_gettime", lambda _: self.now)
 
     def same(self, request: object, theirs: Any, ours: Any) -> None:
         """Compare two answers; tickets agree in their order, not in their value."""

@@ -75,6 +75,62 @@ def test_a_limit_counts_only_when_it_is_on_the_disk(
     assert synced == [limit]
 
 
+def test_nobody_waits_while_the_next_tickets_are_put_on_the_disk(
+    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that has given half of its block, and somebody else who holds
+    here, other = desk(), desk()
+    kept = other.hold(holding := claim("other"))
+    assert here.free()
+    words = here.engine._files.words
+    limit = words[header.LIMIT]
+    for act in (lambda: here.hold(claim("lone")), lambda: here.join(claim("other"))):
+        words[header.NEXT] = words[header.LIMIT] - header.AHEAD
+        before = words[header.LIMIT]
+        fences: list[int] = []
+
+        def slow(page: header.Header, before: int = before, fences: list[int] = fences) -> None:
+            # When the disk takes its time, others renew and take what they want
+            answer = other.join(claim(f"{before}"), True, 1.0)
+            assert isinstance(answer, Held)
+            assert isinstance(other.keep(holding, kept), Held)
+            fences.append(answer.fence)
+            # And until it is there nobody may be given any of it
+            assert words[header.LIMIT] == before < words[header.RESERVED]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(header.Header, "sync", slow)
+            act()
+        # Then it was reserved once, and counts
+        assert len(fences) == 1
+        assert words[header.LIMIT] == words[header.RESERVED] == before + header.BLOCK
+    assert words[header.LIMIT] == limit + 2 * header.BLOCK
+
+
+def test_tickets_that_nobody_could_put_on_the_disk_are_not_given(
+    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given somebody who has promised the next block, but whose disk fails
+    here = desk()
+    assert here.free()
+    words = here.engine._files.words
+    limit = words[header.LIMIT]
+    words[header.NEXT] = limit - header.AHEAD
+
+    def fails(page: header.Header) -> None:
+        raise OSError("planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(header.Header, "sync", fails)
+        fences = [here.hold(claim()), here.hold(claim("next"))]
+        assert words[header.LIMIT] == limit
+    # When all are given that there are, then the next one waits for the disk itself
+    words[header.NEXT] = limit
+    fences.append(here.hold(claim("last")))
+    assert fences == sorted(set(fences))
+    assert words[header.LIMIT] == words[header.RESERVED] > limit + header.BLOCK
+
+
 def test_fences_rise_over_kills_and_deletions(path: Path) -> None:
     # Given writers that are killed at any moment, and files that are deleted in between
     print(f"seed {SEED}")

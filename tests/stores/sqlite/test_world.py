@@ -18,7 +18,7 @@ import pytest
 from holdfast.core.model import Gone, Held, Loss, Refused, Waiting
 from holdfast.errors import ConfigError
 from holdfast.stores.sqlite import blocking
-from holdfast.stores.sqlite.blocking import entry, files, header, world
+from holdfast.stores.sqlite.blocking import entry, files, header, way, world
 from holdfast.stores.sqlite.blocking.database import Database
 from holdfast.stores.sqlite.blocking.lone import Lone
 from holdfast.stores.sqlite.blocking.place import Place
@@ -31,7 +31,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 5_000.0
-        monkeypatch.setattr(entry, "clock_gettime", lambda _: self.now)
+        for module in (entry, way):
+            monkeypatch.setattr(module, "clock_gettime", lambda _: self.now)
 
 
 @pytest.fixture

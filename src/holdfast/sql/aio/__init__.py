@@ -1,0 +1,1 @@
+"""The row lock for asyncio; what belongs to an event loop."""

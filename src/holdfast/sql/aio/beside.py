@@ -1,0 +1,78 @@
+"""Connections of our own for one event loop, for what must be committed at once."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from ..model import KEPT, Dialect, Teller
+from ..spares import Seen
+from ..words import not_opened
+from .teller import of_driver
+
+T = TypeVar("T")
+
+
+class AsyncSpare:
+    """Connections to one database, opened when they are needed; a few are kept open.
+
+    ``opener`` gives one in autocommit. They are closed when the event loop ends its generators, as
+    ``asyncio.run`` has it do last of all.
+    """
+
+    def __init__(self, dialect: Dialect, opener: Callable[[], Awaitable[Any]]) -> None:
+        self.seen = Seen()
+        self._dialect = dialect
+        self._open = opener
+        self._free: list[Any] = []
+        self._end: AsyncGenerator[None] | None = None
+
+    async def do(self, work: Callable[[Teller], Awaitable[T]]) -> T:
+        """Have this done over one of them. It may be done twice, if the first one was broken."""
+        while True:
+            kept = self._free.pop() if self._free else None
+            connection = await self._opened() if kept is None else kept
+            try:
+                teller = of_driver(connection)
+                if kept is None:
+                    await self._dialect.settle(teller)
+                answer = await work(teller)
+            except BaseException as failure:
+                await _close(connection)
+                if kept is None or not isinstance(failure, Exception):
+                    raise
+                continue  # the server may have closed it in its sleep
+            if len(self._free) < KEPT:
+                self._free.append(connection)
+            else:
+                await _close(connection)
+            return answer
+
+    async def close(self) -> None:
+        """Close those that are kept open; new ones are opened when they are needed."""
+        while self._free:
+            await _close(self._free.pop())
+
+    async def _opened(self) -> Any:
+        if self._end is None:
+            self._end = self._until_the_end()
+            await anext(self._end)
+        try:
+            return await self._open()
+        except Exception as wrong:
+            raise not_opened(wrong) from wrong
+
+    async def _until_the_end(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self.close()
+
+
+async def _close(connection: Any) -> None:
+    with contextlib.suppress(Exception):
+        closing = getattr(connection, "ensure_closed", connection.close)()
+        if inspect.isawaitable(closing):
+            await closing

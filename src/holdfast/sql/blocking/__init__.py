@@ -1,0 +1,1 @@
+"""The row lock for threads; what blocks."""

@@ -1,0 +1,83 @@
+"""Connections of our own for threads, for what must be committed at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from ...runtime import fork
+from ..model import KEPT, Dialect, Teller
+from ..spares import Seen
+from ..words import not_opened
+
+T = TypeVar("T")
+
+
+class Spare:
+    """Connections to one database, opened when they are needed; a few are kept open.
+
+    ``opener`` gives one in autocommit. In the child of a fork they are left alone, because closing
+    one there would end the parent's session.
+    """
+
+    def __init__(
+        self, dialect: Dialect, opener: Callable[[], Any], teller: Callable[[Any], Teller]
+    ) -> None:
+        self.seen = Seen()
+        self._dialect = dialect
+        self._open = opener
+        self._teller = teller
+        self._free: list[Any] = []
+        self._of_parent: list[Any] = []
+        fork.register(self)
+
+    async def do(self, work: Callable[[Teller], Awaitable[T]]) -> T:
+        """Have this done over one of them. It may be done twice, if the first one was broken."""
+        while True:
+            kept = self._kept()
+            connection = self._opened() if kept is None else kept
+            try:
+                teller = self._teller(connection)
+                if kept is None:
+                    await self._dialect.settle(teller)
+                answer = await work(teller)
+            except BaseException as failure:
+                _close(connection)
+                if kept is None or not isinstance(failure, Exception):
+                    raise
+                continue  # the server may have closed it in its sleep
+            self._give_back(connection)
+            return answer
+
+    def close(self) -> None:
+        """Close those that are kept open; new ones are opened when they are needed."""
+        while (kept := self._kept()) is not None:
+            _close(kept)
+
+    def _kept(self) -> Any:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None
+
+    def _opened(self) -> Any:
+        try:
+            return self._open()
+        except Exception as wrong:
+            raise not_opened(wrong) from wrong
+
+    def _give_back(self, connection: Any) -> None:
+        if len(self._free) < KEPT:
+            self._free.append(connection)
+        else:
+            _close(connection)
+
+    def _forked(self) -> None:
+        self._of_parent += self._free
+        self._free = []
+
+
+def _close(connection: Any) -> None:
+    with contextlib.suppress(Exception):
+        connection.close()

@@ -1,0 +1,170 @@
+"""What is known of drivers and of those who wrap them: which database, and how to open another.
+
+Nothing is imported: whose connection is given has its driver loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+from ..core.paramstyle import STYLES
+from ..errors import ConfigError
+from .model import Dialect
+from .table import DIALECTS
+
+#: Package of a driver -> its database.
+DRIVERS = {
+    "psycopg": "postgresql",
+    "psycopg2": "postgresql",
+    "pg8000": "postgresql",
+    "pymysql": "mysql",
+    "MySQLdb": "mysql",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "cymysql": "mysql",
+    "asyncmy": "mysql",
+    "aiomysql": "mysql",
+}
+_IDLE = 0  # libpq's PQTRANS_IDLE
+_IN_TRANSACTION = 1  # of the status that MySQL sends with every answer
+
+
+class Twin(NamedTuple):
+    """How to open another connection to the same database as the same user."""
+
+    #: Equal for connections that have the same twin.
+    key: Hashable
+    open: Callable[[], Any]
+
+
+def packages(given: object) -> tuple[str, ...]:
+    """The packages that an object's class comes from, the nearest first."""
+    kind: Any = type(given)  # which is hashable, whatever types say
+    return _packages(kind)
+
+
+@lru_cache(256)
+def _packages(kind: type) -> tuple[str, ...]:
+    return tuple(one.__module__.partition(".")[0] for one in kind.__mro__)
+
+
+def driver(given: object) -> str:
+    """The package of the driver whose connection this is."""
+    kind: Any = type(given)
+    return _driver(kind)
+
+
+@lru_cache(256)
+def _driver(kind: type) -> str:
+    for package in _packages(kind):
+        if package in DRIVERS:
+            return package
+    raise ConfigError(
+        f"a {kind.__module__}.{kind.__qualname__} isn't known to be a connection to PostgreSQL, "
+        "MySQL or MariaDB: give one of psycopg, PyMySQL or asyncmy (or another DB-API 2 driver), "
+        "of SQLAlchemy (Connection, Session) or of Django"
+    )
+
+
+def dialect(given: object) -> Dialect:
+    """What is special about the database of a driver's connection."""
+    return DIALECTS[DRIVERS[driver(given)]]
+
+
+def style(given: object) -> str:
+    """How the driver of a connection writes parameters."""
+    found = getattr(sys.modules.get(driver(given)), "paramstyle", "format")
+    return found if found in STYLES else "format"
+
+
+def outside(raw: Any) -> bool:
+    """Is it sure that no transaction is open, and that none begins with the next statement?"""
+    auto = getattr(raw, "get_autocommit", None) or getattr(raw, "autocommit", None)
+    if callable(auto):
+        try:
+            auto = auto()
+        except TypeError:  # it only sets it
+            return False
+    if not auto:
+        return False
+    status = getattr(getattr(raw, "info", None), "transaction_status", None)
+    if status is not None:
+        return bool(status == _IDLE)
+    flags = getattr(raw, "server_status", None)
+    if isinstance(flags, int):
+        return not flags & _IN_TRANSACTION
+    return getattr(raw, "in_transaction", None) is False
+
+
+def twin(raw: Any) -> Twin:
+    """How to open another connection like this one; ``ConfigError`` if that can't be told."""
+    known: dict[str, Callable[[Any], Twin]] = {
+        "psycopg": _of_psycopg,
+        "pymysql": _of_pymysql,
+        "asyncmy": _of_asyncmy,
+    }
+    package = driver(raw)
+    try:
+        return known[package](raw)
+    except (KeyError, AttributeError):
+        raise ConfigError(
+            f"a connection of {package} doesn't tell how to open another one to the same database, "
+            "which row_lock needs: give beside=, a function without arguments that opens one"
+        ) from None
+
+
+def _of_psycopg(raw: Any) -> Twin:
+    options = dict(raw.info.get_parameters())
+    if raw.info.password:
+        options["password"] = raw.info.password
+    psycopg: Any = sys.modules["psycopg"]
+    loop = isinstance(raw, psycopg.AsyncConnection)
+    kind = psycopg.AsyncConnection if loop else psycopg.Connection
+    key = ("psycopg", loop, *sorted(options.items()))
+    threshold = raw.prepare_threshold
+    return Twin(key, partial(kind.connect, **options, autocommit=True, prepare_threshold=threshold))
+
+
+def _of_pymysql(raw: Any) -> Twin:
+    options = {
+        "host": raw.host,
+        "port": raw.port,
+        "user": raw.user,
+        "password": raw.password,
+        "database": raw.db,
+        "unix_socket": raw.unix_socket,
+        "bind_address": raw.bind_address,
+        "charset": raw.charset,
+    }
+    key = ("pymysql", *options.values())
+    options |= {"connect_timeout": raw.connect_timeout or 10, "init_command": raw.init_command}
+    options |= {"auth_plugin_map": raw._auth_plugin_map}
+    if getattr(raw, "_ssl_required", raw.ssl):
+        options["ssl"] = raw.ctx
+    elif not raw.ssl:
+        options["ssl_disabled"] = True
+    return Twin(key, partial(_module("pymysql").connect, **options, autocommit=True))
+
+
+def _of_asyncmy(raw: Any) -> Twin:
+    options = {
+        "host": raw._host,
+        "port": raw._port,
+        "user": raw._user,
+        "password": raw._password,
+        "database": raw._db,
+        "unix_socket": raw._unix_socket,
+        "charset": raw._charset,
+    }
+    key = ("asyncmy", *options.values())
+    options |= {"connect_timeout": raw._connect_timeout or 10, "init_command": raw._init_command}
+    options |= {"auth_plugin_map": raw._auth_plugin_map, "ssl": raw._ssl_context}
+    options |= {"password_creator": raw._password_creator}
+    return Twin(key, partial(_module("asyncmy").connect, **options, autocommit=True))
+
+
+def _module(name: str) -> Any:
+    return sys.modules[name]

@@ -1,0 +1,67 @@
+"""From a name to its row, and the statements that make the table."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+
+from ..core import checks
+from ..errors import ConfigError
+from .model import Row
+
+TABLE = "holdfast_rows"
+KEY_CHARS = 255
+#: The ages to purge by, seconds: from an hour, because no snapshot that shows nothing of a name may
+#: be older than its removal, to a hundred years. And the most rows in one batch.
+AGE_S_MIN, AGE_S_MAX, BATCH_MAX = 3600.0, 100 * 365 * 86_400.0, 10_000
+_PLAIN = re.compile(rf"[A-Za-z0-9._~:/@-]{{0,{KEY_CHARS}}}")
+_TABLE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,47}\.)?[A-Za-z_][A-Za-z0-9_]{0,47}")
+
+
+def row(name: object, of: str) -> Row:
+    """The row for a name: its kind is what stands up to its first colon, and with that."""
+    return _row(checks.name(name), table(of))
+
+
+@lru_cache(1024)
+def _row(plain: str, of: str) -> Row:
+    kind, colon, rest = plain.partition(":")
+    if not colon:
+        kind, rest = "", plain
+    return Row(of, stored(kind + colon), stored(rest), plain)
+
+
+def kind(given: object) -> str:
+    """A kind of names, as it is stored; ``bank`` and ``bank:`` are the same."""
+    plain = checks.name(given)
+    head, _, rest = plain.partition(":")
+    if rest:
+        raise ConfigError(f"a kind ends with its first colon, as bank: does; not {plain!r:.80}")
+    return stored(head + ":")
+
+
+def table(given: object) -> str:
+    """A table's name that can stand in a statement."""
+    if type(given) is not str or not _TABLE.fullmatch(given):
+        raise ConfigError(
+            f"{given!r:.80} can't be a table: write a letter or _, then letters, digits and _, 48 "
+            "characters in all; a schema and a dot may stand before it"
+        )
+    return given
+
+
+def stored(text: str) -> str:
+    """A text in letters that every database and every encoding has, as long as the column.
+
+    >>> stored("4711"), stored("Straße 1")
+    ('4711', 'Stra%c3%9fe%201')
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    plain = text.encode()
+    safe = re.sub(rb"[^A-Za-z0-9._~:/@-]", lambda byte: b"%%%02x" % byte[0][0], plain).decode()
+    if len(safe) <= KEY_CHARS:
+        return safe
+    digest = hashlib.sha256(plain).hexdigest()
+    return f"{safe[: KEY_CHARS - 1 - len(digest)]}#{digest}"  # no other text has a # in it

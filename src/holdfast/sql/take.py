@@ -1,0 +1,106 @@
+"""From a wish to a lock on a row, and the removal of rows that nobody wants any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ..errors import ConfigError, NotAcquired, StaleSnapshot
+from .model import Batch, Beside, Dialect, Ended, Row, RowLock, Teller, code
+from .table import ensure
+from .words import REMOVED, busy, elsewhere, no_right_to_purge, stale
+
+#: Rows removed just when they were to be locked: more than so often in a row is no chance.
+ROUNDS = 5
+
+
+async def take(
+    dialect: Dialect,
+    teller: Teller,
+    beside: Beside,
+    row: Row,
+    timeout: float | None,
+    now: Callable[[], float],
+) -> RowLock:
+    """Lock the row in the teller's transaction; ``NotAcquired`` when the time is over.
+
+    The row is there before the transaction touches it: made beside and committed, so that nobody
+    waits for the end of a transaction that made it, and so that MySQL locks no gap. Where it was
+    seen not long ago nobody looks. Who finds it locked waits; who finds it removed, by a purge, has
+    it made again, unless our own search has locked the place where it was.
+    """
+    begun = now()
+    end = None if timeout is None else begun + max(timeout, 0.0)
+    made: bool | None = False
+    gone, touched = 0, False
+    looked = beside.seen.has(row, begun)
+    while True:
+        if not looked:
+            made = await beside.do(lambda other: ensure(dialect, other, row))
+        looked = False
+        if made is None and touched:
+            raise StaleSnapshot(stale(row.shown, REMOVED))
+        if made is not None:
+            touched = True
+            fence = await _taken(dialect, teller, beside, row, now)
+            if fence is not None:
+                return RowLock(row.shown, fence)
+            gone = 0 if await dialect.there(teller, beside, row) else gone + 1
+            if gone > ROUNDS:
+                raise ConfigError(elsewhere(row.shown, row.table, dialect.label))
+        left = None if end is None else end - now()
+        if left is not None and left <= 0 and not gone:
+            raise NotAcquired(busy(row.shown, timeout or 0.0))
+        if made is not None and not gone:
+            try:
+                fence = await dialect.wait(teller, row, left)
+            except Ended as ended:
+                if end is None or now() < end:
+                    raise ended.by from None  # somebody has cancelled it
+                raise NotAcquired(busy(row.shown, timeout or 0.0)) from ended.by
+            if fence is not None:
+                return RowLock(row.shown, fence)
+
+
+async def _taken(
+    dialect: Dialect, teller: Teller, beside: Beside, row: Row, now: Callable[[], float]
+) -> int | None:
+    """Take it if it is free, and remember that its row is there only if it was."""
+    beside.seen.forget(row)
+    fence = await dialect.take(teller, row)
+    if fence is not None:
+        beside.seen.note(row, now())
+    return fence
+
+
+async def purge(
+    dialect: Dialect,
+    beside: Beside,
+    batch: Batch,
+    age: float,
+    progress: Callable[[int], object],
+) -> int:
+    """Remove the rows that weren't used for so long and aren't in use; how many that were."""
+    try:
+        cutoff = await beside.do(lambda other: dialect.cutoff(other, age))
+        batch = batch._replace(cutoff=cutoff)
+        removed = 0
+        while True:
+            count, after = await beside.do(partial(_purge, dialect, batch))
+            removed += count
+            progress(removed)
+            if after is None:
+                return removed
+            batch = batch._replace(after=after)
+    except Exception as wrong:
+        if code(wrong) in dialect.no_right:
+            raise ConfigError(no_right_to_purge(batch.table, wrong)) from wrong
+        if code(wrong) in dialect.no_table:
+            raise ConfigError(f"there is no table {batch.table!r} to purge: {wrong}") from wrong
+        raise
+
+
+async def _purge(
+    dialect: Dialect, batch: Batch, teller: Teller
+) -> tuple[int, tuple[str, str] | None]:
+    return await dialect.purge(teller, batch)

@@ -1,0 +1,81 @@
+"""MySQL and MariaDB: the line of claims in two tables, one stored procedure per verb.
+
+``mysql://user:password@host:3306/database``, or ``mariadb://``; the URLs of SQLAlchemy for PyMySQL
+and asyncmy work as well. Options: ``prefix=holdfast`` is what tables and procedures begin with;
+``unix_socket``, ``ssl_mode`` and its like say how to connect. An engine of SQLAlchemy may be given
+instead of a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core.finding import Finding
+from ...core.ports import Store
+from ...errors import ConfigError
+from ...url import StoreURL
+from .config import DEFAULT_PREFIX, OPTIONS, of_driver, settings
+from .schema import script
+from .store import CAPABILITIES, MysqlStore
+
+__all__ = [
+    "CAPABILITIES",
+    "OPTIONS",
+    "apply_schema",
+    "examine",
+    "open_aio",
+    "open_blocking",
+    "schema_script",
+]
+
+
+def open_blocking(url: StoreURL) -> Store:
+    """A store for threads. It connects with the first verb."""
+    found = of_driver(settings(url), "pymysql", "an Engine for PyMySQL")
+    try:
+        from .blocking.port import ThreadPort
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return MysqlStore(ThreadPort(found), found.prefix)
+
+
+def open_aio(url: StoreURL) -> Store:
+    """A store for one asyncio event loop. It connects with the first verb."""
+    found = of_driver(settings(url), "asyncmy", "an AsyncEngine for asyncmy")
+    try:
+        from .aio import LoopPort
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return MysqlStore(LoopPort(found), found.prefix)
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with a server, for ``holdfast doctor``."""
+    try:
+        from .blocking.doctor import examine
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return examine(url)
+
+
+def schema_script(url: StoreURL) -> str:
+    """The text that makes the tables and procedures, for the server's own client."""
+    return script(url.options.get("prefix", DEFAULT_PREFIX))
+
+
+def apply_schema(url: StoreURL) -> str:
+    """Make the tables and procedures, as this user; what was done, in words."""
+    try:
+        from .blocking.make import make
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return make(settings(url))
+
+
+def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
+    if (missing.name or "").partition(".")[0] not in ("pymysql", "asyncmy"):
+        return missing
+    return ConfigError(
+        f"{url.scheme}:// needs PyMySQL and, for asyncio, asyncmy: "
+        f"pip install 'holdfast[mysql]' ({missing})"
+    )

@@ -1,0 +1,293 @@
+"""The port for one event loop: a few connections of asyncmy, each for one request at a time.
+
+Requests beyond that queue up. asyncmy's own pool isn't used. A request that is cancelled closes
+its connection, so nobody reads its answer; that it may still be carried out is what the tombstone
+of its undo is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import time
+from collections import deque
+from typing import Any
+
+import asyncmy
+from asyncmy import errors as theirs
+from asyncmy.cursors import Cursor
+
+from ...errors import ConfigError, StoreUnavailable
+from .complaints import GARBLED, ServerSaid, complaint, garbled, heard, not_made
+from .config import Settings
+from .exchange import Exchange, silent
+from .replies import Rows
+from .schema import session
+
+#: So many connections at most; a server has 151 for all, if nobody says otherwise.
+LINKS_MAX = 16
+#: A connection that was idle for so long is looked at before it is used.
+FRESH_S = 1.0
+#: Ending a connection may take so many seconds.
+CLOSE_S = 1.0
+#: What a forked child has of its parent: kept, because its end would be heard by the server.
+_of_the_parent: list[object] = []
+
+
+class LoopLink:
+    """See :class:`holdfast.stores.mysql.exchange.Link`."""
+
+    def __init__(self, connection: Any, label: str) -> None:
+        self._connection = connection
+        self._label = label
+        self.used = time.monotonic()
+
+    async def ask(self, sql: str, within: float) -> Rows:
+        """The rows of the first result; see the protocol.
+
+        The time is kept by a timer that closes the connection: an undo is carried on by callbacks
+        alone, outside of any task, where asyncio's own time-outs can't be used.
+        """
+        if within <= 0:
+            raise silent(self._label, within)
+        overdue = asyncio.get_running_loop().call_later(within, self.close)
+        try:
+            cursor = self._connection.cursor(Cursor)
+            await cursor.execute(sql)
+            found: Rows = await cursor.fetchall()
+            while await cursor.nextset():
+                pass
+        except (theirs.MySQLError, OSError, RuntimeError) as wrong:
+            said = heard(wrong)
+            if said is not None:
+                raise said from wrong
+            if overdue.when() <= asyncio.get_running_loop().time():
+                raise silent(self._label, within) from wrong
+            raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from wrong
+        except GARBLED as wrong:
+            raise garbled(wrong, self._label) from wrong
+        finally:
+            overdue.cancel()
+        self.used = time.monotonic()
+        return found
+
+    def stale(self) -> bool:
+        """Has the server ended it?"""
+        return bool(self._connection._stream_broken)
+
+    def close(self) -> None:
+        """End it, in the middle of whatever it does."""
+        self._connection.close()
+
+    async def bid_farewell(self) -> None:
+        """End it politely."""
+        with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
+            await asyncio.wait_for(self._connection.ensure_closed(), CLOSE_S)
+        self._connection.close()
+
+
+class LoopPort(Exchange[LoopLink]):
+    """See :class:`holdfast.stores.mysql.store.Port`."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._start()
+
+    def _start(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: deque[LoopLink] = deque()
+        #: How many connections there are, those that are being made included.
+        self._open = 0
+        #: Those who wait for a connection.
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._dialling: set[asyncio.Task[LoopLink]] = set()
+        self._closed = False
+
+    def now(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        await asyncio.sleep(seconds)
+
+    # -- connections -----------------------------------------------------------------------
+
+    async def _take(self, within: float) -> LoopLink:
+        loop = self._own()
+        until = self.now() + within
+        while True:
+            if self._closed:
+                raise StoreUnavailable(f"this client of {self.label} is closed")
+            while self._idle:
+                link = self._idle.pop()
+                if self.now() - link.used < FRESH_S or not link.stale():
+                    return link
+                self._drop(link)
+            if self._open < LINKS_MAX:
+                self._dial(loop)
+            turn: asyncio.Future[None] = loop.create_future()
+            self._queue.append(turn)
+            try:
+                await _until(loop, turn, until - self.now())
+            except BaseException:
+                if turn.done() and turn.exception() is None:
+                    self._next()  # it was given to us, and we don't take it
+                turn.cancel()
+                raise
+            if not turn.done():
+                turn.cancel()
+                text = f"{self.label} gave no connection within {max(0.0, within):.3g} s"
+                raise StoreUnavailable(text)
+            turn.result()
+
+    def _give(self, link: LoopLink) -> None:
+        if self._closed:
+            self._drop(link)
+        else:
+            self._idle.append(link)
+            self._next()
+
+    def _drop(self, link: LoopLink) -> None:
+        link.close()
+        self._open -= 1
+        self._next()
+
+    def _next(self, failure: BaseException | None = None) -> None:
+        """There is a connection, or room for one, for whoever has waited longest; or there is none,
+        and this is why."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                if failure is None:
+                    turn.set_result(None)
+                else:
+                    turn.set_exception(failure)
+                    turn.exception()  # seen, even if nobody waits any more
+                return
+
+    def _dial(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make one more connection, for whoever has waited longest then.
+
+        In a task of its own, that nobody's cancellation ends: the driver would lose a socket.
+        """
+        self._open += 1
+        task = loop.create_task(_connect(self._settings))
+        self._dialling.add(task)
+        task.add_done_callback(self._dialled)
+
+    def _dialled(self, task: asyncio.Task[LoopLink]) -> None:
+        self._dialling.discard(task)
+        failure: BaseException | None = StoreUnavailable(f"{self.label}: the event loop is ending")
+        if not task.cancelled():
+            failure = task.exception()
+        if failure is None:
+            self._give(task.result())
+        else:
+            self._open -= 1
+            self._next(failure)
+
+    def _own(self) -> asyncio.AbstractEventLoop:
+        """The running loop, if it is ours."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigError(
+                "an AsyncClient belongs to the event loop in which it was first used, and this "
+                "is another one: make a client in each loop"
+            )
+        return loop
+
+    # -- the end ---------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connections; those in use are ended when they are given back."""
+        self._own()
+        self._closed = True
+        if self._dialling:
+            await asyncio.wait(self._dialling, timeout=CLOSE_S)
+        while self._queue:
+            self._next()
+        while self._idle:
+            await self._idle.pop().bid_farewell()
+            self._open -= 1
+
+    def forked(self) -> None:
+        """In the child nothing of this is ours."""
+        _of_the_parent.append((self._idle, self._queue, self._dialling))
+        self._start()
+
+
+async def _until(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], within: float) -> None:
+    """Wait until this future is done, or for so long; it isn't cancelled."""
+    waiter = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    done.add_done_callback(wake)
+    timer = loop.call_later(max(0.0, within), wake)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+        done.remove_done_callback(wake)
+
+
+async def _connect(settings: Settings) -> LoopLink:
+    """A connection, ready for use."""
+    within = settings.connect_s
+    connection: Any = None
+    try:
+        async with asyncio.timeout(within):
+            if settings.engine is None:
+                connection = _new(settings)
+                await connection.connect()
+            else:
+                connection = await _opened(settings.engine)
+            link = LoopLink(connection, settings.label)
+            await link.ask(session(connection.get_server_info()), within)
+            return link
+    except BaseException as wrong:
+        if connection is not None:
+            connection.close()
+        if isinstance(wrong, ServerSaid):
+            raise complaint(wrong, settings.label) from wrong
+        if isinstance(wrong, theirs.MySQLError | OSError | RuntimeError):
+            known = heard(wrong)
+            if known is not None:
+                raise complaint(known, settings.label) from wrong
+            raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from wrong
+        if settings.engine is not None and isinstance(wrong, Exception):
+            raise not_made(settings.label, wrong) from wrong
+        raise
+
+
+def _new(settings: Settings) -> Any:
+    """A connection of our own, not yet connected."""
+    return asyncmy.Connection(  # type: ignore[no-untyped-call]
+        host=settings.host,
+        port=settings.port,
+        unix_socket=settings.socket or None,
+        user=settings.user or None,
+        password=settings.password,
+        database=settings.database,
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=max(1, round(settings.connect_s)),
+        ssl=settings.context(),
+        program_name="holdfast",
+    )
+
+
+async def _opened(engine: Any) -> Any:
+    """A connection that an engine of SQLAlchemy's makes as it makes its own, for ourselves alone:
+    from a pool of ours, so that a small one of theirs can't run dry."""
+    spawn = importlib.import_module("sqlalchemy.util").greenlet_spawn
+    pooled = await spawn(engine.pool.recreate().connect)
+    connection = pooled.driver_connection
+    pooled.detach()
+    return connection

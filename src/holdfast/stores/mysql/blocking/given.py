@@ -1,0 +1,59 @@
+"""Connections that an engine of SQLAlchemy's makes, for ourselves alone.
+
+Made as its own are: with its arguments, its ``creator``, and whatever listens to its events. They
+come from a pool of ours, so that a small one of theirs can't run dry, and no pool sees them again.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from ....errors import ConfigError, HoldfastError
+from ..complaints import not_made
+from ..exchange import silent
+
+#: What whoever dials understands.
+_KNOWN = (HoldfastError, pymysql.MySQLError, OSError, RuntimeError)
+
+
+def opened(engine: Any, label: str, within: float) -> Connection[Any]:
+    """A new connection, within so many seconds.
+
+    A thread of its own makes it, because an engine takes no time: a server that is silent would
+    keep us for as long as the engine has patience, or for ever. What comes too late is closed.
+    """
+    made: Future[Connection[Any]] = Future()
+    try:
+        Thread(target=_make, args=(engine, made), name="holdfast-connect", daemon=True).start()
+        return made.result(within)
+    except BaseException as wrong:
+        made.add_done_callback(_unwanted)
+        if isinstance(wrong, TimeoutError) and not made.done():
+            raise silent(label, within) from None
+        if not isinstance(wrong, Exception) or isinstance(wrong, _KNOWN):
+            raise
+        raise not_made(label, wrong) from wrong
+
+
+def _make(engine: Any, made: Future[Connection[Any]]) -> None:
+    try:
+        pooled = engine.pool.recreate().connect()
+        connection = pooled.dbapi_connection
+        pooled.detach()
+        if not isinstance(connection, Connection):
+            kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+            connection.close()
+            raise ConfigError(f"the engine makes connections of {kind}, not of PyMySQL")
+        made.set_result(connection)
+    except BaseException as wrong:
+        made.set_exception(wrong)
+
+
+def _unwanted(made: Future[Connection[Any]]) -> None:
+    if made.exception() is None:
+        made.result().close()

@@ -1,0 +1,146 @@
+"""One connection of PyMySQL, and how it is made."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from time import monotonic
+from typing import Any, NoReturn
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
+from ....errors import ConfigError, StoreUnavailable
+from ..complaints import GARBLED, ServerSaid, complaint, garbled, heard
+from ..config import Settings
+from ..exchange import silent
+from ..replies import Rows
+from ..schema import session
+from .given import opened
+
+_CHARSET = "utf8mb4"
+
+
+class ThreadLink:
+    """See :class:`holdfast.stores.mysql.exchange.Link`."""
+
+    def __init__(self, connection: Connection[Any], label: str) -> None:
+        self._connection = connection
+        self._label = label
+        #: When it was used last.
+        self.used = monotonic()
+
+    async def ask(self, sql: str, within: float) -> Rows:
+        """The rows of the first result; see the protocol."""
+        return self.rows(sql, within)
+
+    def rows(self, sql: str, within: float) -> Rows:
+        """The same, for those who don't await."""
+        if within <= 0:
+            raise silent(self._label, within)
+        connection = self._connection
+        # There is no public way to give each request a time of its own.
+        connection._read_timeout = connection._write_timeout = within  # type: ignore[attr-defined]
+        begun = monotonic()
+        try:
+            with connection.cursor(Cursor) as cursor:
+                cursor.execute(sql)
+                found: Rows = cursor.fetchall()
+                while cursor.nextset():
+                    pass
+        except (pymysql.MySQLError, OSError) as wrong:
+            self._failed(wrong, within, monotonic() - begun)
+        except GARBLED as wrong:
+            raise garbled(wrong, self._label) from wrong
+        self.used = monotonic()
+        return found
+
+    def _failed(self, wrong: Exception, within: float, took: float) -> NoReturn:
+        said = heard(wrong)
+        if said is not None:
+            raise said from wrong
+        if took >= within:
+            raise silent(self._label, within) from wrong
+        raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from wrong
+
+    def stale(self) -> bool:
+        """Has the server ended it, or said something that nobody asked for?"""
+        sock: socket.socket | None = self._connection._sock  # type: ignore[attr-defined]
+        if sock is None:
+            return True
+        look = select.poll()
+        look.register(sock, select.POLLIN)
+        return bool(look.poll(0))
+
+    def close(self) -> None:
+        """End it."""
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            self._connection.close()
+
+
+def dial(settings: Settings, within: float) -> ThreadLink:
+    """A new connection, ready for use."""
+    within = min(within, settings.connect_s)
+    if within <= 0:
+        raise silent(settings.label, within)
+    until = monotonic() + within
+    try:
+        if settings.engine is None:
+            connection = _connect(settings, within)
+        else:
+            connection = opened(settings.engine, settings.label, within)
+    except RuntimeError as wrong:
+        raise ConfigError(
+            f"{settings.label}: {wrong}. By TLS it isn't needed: ssl_mode=required"
+        ) from wrong
+    except (pymysql.MySQLError, OSError) as wrong:
+        said = heard(wrong)
+        if said is not None:
+            raise complaint(said, settings.label) from wrong
+        raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from wrong
+    link = ThreadLink(connection, settings.label)
+    try:
+        version = str(connection.get_server_info())  # type: ignore[no-untyped-call]
+        link.rows(session(version), until - monotonic())
+    except ServerSaid as said:
+        link.close()
+        raise complaint(said, settings.label) from said
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def _connect(settings: Settings, within: float) -> Connection[Any]:
+    connection = pymysql.connect(
+        host=settings.host,
+        port=settings.port,
+        unix_socket=settings.socket or None,
+        user=settings.user or None,
+        password=settings.password,
+        database=settings.database,
+        charset=_CHARSET,
+        autocommit=True,
+        connect_timeout=max(1, int(within)),
+        read_timeout=within,
+        write_timeout=within,
+        ssl=settings.context(),
+        ssl_disabled=settings.tls == "disabled",
+        program_name="holdfast",
+        defer_connect=True,
+    )
+    if settings.socket:
+        connection.connect()
+        return connection
+    # Made here, because PyMySQL's own has whole seconds to connect in.
+    sock = socket.create_connection((settings.host, settings.port), within)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.connect(sock)
+    except BaseException:
+        sock.close()
+        raise
+    return connection

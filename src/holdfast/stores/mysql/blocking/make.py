@@ -1,0 +1,24 @@
+"""Making the tables and procedures by hand, for ``holdfast schema``."""
+
+from __future__ import annotations
+
+from ..complaints import ServerSaid, complaint
+from ..config import Settings
+from ..exchange import MAKE_S
+from ..schema import ALREADY, VERSION, statements
+from .link import dial
+
+
+def make(settings: Settings) -> str:
+    """Make what is missing; what was done, in words."""
+    link = dial(settings, MAKE_S)
+    try:
+        for sql in statements(settings.prefix):
+            try:
+                link.rows(sql, MAKE_S)
+            except ServerSaid as said:
+                if said.code not in ALREADY:
+                    raise complaint(said, settings.label) from said
+    finally:
+        link.close()
+    return f"{settings.label} has the tables and the procedures of version {VERSION}"

@@ -1,0 +1,114 @@
+"""What the server says when it refuses, and what that means for whoever asked."""
+
+from __future__ import annotations
+
+import struct
+
+from ...errors import ConfigError, HoldfastError, StoreUnavailable
+
+#: The whole transaction was rolled back: a dead-lock, or another node of a Galera cluster was
+#: first; a row's lock was not to be had; the row was changed since it was first read.
+ROLLED_BACK = frozenset({1213, 1205, 1020, 3572})
+#: A table or a procedure isn't there (yet).
+MISSING = frozenset({1146, 1305})
+#: After these the connection leads nowhere.
+OVER = frozenset({1053, 1077, 1079, 1080, 1152, 1159, 1161, 1317, 1927, 3169, 4031})
+#: From here to 2999 it is the driver that speaks: of a connection that broke or never was.
+DRIVER = range(2000, 3000)
+
+
+#: What a driver raises for an answer that is cut short or out of order. A node of Galera sends such
+#: when it takes a transaction back in the middle of its answer: its end in place of a column.
+GARBLED = (struct.error, IndexError, AssertionError, ValueError, TypeError)
+
+
+class ServerSaid(Exception):
+    """An error of the server: its number and its words."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
+
+
+#: What may pass by itself, or once somebody looks after the server: number -> in our words.
+_UNAVAILABLE = {
+    1205: "somebody else has had the name's row locked all the time",
+    1213: "others were first all the time",
+    1020: "others were first all the time",
+    3572: "somebody else has had the name's row locked all the time",
+    1040: "it has as many connections as it may have (max_connections)",
+    1203: "this user has as many connections as it may have",
+    1226: "this user has used up what it may use (MAX_USER_CONNECTIONS and the like)",
+    1290: "it is read only, a replica perhaps",
+    1792: "it is read only, a replica perhaps",
+    1836: "it is read only, a replica perhaps",
+    1047: "this node of the Galera cluster isn't ready; it may have lost the others",
+    1021: "its disk is full",
+    1114: "its disk, or the room for its tables, is full",
+    1041: "it has no memory left",
+    1037: "it has no memory left",
+    1206: "it has no room left for locks (innodb_buffer_pool_size)",
+}
+_TABLES = "docs/stores/mysql.md lists the least rights"
+#: What stays wrong until somebody changes it.
+_WRONG = {
+    1044: "the user may not use this database",
+    1045: "the user or the password is wrong",
+    1698: "the user or the password is wrong",
+    1046: "no database is named in which holdfast's tables are to be",
+    1049: "there is no such database; create it",
+    1142: f"the user lacks a right to a table; {_TABLES}",
+    1143: f"the user lacks a right to a column; {_TABLES}",
+    1227: f"the user lacks a right; {_TABLES}",
+    1370: f"the user may not call, or not make, a procedure; {_TABLES}",
+    1665: "its binary log is kept as statements, which InnoDB can't do for READ COMMITTED; set "
+    "binlog_format to ROW or MIXED",
+    1153: "the request is longer than max_allowed_packet; raise that, put fewer jobs at once, or "
+    "keep smaller values",
+    1286: "it has no InnoDB",
+    1419: "it wants another right for making procedures; make the tables as an administrator: "
+    "holdfast schema",
+}
+
+
+def complaint(error: ServerSaid, label: str) -> HoldfastError:
+    """The exception for an error of the server ``label``: what it means, what to do."""
+    if words := _UNAVAILABLE.get(error.code):
+        return StoreUnavailable(f"{label} can't do that now: {words} ({error})")
+    if error.code in OVER:
+        return StoreUnavailable(f"{label} ended the connection ({error})")
+    if words := _WRONG.get(error.code):
+        return ConfigError(f"{label} refuses: {words} ({error})")
+    if error.code in MISSING:
+        return ConfigError(
+            f"{label} lacks a table or a procedure of holdfast's: make them with "
+            f"`holdfast schema` ({error})"
+        )
+    return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
+
+
+def not_made(label: str, wrong: Exception) -> StoreUnavailable:
+    """The error for an engine that could not make a connection, for a reason of its own."""
+    return StoreUnavailable(
+        f"{label} took no connection: its engine ended with {type(wrong).__name__}: {wrong}"
+    )
+
+
+def garbled(wrong: Exception, label: str) -> StoreUnavailable:
+    """The error for an answer that its driver can't read: the connection is of no use any more."""
+    return StoreUnavailable(
+        f"{label} sent an answer that can't be read: {type(wrong).__name__}: {wrong}"
+    )
+
+
+def heard(wrong: Exception) -> ServerSaid | None:
+    """What the server said, if that is what a driver's exception is about; else None: the
+    connection broke."""
+    code = wrong.args[0] if wrong.args else None
+    if not isinstance(code, int) or code < 1000 or code in DRIVER:
+        return None
+    return ServerSaid(code, str(wrong.args[1]) if len(wrong.args) > 1 else "")

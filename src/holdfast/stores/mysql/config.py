@@ -1,0 +1,173 @@
+"""From a URL to what is needed to connect. No driver is imported.
+
+What SQLAlchemy's URLs may say besides, a charset for example, is accepted and has no effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...errors import ConfigError
+from ...url import seconds, word
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ...url import StoreURL
+
+PORT = 3306
+DEFAULT_PREFIX = "holdfast"
+PREFIX_MAX = 30
+_PREFIX = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{PREFIX_MAX - 1}}}")
+#: From no TLS at all to a certificate that must be trusted and name the host.
+TLS = ("disabled", "required", "verify_ca", "verify_identity")
+
+
+class Settings(NamedTuple):
+    """How to reach a server, and the database there."""
+
+    host: str
+    port: int
+    socket: str
+    user: str
+    password: str
+    database: str
+    label: str
+    prefix: str = DEFAULT_PREFIX
+    #: Seconds that connecting may take at most; a request that has less time counts.
+    connect_s: float = 5.0
+    tls: str = TLS[0]
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    #: An engine of SQLAlchemy's that makes the connections, where one was given.
+    engine: Any = None
+
+    def __repr__(self) -> str:
+        return f"Settings({self.label!r})"
+
+    def context(self) -> ssl.SSLContext | None:
+        """What a connection by TLS is made with, None if it is without."""
+        if self.tls == "disabled":
+            return None
+        import ssl  # because few need it, and it is slow to import
+
+        made = ssl.create_default_context(cafile=self.ca)
+        made.check_hostname = self.tls == "verify_identity"
+        if self.tls == "required":
+            made.verify_mode = ssl.CERT_NONE
+        if self.cert:
+            made.load_cert_chain(self.cert, self.key)
+        return made
+
+
+def _prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        raise ValueError(f"a letter, then letters, digits and _, at most {PREFIX_MAX}")
+    return text
+
+
+def _text(text: str) -> str:
+    return text
+
+
+#: Everything that a URL may say behind its question mark.
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "prefix": _prefix,
+    "unix_socket": _text,
+    "connect_timeout": seconds(0.1, 3600.0),
+    "ssl_mode": word(*TLS),
+    "ssl_ca": _text,
+    "ssl_cert": _text,
+    "ssl_key": _text,
+    "charset": _text,
+    "read_timeout": seconds(0.0, 86_400.0),
+    "write_timeout": seconds(0.0, 86_400.0),
+}
+
+
+def settings(url: StoreURL) -> Settings:
+    """How to reach the server that a URL or an engine of SQLAlchemy's names."""
+    from urllib.parse import unquote
+
+    if url.native is not None:
+        return _of_engine(url)
+    options = url.options
+    host, port = _place(url)
+    database = url.path.removeprefix("/")
+    if not database or "/" in database:
+        raise ConfigError(
+            f"{url}: the path of a {url.scheme}:// URL is the database in which holdfast keeps its "
+            f"tables, as in {url.scheme}://user:password@localhost:{PORT}/app"
+        )
+    user, _, password = url.secret.partition(":")
+    socket = options.get("unix_socket", "")
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    prefix = options.get("prefix", DEFAULT_PREFIX)
+    label = f"{url.scheme}://{'' if socket else place}/{database}"
+    said = [f"unix_socket={socket}"] if socket else []
+    said += [f"prefix={prefix}"] if prefix != DEFAULT_PREFIX else []
+    by_default = TLS[2] if options.get("ssl_ca") else TLS[0]
+    return Settings(
+        host=host,
+        port=port,
+        socket=socket,
+        user=unquote(user),
+        password=unquote(password),
+        database=database,
+        label=label + ("?" + "&".join(said) if said else ""),
+        prefix=prefix,
+        connect_s=options.get("connect_timeout", 5.0),
+        tls=options.get("ssl_mode", by_default),
+        ca=options.get("ssl_ca") or None,
+        cert=options.get("ssl_cert") or None,
+        key=options.get("ssl_key") or None,
+    )
+
+
+def of_driver(found: Settings, driver: str, maker: str) -> Settings:
+    """The same; ``ConfigError`` if they are of an engine for another driver than this one."""
+    if found.engine is not None and found.engine.dialect.driver != driver:
+        raise ConfigError(
+            f"{found.label}: an engine for {found.engine.dialect.driver} was given. Client takes "
+            "those for PyMySQL (mysql+pymysql://, create_engine), AsyncClient those for asyncmy "
+            f"(mysql+asyncmy://, create_async_engine): this needs {maker}, or a URL"
+        )
+    return found
+
+
+def _of_engine(url: StoreURL) -> Settings:
+    """What is known of an engine of SQLAlchemy's, which makes the connections itself."""
+    engine = getattr(url.native, "sync_engine", url.native)
+    known = engine.url
+    host = known.host or ""
+    place = f"[{host}]" if ":" in host else host
+    port = f":{known.port}" if known.port else ""
+    return Settings(
+        host=host,
+        port=known.port or PORT,
+        socket="",
+        user=known.username or "",
+        password="",
+        database=known.database or "",
+        label=f"{url.scheme}://{place}{port}/{known.database or ''}",
+        engine=engine,
+    )
+
+
+def _place(url: StoreURL) -> tuple[str, int]:
+    """Host and port of a text such as ``localhost:3307`` or ``[::1]``."""
+    text = url.host
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        port, good = rest.removeprefix(":"), bool(closed) and (not rest or rest[0] == ":")
+    else:
+        host, _, port = text.partition(":")
+        good = True
+    if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+        raise ConfigError(
+            f"{url}: {text!r} is no host and port; write host, host:port or [IPv6 address]:port"
+        )
+    return host or "localhost", int(port or PORT)

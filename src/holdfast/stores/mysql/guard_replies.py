@@ -1,0 +1,78 @@
+"""What the statements of refresh guards answer, in the nouns of the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.guard.model import (
+    Begun,
+    Busy,
+    Duty,
+    Entry,
+    EntryRecord,
+    EntryState,
+    Failing,
+    GuardRecord,
+    Tally,
+    Value,
+)
+from ...errors import StoreUnavailable
+from .replies import Rows
+
+_MICRO = 1e-6
+_DUTY, _BUSY, _FAILING, _VALUE = range(1, 5)
+
+
+def read(raw: Any) -> Value | None:
+    """What is kept; None if it is over."""
+    *numbers, data = bytes(raw).split(b" ", 6)
+    now, version, fresh, stale, kept, cost = map(int, numbers)
+    if kept <= now:
+        return None
+    return Value(data, (fresh - now) * _MICRO, (stale - now) * _MICRO, cost * _MICRO, version)
+
+
+def begun(rows: Rows) -> tuple[Begun, int]:
+    """The answer to a begin, and how many duties of the entry had ended then."""
+    if len(rows) != 1 or len(rows[0]) != 8:
+        raise StoreUnavailable("the server answered with something else than was asked for")
+    code, n, left_us, stale_us, cost_us, failures, ended, data = rows[0]
+    left = left_us * _MICRO
+    if code == _DUTY:
+        return Duty(n, left, failures), ended
+    if code == _BUSY:
+        return Busy(left), ended
+    if code == _FAILING:
+        return Failing(left, bytes(data).decode()), ended
+    return Value(bytes(data), left, stale_us * _MICRO, cost_us * _MICRO, n), ended
+
+
+def looked(rows: Rows, entry: Entry) -> EntryRecord:
+    """How an entry stands."""
+    now, held, owner, lease, failures, pause, failed, reason, version, size, *times = rows[0]
+    record = EntryRecord(entry, EntryState.MISSING)
+    if held and lease > now:
+        record = record._replace(owner=bytes(owner).decode(), lease_in=(lease - now) * _MICRO)
+    if failed and failed > now:
+        record = record._replace(
+            failures=failures,
+            pause_in=max(0, pause - now) * _MICRO,
+            reason=bytes(reason).decode(),
+        )
+    if version is None or times[2] <= now:
+        return record
+    fresh, stale, _, cost = times
+    state = EntryState.STALE if stale > now else EntryState.EXPIRED
+    return record._replace(
+        state=EntryState.FRESH if fresh > now else state,
+        size=size,
+        fresh_in=(fresh - now) * _MICRO,
+        stale_in=(stale - now) * _MICRO,
+        cost=cost * _MICRO,
+        version=version,
+    )
+
+
+def surveyed(rows: Rows) -> list[GuardRecord]:
+    """The guards and their numbers."""
+    return [GuardRecord(bytes(name).decode(), Tally(*map(int, counts))) for name, *counts in rows]

@@ -1,0 +1,189 @@
+"""The verbs of refresh guards on MySQL and MariaDB: which statement each of them is, and what its
+answer means. Nobody is woken: whoever waits looks again, with growing pauses."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...core.guard.model import (
+    Abandon,
+    Begun,
+    Busy,
+    Entry,
+    EntryRecord,
+    Failing,
+    Finish,
+    GuardLimits,
+    GuardRecord,
+    Prolong,
+    Tally,
+    Value,
+    Wish,
+)
+from ...core.model import Gone, Held, Loss
+from ...errors import HoldfastError, StoreUnavailable
+from . import guard_replies as replies
+from .guard_calls import GuardCalls, ascending
+from .replies import Rows, numbers, said
+
+#: Whoever waits looks so soon, then after longer and longer pauses.
+LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
+#: A look may take so many seconds; the next one may be luckier.
+LOOK_S = 1.0
+#: So many entries are invalidated in one transaction: it locks the rows of all.
+BATCH_MAX = 250
+#: So often, in seconds, or after so many duties, a client removes what is over: twice as much as it
+#: may have made, so that nothing piles up.
+SWEEP_S = 1.0
+SWEEP_EVERY = 256
+_SWEEP_MORE = 64
+
+
+class Port(Protocol):
+    """What the verbs need of the store's port."""
+
+    async def call(self, sql: str, within: float) -> Rows:
+        """The rows that a statement answers."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    def now(self) -> float:
+        """Seconds that never jump."""
+        ...
+
+
+class MysqlGuards:
+    """See :class:`holdfast.core.guard.ports.Guards`."""
+
+    limits = GuardLimits()
+
+    def __init__(self, port: Port, prefix: str) -> None:
+        self._port = port
+        self._calls = GuardCalls(prefix)
+        self.forget()
+
+    def forget(self) -> None:
+        """We are the child of a fork."""
+        #: Of each wish that waits: the pause before its next look, and the duties that had ended.
+        self._waiting: dict[str, tuple[float, int]] = {}
+        #: Duties since we swept, and when that was.
+        self._since = 0
+        self._swept = -math.inf
+
+    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """The values of these; see the contract. One statement for each guard, so for all."""
+        if len(entries) == 1:
+            rows = await self._port.call(self._calls.read(entries[0]), within)
+            return [replies.read(rows[0][0]) if rows else None]
+        until = self._port.now() + within
+        found: dict[Entry, Value | None] = {}
+        for guard, some in itertools.groupby(sorted({*entries}), lambda one: one.guard):
+            sql = self._calls.read_all(guard, [one.key for one in some])
+            for row in await self._port.call(sql, until - self._port.now()):
+                found[Entry(guard, bytes(row[1]).decode())] = replies.read(row[0])
+        return [found.get(one) for one in entries]
+
+    async def begin(self, wish: Wish, within: float) -> Begun:
+        """Take the duty, unless somebody else has it; see the contract."""
+        begun, ended = replies.begun(await self._port.call(self._calls.begin(wish), within))
+        if wish.wait and isinstance(begun, (Busy, Failing)):
+            pause, _ = self._waiting.get(wish.id, (LOOK_FIRST_S, 0))
+            self._waiting[wish.id] = pause, ended
+        return begun
+
+    async def finish(self, finish: Finish, within: float) -> bool:
+        """Store the value of a duty; see the contract."""
+        until = self._port.now() + within
+        stored = said(await self._port.call(self._calls.finish(finish), within))
+        await self._sweep(until)
+        return bool(stored)
+
+    async def abandon(self, abandon: Abandon, within: float) -> bool:
+        """End a duty without a value; see the contract."""
+        until = self._port.now() + within
+        ours = said(await self._port.call(self._calls.abandon(abandon), within))
+        await self._sweep(until)
+        return bool(ours)
+
+    async def _sweep(self, until: float) -> None:
+        """Now and then, remove what is over."""
+        self._since += 1
+        now = self._port.now()
+        left = min(until - now, SWEEP_S)
+        if left <= 0 or (now - self._swept < SWEEP_S and self._since < SWEEP_EVERY):
+            return
+        rows, self._since, self._swept = 2 * self._since + _SWEEP_MORE, 0, now
+        with contextlib.suppress(HoldfastError):  # the next one does it as well
+            await self._port.call(self._calls.sweep(rows), left)
+
+    async def prolong(
+        self, prolongs: Sequence[Prolong], within: float
+    ) -> list[Held | Gone | Exception]:
+        """Renew a batch of duties; see the contract."""
+        order = ascending([one.entry for one in prolongs])
+        sql = self._calls.prolong(prolongs[at] for at in order)
+        fences = numbers(await self._port.call(sql, within)) or []
+        found = dict(zip(order, fences, strict=True))
+        return [
+            Held(found[at], one.lease) if found[at] else Gone(Loss.EXPIRED)
+            for at, one in enumerate(prolongs)
+        ]
+
+    async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
+        """Forget these; see the contract."""
+        until = self._port.now() + within
+        order = ascending(entries)
+        found: dict[int, bool] = {}
+        for start in range(0, len(order), BATCH_MAX):
+            some = order[start : start + BATCH_MAX]
+            sql = self._calls.invalidate(entries[at] for at in some)
+            there = said(await self._port.call(sql, until - self._port.now()))
+            text = there if isinstance(there, str) else bytes(there).decode()
+            found.update((at, one == "1") for at, one in zip(some, text, strict=True))
+        return [found[at] for at in range(len(entries))]
+
+    async def wait(self, wish: Wish, seconds: float) -> bool:
+        """Look again and again until a duty has ended or the time is over; see the contract.
+
+        Nobody wakes us here. A look neither locks nor writes anything.
+        """
+        port = self._port
+        until = port.now() + seconds
+        sql = self._calls.ended(wish.entry)
+        pause, ended = self._waiting.get(wish.id, (LOOK_FIRST_S, 0))
+        while True:
+            left = until - port.now()
+            await port.sleep(max(0.0, min(pause, left)))
+            if left <= pause:
+                return False  # whoever called begins, which tells as much
+            pause = min(pause * LOOK_MORE, LOOK_LAST_S)
+            self._waiting[wish.id] = pause, ended
+            try:
+                rows = await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S)))
+            except StoreUnavailable:
+                return False
+            if not rows or rows[0][0] != ended:
+                return True
+
+    def unlisten(self, wish: Wish) -> None:
+        """The wish waits no more; see the contract."""
+        self._waiting.pop(wish.id, None)
+
+    async def look(self, entry: Entry, within: float) -> EntryRecord:
+        """How an entry stands; see the contract."""
+        return replies.looked(await self._port.call(self._calls.look(entry), within), entry)
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
+        """The guards of which something is known; see the contract."""
+        return replies.surveyed(await self._port.call(self._calls.survey(prefix, exact), within))
+
+    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+        """Add to the numbers of a guard; see the contract."""
+        await self._port.call(self._calls.tally(guard, tally), within)

@@ -1,0 +1,279 @@
+"""The verbs of serial queues on MySQL and MariaDB: which statement each of them is, and what its
+answer means. Nobody is woken: whoever waits looks again, with growing pauses."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ...core.model import Gone, Held, Loss
+from ...core.queue.model import (
+    BATCH_MAX,
+    Delivered,
+    Extend,
+    JobRecord,
+    JobState,
+    Put,
+    QueueLimits,
+    QueueRecord,
+    Settle,
+    Take,
+    Taken,
+)
+from ...errors import HoldfastError, StoreUnavailable
+from . import queue_looks as looks
+from . import replies
+from .queue_calls import QueueCalls, by_track
+from .queue_looks import Place, QueueLooks
+from .replies import Rows
+
+#: Whoever waits looks so soon, then after longer and longer pauses.
+LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
+#: Who was told so often in vain that something is due doesn't ask sooner than this.
+HASTE_S = 0.1
+#: A look may take so many seconds; the next one may be luckier.
+LOOK_S = 1.0
+#: A pause that nobody goes on with for so long is forgotten.
+PAUSE_S = 1.0
+#: After so many jobs that we put or took, we look for what nobody needs any more.
+SWEEP_EVERY = 128
+SWEEP_MAX = 2000
+#: Of no more queues than this it is remembered who waited, and which lane is next.
+QUEUES_MAX = 1000
+_MICRO = 1e-6
+
+
+class Port(Protocol):
+    """How statements reach the server; see :class:`holdfast.stores.mysql.store.Port`."""
+
+    async def call(self, sql: str, within: float) -> Rows:
+        """The rows that it answers, within so many seconds, or ``StoreUnavailable``."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    def now(self) -> float:
+        """Seconds that never jump."""
+        ...
+
+
+class MysqlQueues:
+    """See :class:`holdfast.core.queue.ports.Queues`."""
+
+    limits = QueueLimits()
+
+    def __init__(self, port: Port, prefix: str) -> None:
+        self._port = port
+        self._calls = QueueCalls(prefix)
+        self._looks = QueueLooks(prefix)
+        self.forget()
+
+    def forget(self) -> None:
+        """We are the child of a fork."""
+        #: Of each take that waits: its next pause.
+        self._pauses: dict[str, float] = {}
+        #: Pauses of those who stopped to wait, and when: who waits next goes on with one, so that a
+        #: worker that takes again and again in vain asks ever less often.
+        self._left: dict[str, list[tuple[float, float]]] = {}
+        #: Of each queue: which of its two lanes is served first by the next take.
+        self._turns: dict[str, int] = {}
+        self._since = 0
+
+    async def put(self, put: Put, within: float) -> list[bool]:
+        """Accept jobs, all or none; see the contract."""
+        until = self._port.now() + within
+        await self._sweep(put.queue, until)
+        self._since += len(put.jobs)
+        rows = await self._port.call(self._calls.put(put), until - self._port.now())
+        if replies.said(rows) is None:
+            raise StoreUnavailable("a copy of an earlier put came late, and changes nothing")
+        return _flags(rows)
+
+    async def take(self, take: Take, within: float) -> Taken:
+        """Up to so many deliveries that are due; see the contract."""
+        until = self._port.now() + within
+        await self._sweep(take.queue, until)
+        lane = self._turns.get(take.queue)
+        sql = self._calls.take(take, int(take.id[-1], 16) % 2 if lane is None else lane)
+        taken = _taken(replies.said(await self._port.call(sql, until - self._port.now())))
+        if taken.deliveries:
+            if len(self._turns) > QUEUES_MAX:
+                self._turns.clear()
+            self._turns[take.queue] = 1 if taken.deliveries[-1].group else 0
+            self._since += len(taken.deliveries)
+            self._pauses.pop(take.id, None)
+        if taken.deliveries or not take.wait:
+            return taken
+        pause = self._pauses.get(take.id) or self._left_pause(take.queue)
+        self._pauses[take.id] = _longer(pause)
+        return Taken((), max(taken.retry_in, min(pause, HASTE_S)))
+
+    async def _sweep(self, queue: str, until: float) -> None:
+        """Now and then, look for what nobody needs any more: as much as we may have made, twice."""
+        if self._since >= SWEEP_EVERY:
+            rows = min(SWEEP_MAX, 2 * self._since)
+            self._since = 0
+            with contextlib.suppress(HoldfastError):  # the next one does it as well
+                await self._port.call(self._calls.sweep(queue, rows), until - self._port.now())
+
+    async def give_back(self, take: Take, within: float) -> int:
+        """Return whatever it got; see the contract."""
+        return int(replies.said(await self._port.call(self._calls.give_back(take), within)))
+
+    async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """Settle a batch, one statement for each queue; see the contract."""
+        until = self._port.now() + within
+        found: dict[int, bool | Exception] = {}
+        for queue, places in _by_queue(settles):
+            sql = self._calls.settle(queue, [settles[at] for at in places])
+            try:
+                rows = await self._port.call(sql, until - self._port.now())
+                found.update(zip(places, _flags(rows), strict=True))
+            except HoldfastError as wrong:
+                if len(places) == len(settles):
+                    raise
+                found.update((at, wrong) for at in places)
+        return [found[at] for at in range(len(settles))]
+
+    async def extend(
+        self, extends: Sequence[Extend], within: float
+    ) -> list[Held | Gone | Exception]:
+        """Prolong a batch of leases, one statement for each queue; see the contract."""
+        until = self._port.now() + within
+        found: dict[int, Held | Gone | Exception] = {}
+        for queue, places in _by_queue(extends):
+            sql = self._calls.extend(queue, [extends[at] for at in places])
+            try:
+                rows = await self._port.call(sql, until - self._port.now())
+            except HoldfastError as wrong:
+                if len(places) == len(extends):
+                    raise
+                found.update((at, wrong) for at in places)
+                continue
+            for at, fence in zip(places, replies.numbers(rows) or [], strict=True):
+                found[at] = Held(fence, extends[at].ttl) if fence else Gone(Loss.EXPIRED)
+        return [found[at] for at in range(len(extends))]
+
+    async def wait(self, take: Take, seconds: float) -> bool:
+        """Look again and again until something is due or the time is over; see the contract."""
+        port = self._port
+        until = port.now() + seconds
+        sql = self._looks.due(take.queue)
+        while True:
+            pause = self._pauses.get(take.id, LOOK_FIRST_S)
+            left = until - port.now()
+            await port.sleep(max(0.0, min(pause, left)))
+            if left <= pause:
+                return False  # whoever called takes, which tells as much
+            self._pauses[take.id] = _longer(pause)
+            try:
+                if await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S))):
+                    return True
+            except StoreUnavailable:
+                return False
+
+    def unlisten(self, take: Take) -> None:
+        """Nobody waits by this take any more; see the contract."""
+        pause = self._pauses.pop(take.id, None)
+        if pause is not None:
+            if len(self._left) > QUEUES_MAX:
+                self._left.clear()
+            self._left.setdefault(take.queue, []).append((self._port.now(), pause))
+
+    def _left_pause(self, queue: str) -> float:
+        """With what pause who begins to wait begins."""
+        now = self._port.now()
+        left = self._left.pop(queue, [])
+        fresh = [one for one in left if one[0] > now - PAUSE_S]
+        if not fresh:
+            return LOOK_FIRST_S
+        _, pause = fresh.pop()
+        if fresh:
+            self._left[queue] = fresh
+        return pause
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
+        """The queues whose name begins with ``prefix``, or is it; see the contract."""
+        rows = await self._port.call(self._looks.survey(prefix, exact), within)
+        return looks.surveyed(rows)
+
+    async def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """Jobs in the order of acceptance; see the contract."""
+        rows = await self._port.call(self._looks.jobs(queue, state, group, most), within)
+        return looks.listed(rows)
+
+    async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
+        """Try dead letters again; see the contract. One statement finds them, one revives them."""
+        return await self._mend(self._calls.revive, queue, JobState.DEAD, ids, within)
+
+    async def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+    ) -> int:
+        """Remove jobs; see the contract. One statement finds them, one removes them."""
+        return await self._mend(self._calls.purge, queue, state, ids, within)
+
+    async def _mend(
+        self,
+        call: Callable[[str, Sequence[Place]], str],
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        within: float,
+    ) -> int:
+        until = self._port.now() + within
+        if ids is not None and not ids:
+            return 0
+        sql = self._looks.places(queue, state, ids, BATCH_MAX)
+        found = looks.placed(await self._port.call(sql, within))
+        if not found:
+            return 0
+        rows = await self._port.call(call(queue, found), until - self._port.now())
+        return int(replies.said(rows))
+
+
+def _longer(pause: float) -> float:
+    return min(pause * LOOK_MORE, LOOK_LAST_S)
+
+
+def _by_queue(asked: Sequence[Settle] | Sequence[Extend]) -> list[tuple[str, list[int]]]:
+    """The places of what is asked for, queue by queue, each in the order of its tracks."""
+    groups = itertools.groupby(by_track(asked), lambda at: asked[at].queue)
+    return [(queue, list(places)) for queue, places in groups]
+
+
+def _flags(rows: Rows) -> list[bool]:
+    """An answer of noughts and ones."""
+    return [one == ord("1") for one in _raw(replies.said(rows))]
+
+
+def _raw(found: object) -> bytes:
+    return found.encode() if isinstance(found, str) else bytes(found)  # type: ignore[call-overload]
+
+
+def _taken(answer: object) -> Taken:
+    """What a take was told: numbers with a blank behind each, and what they say the length of."""
+    raw = _raw(answer)
+    wait, _, raw = raw.partition(b" ")
+    found = []
+    at = 0
+    while at < len(raw):
+        numbers = []
+        for _ in range(7):
+            end = raw.index(b" ", at)
+            numbers.append(int(raw[at:end]))
+            at = end + 1
+        seq, attempt, fence, age, *sizes = numbers
+        parts = []
+        for size in sizes:
+            parts.append(raw[at : at + size])
+            at += size
+        known, group, payload = parts
+        names = known.decode(), group.decode()
+        found.append(Delivered(seq, *names, payload, attempt, fence, max(0, age) * _MICRO))
+    return Taken(tuple(found), int(wait) * _MICRO)

@@ -1,0 +1,109 @@
+"""What the procedures answer, in the nouns of the contract."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...core.model import (
+    ClaimRecord,
+    Full,
+    Gone,
+    Held,
+    Joined,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ...errors import StoreUnavailable
+from .statements import KINDS
+
+#: The rows of one result.
+Rows = Sequence[Sequence[Any]]
+_GONE, _HELD, _WAITING, _REFUSED, _MISMATCH, _FULL = range(6)
+_MICRO = 1e-6
+
+
+def said(rows: Rows) -> Any:
+    """The one thing that a procedure answers."""
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise StoreUnavailable("the server answered with something else than was asked for")
+    return rows[0][0]
+
+
+def _words(rows: Rows) -> list[bytes]:
+    found = said(rows)
+    return (found.encode() if isinstance(found, str) else bytes(found)).split(b" ", 4)
+
+
+def joined(rows: Rows) -> Joined:
+    """What became of a join."""
+    words = _words(rows)
+    code = int(words[0])
+    if code == _REFUSED:
+        return Refused(int(words[3]) * _MICRO, words[4].decode())
+    if code == _MISMATCH:
+        return Mismatch(KINDS[int(words[1])], int(words[2]))
+    if code == _FULL:
+        return Full(int(words[1]))
+    return _standing(code, words)
+
+
+def stood(rows: Rows) -> Standing:
+    """What became of a claim that was kept."""
+    words = _words(rows)
+    return _standing(int(words[0]), words)
+
+
+def _standing(code: int, words: list[bytes]) -> Standing:
+    first = int(words[1])
+    if code == _HELD:
+        return Held(first, int(words[2]) * _MICRO)
+    if code == _WAITING:
+        return Waiting(first, int(words[2]), int(words[3]) * _MICRO)
+    return Gone(Loss.BROKEN if first else Loss.EXPIRED)
+
+
+def numbers(rows: Rows) -> list[int] | None:
+    """The answers to a list, in its order; None if there are none."""
+    found = said(rows)
+    if found is None:
+        return None
+    words = found.decode() if isinstance(found, bytes) else str(found)
+    return [int(word) for word in words.split(",") if word]
+
+
+def resized(rows: Rows) -> int | Mismatch | None:
+    """The former capacity, or why it stays."""
+    code, kind, capacity = map(int, _words(rows)[:3])
+    if code == _MISMATCH:
+        return Mismatch(KINDS[kind], capacity)
+    return capacity if code == _HELD else None
+
+
+def looked(rows: Rows) -> list[LineRecord]:
+    """The lines, each with its claims; the rows come in the order of names and tickets."""
+    found = []
+    for (name, kind, capacity), part in itertools.groupby(rows, lambda row: tuple(row[:3])):
+        claims = tuple(_claims(part))
+        found.append(LineRecord(bytes(name).decode(), KINDS[kind], capacity, claims))
+    return sorted(found, key=lambda line: line.name)
+
+
+def _claims(rows: Iterable[Sequence[Any]]) -> Iterable[ClaimRecord]:
+    waiters = itertools.count(1)
+    for _, _, _, held, ticket, weight, owner, meta, age, left in rows:
+        yield ClaimRecord(
+            owner=bytes(owner).decode(),
+            fence=ticket,
+            held=bool(held),
+            weight=weight,
+            age=max(0, age) * _MICRO,
+            expires_in=left * _MICRO,
+            position=0 if held else next(waiters),
+            meta=bytes(meta).decode(),
+        )

@@ -1,0 +1,87 @@
+-- Keep one claim alive, whatever it is: one who waits takes his turn here if it is his. A claim
+-- that is held may also become lighter, or change its secret. The answer is as that of join.
+CREATE PROCEDURE IF NOT EXISTS holdfast_stand_1(
+  IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_ttl BIGINT, IN p_patience BIGINT,
+  IN p_weight INT, IN p_new BINARY(16), IN p_owner VARBINARY(256)
+)
+SQL SECURITY INVOKER
+body: BEGIN
+  DECLARE v_now, v_last, v_expires, v_ticket, v_a, v_b, v_c BIGINT;
+  DECLARE v_weight, v_lighter INT;
+  DECLARE v_lone BINARY(16);
+  DECLARE v_leaving, v_held, v_code TINYINT;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  START TRANSACTION;
+  SELECT last, lone, leaving, weight, expires INTO v_last, v_lone, v_leaving, v_weight, v_expires
+    FROM holdfast_lines WHERE name = p_name FOR UPDATE;
+  SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
+  IF v_lone IS NOT NULL AND (v_lone = p_id OR v_lone <=> p_new) THEN
+    IF v_expires <= v_now THEN
+      -- Whoever is told that it is dead, and breaks it then, has broken nothing.
+      UPDATE holdfast_lines SET lone = NULL WHERE name = p_name;
+      SET v_code = 0, v_a = 0;
+    ELSEIF v_leaving THEN
+      SET v_code = 0, v_a = 0;
+    ELSE
+      SET v_code = 1, v_a = v_last, v_b = p_ttl;
+      UPDATE holdfast_lines
+        SET expires = GREATEST(expires, v_now + p_ttl), ttl = p_ttl,
+            weight = IF(p_weight > 0, LEAST(weight, p_weight), weight),
+            owner = IF(p_new IS NULL OR lone = p_new, owner, p_owner), lone = COALESCE(p_new, lone)
+        WHERE name = p_name;
+    END IF;
+    COMMIT;
+    SELECT CONCAT_WS(' ', v_code, v_a, COALESCE(v_b, 0));
+    LEAVE body;
+  END IF;
+  SET v_leaving = NULL;
+  IF v_last IS NOT NULL AND v_lone IS NULL THEN
+    IF p_new IS NOT NULL THEN
+      SELECT ticket, held, leaving, weight, expires
+        INTO v_ticket, v_held, v_leaving, v_weight, v_expires
+        FROM holdfast_claims FORCE INDEX (by_id) WHERE id = p_new AND name = p_name AND held;
+    END IF;
+    IF v_ticket IS NULL THEN
+      SELECT ticket, held, leaving, weight, expires
+        INTO v_ticket, v_held, v_leaving, v_weight, v_expires
+        FROM holdfast_claims FORCE INDEX (by_id) WHERE id = p_id AND name = p_name;
+    END IF;
+  END IF;
+  IF v_ticket IS NULL OR (p_new IS NOT NULL AND NOT v_held) THEN
+    CALL holdfast_tomb_1(p_name, p_id, v_now, v_code);
+    SET v_a = COALESCE(v_code, 0), v_code = 0;
+  ELSEIF v_leaving OR v_expires <= v_now THEN
+    CALL holdfast_settle_1(p_name, v_now);
+    SET v_code = 0, v_a = 0;
+  ELSE
+    IF NOT v_held THEN
+      UPDATE holdfast_claims SET expires = v_now + p_patience
+        WHERE name = p_name AND ticket = v_ticket;
+      UPDATE holdfast_lines SET first = LEAST(first, v_now + p_patience) WHERE name = p_name;
+      CALL holdfast_settle_1(p_name, v_now);
+      SET v_held = NULL;
+      SELECT held INTO v_held FROM holdfast_claims WHERE name = p_name AND ticket = v_ticket;
+    END IF;
+    IF v_held IS NULL THEN
+      -- Too heavy for a line that was made smaller.
+      SET v_code = 0, v_a = 0;
+    ELSEIF NOT v_held THEN
+      CALL holdfast_place_1(p_name, v_ticket, v_now, v_code, v_a, v_b, v_c);
+    ELSE
+      SET v_lighter = IF(p_weight > 0 AND p_weight < v_weight, v_weight - p_weight, 0);
+      UPDATE holdfast_claims
+        SET expires = GREATEST(expires, v_now + p_ttl), ttl = p_ttl, weight = weight - v_lighter,
+            owner = IF(p_new IS NULL OR id = p_new, owner, p_owner), id = COALESCE(p_new, id)
+        WHERE name = p_name AND ticket = v_ticket;
+      IF v_lighter > 0 THEN
+        UPDATE holdfast_lines SET used = used - v_lighter WHERE name = p_name;
+      END IF;
+      CALL holdfast_settle_1(p_name, v_now);
+      SET v_code = 1, v_a = v_ticket, v_b = p_ttl;
+    END IF;
+  END IF;
+  COMMIT;
+  SELECT CONCAT_WS(' ', v_code, COALESCE(v_a, 0), COALESCE(v_b, 0), COALESCE(v_c, 0));
+END
+//

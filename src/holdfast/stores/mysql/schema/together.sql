@@ -1,0 +1,134 @@
+-- Several names in one transaction. A list has, one behind the other, of each claim: the bytes of
+-- its name as two bytes, the name, its id, and what the procedure wants besides. Whoever calls
+-- sorts it by the names, so that no two wait for each other.
+
+-- Renew claims that are held; of each also its ttl (8 bytes). The answer: of each claim its ticket,
+-- or 0 if it must be asked for alone, and a comma.
+CREATE PROCEDURE IF NOT EXISTS holdfast_renew_1(IN p_list LONGBLOB)
+SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_at INT DEFAULT 1;
+  DECLARE v_bytes, v_claims INT;
+  DECLARE v_now, v_ttl, v_last, v_first, v_expires, v_ticket BIGINT;
+  DECLARE v_leaving, v_held TINYINT;
+  DECLARE v_name VARBINARY(512);
+  DECLARE v_id, v_lone BINARY(16);
+  DECLARE v_said LONGTEXT DEFAULT '';
+  DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  START TRANSACTION;
+  WHILE v_at < LENGTH(p_list) DO
+    SET v_bytes = CONV(HEX(SUBSTRING(p_list, v_at, 2)), 16, 10);
+    SET v_name = SUBSTRING(p_list, v_at + 2, v_bytes),
+        v_id = SUBSTRING(p_list, v_at + 2 + v_bytes, 16),
+        v_ttl = CONV(HEX(SUBSTRING(p_list, v_at + 18 + v_bytes, 8)), 16, 10),
+        v_at = v_at + 26 + v_bytes, v_lone = NULL, v_claims = 0, v_ticket = NULL;
+    SELECT last, claims, lone, leaving, expires, first
+      INTO v_last, v_claims, v_lone, v_leaving, v_expires, v_first
+      FROM holdfast_lines WHERE name = v_name FOR UPDATE;
+    SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
+    IF v_lone = v_id AND NOT v_leaving AND v_expires > v_now THEN
+      SET v_ticket = v_last;
+      UPDATE holdfast_lines SET expires = GREATEST(expires, v_now + v_ttl), ttl = v_ttl
+        WHERE name = v_name;
+    ELSEIF v_claims > 0 AND v_first > v_now THEN
+      -- Somebody may have to be dropped, or served, besides: not here.
+      SELECT ticket, held, leaving INTO v_ticket, v_held, v_leaving
+        FROM holdfast_claims FORCE INDEX (by_id) WHERE id = v_id AND name = v_name;
+      IF v_ticket IS NOT NULL AND v_held AND NOT v_leaving THEN
+        UPDATE holdfast_claims SET expires = GREATEST(expires, v_now + v_ttl), ttl = v_ttl
+          WHERE name = v_name AND ticket = v_ticket;
+      ELSE
+        SET v_ticket = NULL;
+      END IF;
+    END IF;
+    SET v_said = CONCAT(v_said, COALESCE(v_ticket, 0), ',');
+  END WHILE;
+  COMMIT;
+  SELECT v_said;
+END
+//
+-- Release claims that stand alone. The answer: of each 1 if it was there, 0 if not, or 2 if it must
+-- be asked for alone, and a comma.
+CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_1(IN p_list LONGBLOB)
+SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_at INT DEFAULT 1;
+  DECLARE v_bytes, v_claims INT;
+  DECLARE v_now, v_expires BIGINT;
+  DECLARE v_answer TINYINT;
+  DECLARE v_name VARBINARY(512);
+  DECLARE v_id, v_lone BINARY(16);
+  DECLARE v_said LONGTEXT DEFAULT '';
+  DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  START TRANSACTION;
+  WHILE v_at < LENGTH(p_list) DO
+    SET v_bytes = CONV(HEX(SUBSTRING(p_list, v_at, 2)), 16, 10);
+    SET v_name = SUBSTRING(p_list, v_at + 2, v_bytes),
+        v_id = SUBSTRING(p_list, v_at + 2 + v_bytes, 16),
+        v_at = v_at + 18 + v_bytes, v_lone = NULL, v_claims = 0, v_answer = 0;
+    SELECT claims, lone, expires INTO v_claims, v_lone, v_expires
+      FROM holdfast_lines WHERE name = v_name FOR UPDATE;
+    SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
+    IF v_lone = v_id THEN
+      SET v_answer = v_expires > v_now;
+      UPDATE holdfast_lines SET lone = NULL WHERE name = v_name;
+    ELSEIF v_claims > 0 THEN
+      SET v_answer = 2;
+    END IF;
+    SET v_said = CONCAT(v_said, v_answer, ',');
+  END WHILE;
+  COMMIT;
+  SELECT v_said;
+END
+//
+-- Enter several lines if all of them are empty; of each claim also: kind (1 byte), capacity, weight
+-- (4 each), ttl (8), the bytes of its owner and of its note (2 each), and both. The answer: their
+-- tickets, each with a comma; NULL: somebody is here or there, or has left a tombstone, and nobody
+-- entered.
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_1(IN p_list LONGBLOB)
+SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_at INT DEFAULT 1;
+  DECLARE v_bytes, v_claims, v_words, v_notes INT;
+  DECLARE v_now, v_last, v_tomb, v_expires, v_ttl BIGINT;
+  DECLARE v_name VARBINARY(512);
+  DECLARE v_id, v_lone BINARY(16);
+  DECLARE v_said LONGTEXT DEFAULT '';
+  DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  START TRANSACTION;
+  enter: WHILE v_at < LENGTH(p_list) DO
+    SET v_bytes = CONV(HEX(SUBSTRING(p_list, v_at, 2)), 16, 10);
+    SET v_name = SUBSTRING(p_list, v_at + 2, v_bytes), v_at = v_at + 2 + v_bytes;
+    SET v_id = SUBSTRING(p_list, v_at, 16),
+        v_ttl = CONV(HEX(SUBSTRING(p_list, v_at + 25, 8)), 16, 10),
+        v_words = CONV(HEX(SUBSTRING(p_list, v_at + 33, 2)), 16, 10),
+        v_notes = CONV(HEX(SUBSTRING(p_list, v_at + 35, 2)), 16, 10), v_last = NULL;
+    SELECT last, tomb, claims, lone, expires INTO v_last, v_tomb, v_claims, v_lone, v_expires
+      FROM holdfast_lines WHERE name = v_name FOR UPDATE;
+    IF v_last IS NULL THEN
+      INSERT INTO holdfast_lines (name) VALUES (v_name) ON DUPLICATE KEY UPDATE name = v_name;
+      SELECT last, tomb, claims, lone, expires INTO v_last, v_tomb, v_claims, v_lone, v_expires
+        FROM holdfast_lines WHERE name = v_name FOR UPDATE;
+    END IF;
+    SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
+    IF v_claims > 0 OR (v_lone IS NOT NULL AND v_expires > v_now) OR v_tomb > v_now THEN
+      SET v_said = NULL;
+      LEAVE enter;
+    END IF;
+    SET v_last = GREATEST(v_last + 1, v_now);
+    UPDATE holdfast_lines
+      SET last = v_last, kind = ORD(SUBSTRING(p_list, v_at + 16, 1)),
+          capacity = CONV(HEX(SUBSTRING(p_list, v_at + 17, 4)), 16, 10), former = 0, lone = v_id,
+          leaving = 0, weight = CONV(HEX(SUBSTRING(p_list, v_at + 21, 4)), 16, 10), ttl = v_ttl,
+          since = v_now, expires = v_now + v_ttl, owner = SUBSTRING(p_list, v_at + 37, v_words),
+          meta = SUBSTRING(p_list, v_at + 37 + v_words, v_notes)
+      WHERE name = v_name;
+    SET v_said = CONCAT(v_said, v_last, ','), v_at = v_at + 37 + v_words + v_notes;
+  END WHILE;
+  IF v_said IS NULL THEN ROLLBACK; ELSE COMMIT; END IF;
+  SELECT v_said;
+END
+//

@@ -1,0 +1,249 @@
+"""The five verbs on MySQL and MariaDB: which statement each of them is, and what its answer means.
+
+Nothing here knows a socket. A port brings a statement to the server, for threads (``blocking/``)
+or for one event loop (``aio.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...core.model import (
+    Capabilities,
+    Claim,
+    Granted,
+    Held,
+    Joined,
+    Keep,
+    Leave,
+    LineRecord,
+    Mismatch,
+    Standing,
+    Waiting,
+)
+from ...core.policy import PATIENCE_S
+from ...errors import HoldfastError, StoreUnavailable
+from . import replies
+from .guards import MysqlGuards
+from .queues import MysqlQueues
+from .replies import Rows
+from .statements import Statements, by_name
+
+#: What this store can do.
+CAPABILITIES = Capabilities(store="mysql", push=False, queues=True, guards=True)
+#: The most claims in one statement: it locks the rows of all their names.
+KEEP_MAX = 64
+#: One leave in so many looks for names that nobody uses any more. Tickets are microseconds, so this
+#: is as good as chance.
+SWEEP_EVERY = 128
+#: Whoever waits looks so soon, then after longer and longer pauses. With the request that keeps the
+#: claim that is less than ten statements a second.
+LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
+#: A look may take so many seconds; the next one may be luckier.
+LOOK_S = 1.0
+
+
+class Port(Protocol):
+    """How statements reach the server."""
+
+    #: What people see in messages; never with a password.
+    label: str
+
+    async def call(self, sql: str, within: float) -> Rows:
+        """The rows that it answers, within so many seconds, or ``StoreUnavailable``.
+
+        What the server has rolled back is sent again; what it may have carried out never is. What
+        is missing there, tables or procedures, is made.
+        """
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    def now(self) -> float:
+        """Seconds that never jump."""
+        ...
+
+    async def close(self) -> None:
+        """End the connections."""
+        ...
+
+    def forked(self) -> None:
+        """We are the child of a fork: forget the parent's connections."""
+        ...
+
+
+class MysqlStore:
+    """See :class:`holdfast.core.ports.Store`."""
+
+    capabilities = CAPABILITIES
+    keep_batch = KEEP_MAX
+    patience = PATIENCE_S
+    watch_every = lease_max = math.inf
+
+    def __init__(self, port: Port, prefix: str) -> None:
+        self._port = port
+        self._statements = Statements(prefix, self.patience)
+        self.label = port.label
+        self.queues = MysqlQueues(port, prefix)
+        self.guards = MysqlGuards(port, prefix)
+        #: Of each claim that waits: the pause before its next look, and its place.
+        self._waiting: dict[str, tuple[float, int]] = {}
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        """Enter the line, atomically; see the contract."""
+        rows = await self._port.call(self._statements.join(claim, wait), within)
+        answer = replies.joined(rows)
+        if isinstance(answer, Waiting):
+            self._waiting[claim.id] = LOOK_FIRST_S, answer.position
+        return answer
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+        """Renew a batch; see the contract.
+
+        Plain renewals of what is held go together. What waits, is to be changed, or has somebody
+        else to be served besides, goes by itself.
+        """
+        until = self._port.now() + within
+        plain = [
+            at
+            for at, keep in enumerate(keeps)
+            if not (keep.weight or keep.new_id or keep.claim.id in self._waiting)
+        ]
+        found: dict[int, Standing | Exception] = {}
+        if len(plain) > 1:
+            found.update(await self._renew(keeps, plain, within))
+        for at, keep in enumerate(keeps):
+            if at not in found:
+                try:
+                    found[at] = await self._stand(keep, until - self._port.now())
+                except HoldfastError as wrong:
+                    if len(keeps) == 1:
+                        raise
+                    found[at] = wrong
+        return [found[at] for at in range(len(keeps))]
+
+    async def _renew(
+        self, keeps: Sequence[Keep], places: list[int], within: float
+    ) -> dict[int, Standing | Exception]:
+        order = [places[at] for at in by_name([keeps[at].claim.spec.name for at in places])]
+        rows = await self._port.call(self._statements.renew(keeps[at] for at in order), within)
+        tickets = replies.numbers(rows) or []
+        return {
+            at: Held(ticket, keeps[at].ttl)
+            for at, ticket in zip(order, tickets, strict=True)
+            if ticket
+        }
+
+    async def _stand(self, keep: Keep, within: float) -> Standing:
+        rows = await self._port.call(self._statements.stand(keep), within)
+        answer = replies.stood(rows)
+        if isinstance(answer, Waiting):
+            nap, place = self._waiting.get(keep.claim.id, (LOOK_FIRST_S, 0))
+            if answer.position == 1 < place:  # the next turn is its own
+                nap = LOOK_FIRST_S
+            self._waiting[keep.claim.id] = nap, answer.position
+        return answer
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Withdraw or release, and serve who now fits; see the contract."""
+        until = self._port.now() + within
+        rows = await self._port.call(self._statements.leave(leave), within)
+        if leave.ticket and leave.ticket % SWEEP_EVERY == 0:
+            with contextlib.suppress(HoldfastError):  # the next one does it as well
+                await self._port.call(self._statements.sweep, until - self._port.now())
+        return bool(replies.said(rows))
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        """Enter several lines that are empty, in one transaction; see the contract."""
+        order = by_name([claim.spec.name for claim in claims])
+        sql = self._statements.join_free(claims[at] for at in order)
+        tickets = replies.numbers(await self._port.call(sql, within))
+        if tickets is None:
+            return None
+        by_place = dict(zip(order, tickets, strict=True))
+        return [Held(by_place[at], claim.spec.ttl) for at, claim in enumerate(claims)]
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release several; see the contract."""
+        until = self._port.now() + within
+        plain = [
+            at
+            for at, leave in enumerate(leaves)
+            if leave.id and not leave.suspect and leave.after <= 0
+        ]
+        order = [plain[at] for at in by_name([leaves[at].name for at in plain])]
+        found: dict[int, bool | Exception] = {}
+        if order:
+            sql = self._statements.leave_all(leaves[at] for at in order)
+            answers = replies.numbers(await self._port.call(sql, within)) or []
+            pairs = zip(order, answers, strict=True)
+            found.update((at, bool(one)) for at, one in pairs if one in (0, 1))
+        for at, leave in enumerate(leaves):
+            if at not in found:
+                try:
+                    found[at] = await self.leave(leave, until - self._port.now())
+                except HoldfastError as wrong:
+                    found[at] = wrong
+        return [found[at] for at in range(len(leaves))]
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        """Look again and again until it holds or the time is over; see the contract.
+
+        Nobody wakes us here: whoever leaves makes the next one a holder, which a look sees that
+        neither locks nor writes anything.
+        """
+        port = self._port
+        until = port.now() + seconds
+        nap, place = self._waiting.get(claim.id, (LOOK_FIRST_S, waiting.position))
+        sql = self._statements.peek(claim.spec.name, waiting.ticket)
+        while True:
+            left = until - port.now()
+            await port.sleep(max(0.0, min(nap, left)))
+            if left <= nap:
+                return None  # whoever called keeps the claim, which tells as much
+            nap = min(nap * LOOK_MORE, LOOK_LAST_S)
+            self._waiting[claim.id] = nap, place
+            try:
+                rows = await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S)))
+            except StoreUnavailable:
+                return None
+            if not rows:
+                return None
+            if rows[0][0]:
+                return Granted(waiting.ticket)
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
+        """The lines whose name begins with the prefix; see the contract."""
+        return replies.looked(
+            await self._port.call(self._statements.inspect(prefix, exact), within)
+        )
+
+    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
+        """Change the capacity of a line that isn't empty; see the contract."""
+        return replies.resized(
+            await self._port.call(self._statements.resize(name, capacity), within)
+        )
+
+    async def changed(self, within: float) -> bool:
+        """It loses nothing that it has acknowledged, as long as it writes each commit down."""
+        return False
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more; see the contract."""
+        self._waiting.pop(claim.id, None)
+
+    async def close(self) -> None:
+        """End our connections."""
+        await self._port.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the contract."""
+        self._waiting = {}
+        self.queues.forget()
+        self.guards.forget()
+        self._port.forked()

@@ -1,0 +1,80 @@
+"""PostgreSQL: the line of claims as two tables and a function for each verb.
+
+``postgresql://user@host:5432/db``, with all options of libpq: several hosts, TLS, a service, a
+socket. Beside them: ``schema=holdfast``, ``durable=on|relaxed``, ``guard=`` and ``grace=``,
+``create=on|off``, ``pool=10``. A pool of psycopg_pool or an engine of SQLAlchemy may be given
+instead of a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core.finding import Finding
+from ...core.ports import Store
+from ...errors import ConfigError
+from ...url import StoreURL
+from .config import OPTIONS, settings
+from .ddl import script
+from .store import CAPABILITIES, PostgresStore
+
+__all__ = [
+    "CAPABILITIES",
+    "OPTIONS",
+    "apply_schema",
+    "examine",
+    "open_aio",
+    "open_blocking",
+    "schema_script",
+]
+
+
+def open_blocking(url: StoreURL) -> Store:
+    """A store for threads. It connects with the first verb."""
+    found = settings(url)
+    try:
+        from .blocking.port import ThreadPort
+    except ImportError as missing:
+        raise _no_driver(missing) from missing
+    return PostgresStore(ThreadPort(found), found)
+
+
+def open_aio(url: StoreURL) -> Store:
+    """A store for one asyncio event loop. It connects with the first verb."""
+    found = settings(url)
+    try:
+        from .aio.port import LoopPort
+    except ImportError as missing:
+        raise _no_driver(missing) from missing
+    return PostgresStore(LoopPort(found), found)
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with a server, for ``holdfast doctor``."""
+    try:
+        from .blocking.doctor import examine
+    except ImportError as missing:
+        raise _no_driver(missing) from missing
+    return examine(settings(url))
+
+
+def schema_script(url: StoreURL) -> str:
+    """The text that makes the schema, for psql."""
+    return script(settings(url).schema)
+
+
+def apply_schema(url: StoreURL) -> str:
+    """Make the schema, as this user; what was done, in words."""
+    try:
+        from .blocking.schema import apply
+    except ImportError as missing:
+        raise _no_driver(missing) from missing
+    return apply(settings(url))
+
+
+def _no_driver(missing: ImportError) -> ImportError | ConfigError:
+    if (missing.name or "").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
+        return missing
+    return ConfigError(
+        f"postgresql:// needs psycopg 3.1.8 or later: pip install 'holdfast[postgres]' ({missing})"
+    )

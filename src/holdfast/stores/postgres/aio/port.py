@@ -1,0 +1,305 @@
+"""The port for one event loop: a pool of connections, and one that listens for all who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import Coroutine
+from time import monotonic
+from typing import Any
+
+import psycopg
+
+from ....core.model import Granted
+from ....core.policy import NAP_S_MAX, back_off
+from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ..blocking import wire as said
+from ..blocking.port import MUTE_S, SHARED, log
+from ..blocking.wire import poked
+from ..calls import Call
+from ..complaints import ServerSaid
+from ..config import Settings
+from ..replies import Rows
+from .wire import EarWire, Wire, dial, drive
+
+#: An attempt to connect is given up after so many seconds.
+CONNECT_S = 5.0
+#: At its end, what is under way may take so many seconds.
+CLOSE_S = 2.0
+#: What a forked child has of its parent: kept, and never touched.
+_of_the_parent: list[object] = []
+
+
+class Box:
+    """Where a claim waits: the fence of its last poke, and its sleep."""
+
+    __slots__ = ("fence", "sleep", "ticket")
+
+    def __init__(self) -> None:
+        self.fence = self.ticket = 0
+        self.sleep: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """End its sleep, if it sleeps."""
+        if self.sleep is not None and not self.sleep.done():
+            self.sleep.set_result(None)
+
+
+class LoopPort:
+    """See :class:`holdfast.stores.postgres.store.Port`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.label = settings.label
+        self.deaf = False
+        self._settings = settings
+        self._start()
+
+    def _start(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: list[Wire] = []
+        self._wires: set[Wire] = set()
+        #: Who waits for a connection.
+        self._wanted: deque[asyncio.Future[Wire]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connecting = 0
+        self._closed = False
+        #: Set when a connection has ended.
+        self._ended = asyncio.Event()
+        #: The channel. It stays the same over every new connection: the lines know it.
+        self._address = f"holdfast_{secrets.token_hex(9)}"
+        self._ear: EarWire | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._mute_until = 0.0
+        self._boxes: dict[str, Box] = {}
+        #: Was it seen that a pooler keeps no sessions, although it is said to?
+        self._shared = False
+        #: Of who waits without being poked: how often it has slept.
+        self._naps: dict[str, int] = {}
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """The time; see the protocol."""
+        return monotonic()
+
+    async def ask(self, call: Call, within: float) -> Rows:
+        """The rows of the answer; see the protocol."""
+        self._own()
+        end = monotonic() + within
+        wire = self._idle.pop() if self._idle else await self._reach(within)
+        return await wire.ask(call, max(0.0, end - monotonic()))
+
+    async def _reach(self, within: float) -> Wire:
+        """A connection for ourselves alone: a new one, or one that somebody gives back."""
+        if self._closed:
+            raise StoreUnavailable(f"this client of {self.label} is closed")
+        loop = asyncio.get_running_loop()
+        given: asyncio.Future[Wire] = loop.create_future()
+        self._wanted.append(given)
+        if len(self._wires) + self._connecting < self._settings.pool:
+            self._connecting += 1
+            self._work(self._connect())
+        timer = loop.call_later(within, self._give_up, given, within)
+        try:
+            return await given
+        except asyncio.CancelledError:
+            if given.done() and not given.cancelled() and given.exception() is None:
+                self._free(given.result())
+            raise
+        finally:
+            timer.cancel()
+
+    def _give_up(self, given: asyncio.Future[Wire], within: float) -> None:
+        if not given.done():
+            busy = len(self._wires)
+            what = (
+                f"all {busy} connections of this client of {self.label} are in use; its option "
+                "pool= allows more"
+                if busy >= self._settings.pool
+                else f"{self.label} took no connection within {within:.3g} s"
+            )
+            given.set_exception(StoreUnavailable(what))
+
+    def _work(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self) -> None:
+        try:
+            conn, peer = await dial(self._settings, CONNECT_S)
+        except HoldfastError as wrong:
+            self._connecting -= 1
+            while self._wanted:
+                given = self._wanted.popleft()
+                if not given.done():
+                    given.set_exception(type(wrong)(*wrong.args))
+            return
+        except BaseException:
+            self._connecting -= 1
+            raise
+        self._connecting -= 1
+        self._note(peer)
+        wire = Wire(conn, peer, self._settings, self._free, self._over)
+        self._wires.add(wire)
+        self._free(wire)
+
+    def _note(self, peer: said.Peer) -> None:
+        """Somebody else answers on a new connection: can we be poked by it?"""
+        others = [wire.peer for wire in self._wires]
+        if self._ear is not None:
+            others.append(self._ear.peer)
+        if self._settings.sessions and peer.shares(others):
+            if not self._shared:
+                log.warning(SHARED, self.label)
+            self._shared = True
+        self.deaf = peer.pooled and (self._shared or not self._settings.sessions)
+
+    def _free(self, wire: Wire) -> None:
+        """A connection has nothing to do: somebody may wait for one."""
+        if wire.closed:
+            return
+        if self._closed:
+            wire.close()
+            return
+        while self._wanted:
+            given = self._wanted.popleft()
+            if not given.done():
+                given.set_result(wire)
+                return
+        self._idle.append(wire)
+
+    def _over(self, wire: Wire) -> None:
+        """A connection can't be used any more."""
+        self._wires.discard(wire)
+        self._ended.set()
+        if wire in self._idle:
+            self._idle.remove(wire)
+        if self._wanted and not self._closed:
+            self._connecting += 1
+            self._work(self._connect())
+
+    def _own(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigError(
+                "an AsyncClient belongs to the event loop in which it was first used, and this "
+                "is another one: make a client in each loop"
+            )
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    def seat(self, claim_id: str) -> str:
+        """A place to wait at; see the protocol."""
+        if self._ear is None or self.deaf:
+            return ""
+        self._boxes.setdefault(claim_id, Box())
+        return self._address
+
+    async def listen(self, within: float) -> None:
+        """See to it that pokes arrive; see the protocol."""
+        self._own()
+        if self._ear is not None or self.deaf or monotonic() < self._mute_until:
+            return
+        if self._hearing is None or self._hearing.done():
+            self._hearing = asyncio.get_running_loop().create_task(self._listen())
+        await asyncio.wait([self._hearing], timeout=within)
+
+    async def _listen(self) -> None:
+        try:
+            conn, peer = await dial(self._settings, CONNECT_S)
+        except HoldfastError:
+            self._mute_until = monotonic() + MUTE_S
+            return
+        self._note(peer)
+        if self.deaf or self._closed:
+            conn.finish()
+            return
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await drive(said.listening(conn, self._address))
+        except BaseException as wrong:
+            conn.finish()
+            if not isinstance(wrong, ServerSaid | TimeoutError | psycopg.Error):
+                raise
+            self._mute_until = monotonic() + MUTE_S
+            return
+        self._ear = EarWire(conn, peer, self._heard, self._silent)
+
+    def _heard(self, message: str) -> None:
+        poke = poked(message)
+        box = None if poke is None else self._boxes.get(poke[0])
+        if poke is not None and box is not None:
+            box.fence = poke[1]
+            if box.ticket == poke[1]:
+                box.wake()
+
+    def _silent(self, ear: EarWire) -> None:
+        """Nothing is heard any more: wake all who wait, so that they ask."""
+        if ear is self._ear:
+            self._ear = None
+            for box in self._boxes.values():
+                box.wake()
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until poked; see the protocol."""
+        if self.deaf:
+            slept = self._naps[claim_id] = self._naps.get(claim_id, 0) + 1
+            await asyncio.sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))
+            return None
+        if self._ear is None:
+            if self._hearing is not None and not self._hearing.done():
+                await asyncio.wait([self._hearing], timeout=seconds)
+            else:  # it will listen at the next call; not at once, if it just could not
+                await asyncio.sleep(max(0.0, min(seconds, self._mute_until - monotonic())))
+            return None
+        box = self._boxes.setdefault(claim_id, Box())
+        if box.fence != ticket:
+            loop = asyncio.get_running_loop()
+            box.ticket, box.sleep = ticket, loop.create_future()
+            timer = loop.call_later(max(0.0, seconds), box.wake)
+            try:
+                await box.sleep
+            finally:
+                timer.cancel()
+                box.sleep = None
+        return Granted(ticket) if box.fence == ticket else None
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more."""
+        self._naps.pop(claim_id, None)
+        self._boxes.pop(claim_id, None)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connections; what is under way is finished first."""
+        self._own()
+        if self._closed:
+            return
+        self._closed = True
+        for wire in list(self._idle):
+            wire.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                while self._wires:
+                    self._ended.clear()
+                    await self._ended.wait()
+        for wire in list(self._wires):
+            wire.close()
+        tasks = {*self._tasks, *([self._hearing] if self._hearing is not None else [])}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._ear is not None:
+            self._ear.close()
+
+    def forked(self) -> None:
+        """In the child nothing of this is ours."""
+        _of_the_parent.append((self._wires, self._ear, self._tasks, self._hearing, self._loop))
+        self._start()

@@ -1,0 +1,227 @@
+"""One connection, for one request at a time, driven by the callbacks of the loop.
+
+A request that nobody waits for any more is brought to its end all the same, and only then is the
+connection free for the next one: an answer never goes to somebody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+
+from ....errors import HoldfastError, StoreUnavailable
+from ..blocking import wire
+from ..blocking.wire import READ, WRITE, Steps
+from ..calls import Call
+from ..complaints import READ_ONLY, ServerSaid, complaint
+from ..config import Settings
+from ..replies import Rows
+
+T = TypeVar("T")
+
+
+async def drive(steps: Steps[T]) -> T:
+    """Go through the steps, waiting where they wait. For a connection that is being made."""
+    loop = asyncio.get_running_loop()
+    try:
+        fd, what = next(steps)
+        while True:
+            ready: asyncio.Future[None] = loop.create_future()
+            try:
+                if what & READ:
+                    loop.add_reader(fd, _wake, ready)
+                if what & WRITE:
+                    loop.add_writer(fd, _wake, ready)
+                await ready
+            finally:
+                loop.remove_reader(fd)
+                loop.remove_writer(fd)
+            fd, what = steps.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+async def dial(settings: Settings, within: float) -> tuple[pq.abc.PGconn, wire.Peer]:
+    """A connection to the first of the hosts that takes one and can be written to."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within
+    failure: Exception | None = None
+    for at, place in enumerate(settings.places):
+        part = (end - loop.time()) / (len(settings.places) - at)
+        conn = None
+        try:
+            async with asyncio.timeout(part):
+                if wire.local(place):
+                    conn = wire.begin(place)
+                else:
+                    conn = await asyncio.to_thread(wire.begin, place)
+                await drive(wire.connecting(conn, settings.label))
+                return conn, await drive(wire.hello(conn, settings.label))
+        except BaseException as wrong:
+            if conn is not None:
+                conn.finish()
+            if not isinstance(wrong, Exception):
+                raise
+            failure = wrong
+    if isinstance(failure, ServerSaid):
+        raise complaint(failure, settings.label) from failure
+    if isinstance(failure, HoldfastError):
+        raise failure
+    raise StoreUnavailable(
+        f"{settings.label} took no connection in time: {str(failure) or 'no answer'}"
+    ) from failure
+
+
+class Wire:
+    """A connection that is ready to be asked. ``free`` is told when it has nothing to do any more,
+    ``over`` when it can't be used any more."""
+
+    def __init__(
+        self,
+        conn: pq.abc.PGconn,
+        peer: wire.Peer,
+        settings: Settings,
+        free: Callable[[Wire], None],
+        over: Callable[[Wire], None],
+    ) -> None:
+        self._conn = conn
+        self._settings = settings
+        self._free, self._over = free, over
+        self.peer = peer
+        self._prepared: set[bytes] | None = None if peer.pooled else set()
+        self._loop = asyncio.get_running_loop()
+        self._fd = conn.socket
+        self._steps: Steps[Any] | None = None
+        self._answer: asyncio.Future[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._writes = False
+        self.closed = False
+        self._loop.add_reader(self._fd, self._ready)
+
+    def ask(self, call: Call, within: float) -> asyncio.Future[Rows]:
+        """Send a call, now; its answer, or the complaint."""
+        answer: asyncio.Future[Rows] = self._loop.create_future()
+        self._answer = answer
+        self._steps = wire.exchange(self._conn, call, self._prepared, self._settings)
+        self._timer = self._loop.call_later(within, self._late, within)
+        self._step()
+        return answer
+
+    def _ready(self) -> None:
+        if self._steps is not None:
+            self._step()
+            return
+        try:  # nothing was asked: a change of a setting, or its end
+            self._conn.consume_input()
+        except psycopg.OperationalError:
+            self.close()
+
+    def _step(self) -> None:
+        assert self._steps is not None
+        try:
+            _, what = self._steps.send(None)
+        except StopIteration as end:
+            self._finish(end.value, None)
+        except ServerSaid as said:
+            unfit = self._conn.status == pq.ConnStatus.BAD or said.code == READ_ONLY
+            self._finish(None, complaint(said, self._settings.label), unfit)
+        except psycopg.Error as wrong:
+            text = f"the connection to {self._settings.label} broke: {wrong}"
+            self._finish(None, StoreUnavailable(text), True)
+        except BaseException as wrong:
+            self._finish(None, wrong, True)
+        else:
+            self._watch_writing(bool(what & WRITE))
+
+    def _watch_writing(self, wanted: bool) -> None:
+        if wanted is not self._writes:
+            self._writes = wanted
+            if wanted:
+                self._loop.add_writer(self._fd, self._ready)
+            else:
+                self._loop.remove_writer(self._fd)
+
+    def _late(self, within: float) -> None:
+        text = f"{self._settings.label} gave no answer within {within:.3g} s"
+        self._finish(None, StoreUnavailable(text), True)
+
+    def _finish(self, value: Any, wrong: BaseException | None, unfit: bool = False) -> None:
+        answer, self._answer, self._steps = self._answer, None, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if unfit:
+            self.close()
+        elif not self.closed:
+            self._watch_writing(False)
+            self._free(self)
+        if answer is not None and not answer.done():
+            if wrong is None:
+                answer.set_result(value)
+            else:
+                answer.set_exception(wrong)
+
+    def close(self) -> None:
+        """End it; what was asked stays unanswered."""
+        if self.closed:
+            return
+        self.closed = True
+        with contextlib.suppress(ValueError, OSError):
+            self._loop.remove_reader(self._fd)
+            self._loop.remove_writer(self._fd)
+        self._conn.finish()
+        if self._answer is not None:
+            text = f"the connection to {self._settings.label} was closed"
+            self._finish(None, StoreUnavailable(text), True)
+        self._over(self)
+
+
+class EarWire:
+    """A connection that listens to a channel. ``heard`` is told each message, ``over`` its end."""
+
+    def __init__(
+        self,
+        conn: pq.abc.PGconn,
+        peer: wire.Peer,
+        heard: Callable[[str], None],
+        over: Callable[[EarWire], None],
+    ) -> None:
+        self._conn = conn
+        self.peer = peer
+        self._heard, self._over = heard, over
+        self._loop = asyncio.get_running_loop()
+        self._fd = conn.socket
+        self._closed = False
+        self._loop.add_reader(self._fd, self._ready)
+        self._loop.call_soon(self._ready)  # what came with the answer to LISTEN
+
+    def _ready(self) -> None:
+        if self._closed:
+            return
+        try:
+            messages = wire.heard(self._conn)
+        except psycopg.OperationalError:
+            self.close()
+            return
+        for message in messages:
+            self._heard(message)
+
+    def close(self) -> None:
+        """End it."""
+        if not self._closed:
+            self._closed = True
+            with contextlib.suppress(ValueError, OSError):
+                self._loop.remove_reader(self._fd)
+            self._conn.finish()
+            self._over(self)

@@ -1,0 +1,111 @@
+"""How waiting threads hear that they were served: one connection listens for all of them.
+
+One of those who wait reads it, the others sleep; what isn't for itself it hands on, and when it
+goes, another one takes over. So no thread is started for that.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from time import monotonic
+
+import psycopg
+
+from ....core.model import Granted
+from .link import Link
+from .wire import poked
+
+#: Pokes are looked for in turns of at most so many seconds.
+_TURN_S = 1.0
+
+
+class Box:
+    """Where a claim waits: the fence of its last poke, and what wakes it."""
+
+    __slots__ = ("bell", "fence", "sleeps")
+
+    def __init__(self) -> None:
+        self.fence = 0
+        self.sleeps = False
+        self.bell = threading.Event()
+
+
+class Ear:
+    """The connection that listens, and all who wait."""
+
+    def __init__(self) -> None:
+        #: The channel. It stays the same over every new connection: the lines know it.
+        self.address = f"holdfast_{secrets.token_hex(9)}"
+        self.link: Link | None = None
+        self._boxes: dict[str, Box] = {}
+        self._reading = threading.Lock()
+
+    def box(self, claim_id: str) -> None:
+        """From now on pokes for this claim are kept."""
+        self._boxes.setdefault(claim_id, Box())
+
+    def forget(self, claim_id: str) -> None:
+        """Nobody waits with this claim any more."""
+        self._boxes.pop(claim_id, None)
+
+    def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until the poke for this claim and ticket is here, or for so long; None, too, when
+        the connection has died."""
+        until = monotonic() + seconds
+        box = self._boxes.setdefault(claim_id, Box())
+        try:
+            box.sleeps = True
+            while box.fence != ticket:
+                left = until - monotonic()
+                link = self.link
+                if left <= 0 or link is None:
+                    return None
+                if not self._reading.acquire(blocking=False):
+                    box.bell.wait(left)
+                    box.bell.clear()
+                    continue
+                try:
+                    self._read(link, box, ticket, until)
+                finally:
+                    self._reading.release()
+            return Granted(ticket)
+        finally:
+            box.sleeps = False
+            self._hand_on()
+
+    def _read(self, link: Link, box: Box, ticket: int, until: float) -> None:
+        try:
+            while box.fence != ticket and (left := until - monotonic()) > 0:
+                for message in link.heard(min(left, _TURN_S)):
+                    self._deliver(message)
+                if link is not self.link:
+                    return
+        except BaseException as wrong:
+            if link is self.link:
+                self.link = None
+            link.close()
+            self.ring()
+            if not isinstance(wrong, psycopg.OperationalError | OSError):
+                raise
+
+    def _deliver(self, message: str) -> None:
+        poke = poked(message)
+        box = None if poke is None else self._boxes.get(poke[0])
+        if poke is not None and box is not None:
+            box.fence = poke[1]
+            box.bell.set()
+
+    def _hand_on(self) -> None:
+        """If nobody reads now, one of those who sleep must."""
+        if self._reading.locked():
+            return
+        for box in list(self._boxes.values()):
+            if box.sleeps:
+                box.bell.set()
+                return
+
+    def ring(self) -> None:
+        """Wake all who sleep, as they must ask."""
+        for box in list(self._boxes.values()):
+            box.bell.set()

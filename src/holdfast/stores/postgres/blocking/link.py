@@ -1,0 +1,142 @@
+"""One connection, for one thread at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import socket
+from collections.abc import Callable
+from time import monotonic
+from typing import TypeVar
+
+import psycopg
+from psycopg import pq
+
+from ....errors import StoreUnavailable
+from ..calls import Call
+from ..config import Settings
+from ..replies import Rows
+from . import wire
+from .wire import Steps
+
+T = TypeVar("T")
+_EVENTS = {
+    wire.READ: select.POLLIN,
+    wire.WRITE: select.POLLOUT,
+    wire.READ | wire.WRITE: select.POLLIN | select.POLLOUT,
+}
+
+
+def drive(steps: Steps[T], until: float) -> T:
+    """Go through the steps, waiting where they wait; ``TimeoutError`` when the time is over."""
+    poller, known = select.poll(), -1
+    try:
+        fd, what = next(steps)
+        while True:
+            if known not in (-1, fd):
+                with contextlib.suppress(KeyError):
+                    poller.unregister(known)
+            known = fd
+            poller.register(fd, _EVENTS[what])
+            left = until - monotonic()
+            if left <= 0 or not poller.poll(math.ceil(left * 1000)):
+                raise TimeoutError
+            fd, what = steps.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+class Link:
+    """A connection that is ready to be asked."""
+
+    def __init__(self, conn: pq.abc.PGconn, peer: wire.Peer) -> None:
+        self._conn = conn
+        self.peer = peer
+        self.prepared: set[bytes] | None = None if peer.pooled else set()
+        self.used = monotonic()
+
+    @property
+    def dead(self) -> bool:
+        """Has it ended?"""
+        return self._conn.status == pq.ConnStatus.BAD
+
+    def stale(self) -> bool:
+        """Has something come, or has it ended, while nothing was asked?"""
+        poller = select.poll()
+        poller.register(self._conn.socket, select.POLLIN)
+        if not poller.poll(0):
+            return False
+        try:  # a change of a setting is said without being asked; an end looks the same
+            self._conn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return self.dead or bool(poller.poll(0))
+
+    def ask(self, call: Call, settings: Settings, until: float) -> Rows:
+        """The rows of the answer; an error of the server's is raised as ``ServerSaid``."""
+        rows = drive(wire.exchange(self._conn, call, self.prepared, settings), until)
+        self.used = monotonic()
+        return rows
+
+    def say(self, text: str, until: float) -> Rows:
+        """The rows of the last one of some statements."""
+        return drive(wire.saying(self._conn, text), until)
+
+    def install(self, settings: Settings, until: float) -> None:
+        """Make the schema, unless it is there."""
+        drive(wire.installing(self._conn, settings), until)
+
+    def listen(self, channel: str, until: float) -> None:
+        """Hear what is said to this channel."""
+        drive(wire.listening(self._conn, channel), until)
+
+    def heard(self, seconds: float) -> list[str]:
+        """What arrives within so many seconds, at the first moment that something does."""
+        found = wire.heard(self._conn)
+        if found or seconds <= 0:
+            return found
+        poller = select.poll()
+        poller.register(self._conn.socket, select.POLLIN)
+        return wire.heard(self._conn) if poller.poll(math.ceil(seconds * 1000)) else []
+
+    def hang_up(self) -> None:
+        """Let whoever reads it, perhaps another thread, find its end."""
+        with (
+            contextlib.suppress(OSError, psycopg.Error),
+            socket.socket(fileno=os.dup(self._conn.socket)) as twin,
+        ):
+            twin.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End it."""
+        self._conn.finish()
+
+
+def dial(
+    settings: Settings, until: float, use: Callable[[str], pq.abc.PGconn] = wire.begin
+) -> Link:
+    """A connection to the first of the hosts that takes one and can be written to."""
+    failure: Exception | None = None
+    for at, place in enumerate(settings.places):
+        left = until - monotonic()
+        mine = monotonic() + left / (len(settings.places) - at)
+        conn = None
+        try:
+            conn = use(place)
+            drive(wire.connecting(conn, settings.label), mine)
+            return Link(conn, drive(wire.hello(conn, settings.label), mine))
+        except BaseException as wrong:
+            if conn is not None:
+                conn.finish()
+            if not isinstance(wrong, Exception):
+                raise
+            failure = wrong
+    if isinstance(failure, TimeoutError | psycopg.Error):
+        raise StoreUnavailable(
+            f"{settings.label} took no connection in time: {str(failure) or 'no answer'}"
+        ) from failure
+    assert failure is not None
+    raise failure

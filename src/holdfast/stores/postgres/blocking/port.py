@@ -1,0 +1,218 @@
+"""The port for threads: a pool of connections, and one that listens for all who wait.
+
+A verb takes the connection that was used last, or makes one, and gives it back after the answer.
+Whatever goes wrong in between, Ctrl-C included, the connection is closed: an answer that is still
+under way is never read by another request.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from time import monotonic
+from typing import NoReturn
+from weakref import WeakSet
+
+import psycopg
+
+from ....core.model import Granted
+from ....core.policy import NAP_S_MAX, back_off
+from ....errors import ConfigError, StoreUnavailable
+from ..calls import Call
+from ..complaints import READ_ONLY, ServerSaid, complaint
+from ..config import Settings
+from ..replies import Rows
+from .ear import Ear
+from .link import Link, dial
+
+#: A connection that was idle for so long is looked at before it is used.
+FRESH_S = 0.5
+#: Whoever waits for a connection looks so often whether one was lost.
+_LOOK_S = 0.05
+#: When listening has failed, it isn't tried again before so many seconds.
+MUTE_S = 1.0
+#: What is said, once, where sessions turn out to be shared.
+SHARED = (
+    "%s: one session of the server answers two connections of ours, so the pooler in between isn't "
+    "in session mode, as pooler=session says; who waits asks again instead of being woken"
+)
+log = logging.getLogger("holdfast")
+
+
+class ThreadPort:
+    """See :class:`holdfast.stores.postgres.store.Port`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.label = settings.label
+        self.deaf = False
+        self._settings = settings
+        self._start()
+
+    def _start(self) -> None:
+        self._pool: deque[Link] = deque()
+        #: Every open connection; weakly, so that one that an exception made us lose is closed.
+        self._links: WeakSet[Link] = WeakSet()
+        self._counting = threading.Lock()
+        self._back = threading.Event()
+        self._ear = Ear()
+        self._opening = threading.Lock()
+        self._mute_until = 0.0
+        self._closed = False
+        #: Was it seen that a pooler keeps no sessions, although it is said to?
+        self._shared = False
+        #: Of who waits without being poked: how often it has slept.
+        self._naps: dict[str, int] = {}
+
+    def now(self) -> float:
+        """The time; see the protocol."""
+        return monotonic()
+
+    async def ask(self, call: Call, within: float) -> Rows:
+        """The rows of the answer; see the protocol."""
+        until = monotonic() + within
+        link = self._take(until)
+        try:
+            rows = link.ask(call, self._settings, until)
+        except BaseException as wrong:
+            self._broken(link, wrong, within)
+        self._give(link)
+        return rows
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    def seat(self, claim_id: str) -> str:
+        """A place to wait at; see the protocol."""
+        if self._ear.link is None or self.deaf:
+            return ""
+        self._ear.box(claim_id)
+        return self._ear.address
+
+    async def listen(self, within: float) -> None:
+        """See to it that pokes arrive; see the protocol."""
+        until = monotonic() + within
+        if monotonic() < self._mute_until or not self._opening.acquire(timeout=max(0.0, within)):
+            return
+        try:
+            if self._ear.link is None and not self.deaf:
+                self._open_ear(until)
+        except BaseException:
+            self._mute_until = monotonic() + MUTE_S
+            raise
+        finally:
+            self._opening.release()
+
+    def _open_ear(self, until: float) -> None:
+        link = self._dial(until)
+        if self.deaf:
+            self._drop(link)
+            return
+        try:
+            link.listen(self._ear.address, until)
+        except BaseException as wrong:
+            self._broken(link, wrong, until - monotonic())
+        self._ear.link = link
+
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until poked; see the protocol."""
+        if self.deaf:
+            slept = self._naps[claim_id] = self._naps.get(claim_id, 0) + 1
+            time.sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))
+            return None
+        if self._ear.link is None:
+            # It will listen at the next call; not at once, if it just could not.
+            time.sleep(max(0.0, min(seconds, self._mute_until - monotonic())))
+            return None
+        return self._ear.wait(claim_id, ticket, seconds)
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more; see the protocol."""
+        self._naps.pop(claim_id, None)
+        self._ear.forget(claim_id)
+
+    # -- its life ----------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connections; whoever still waits is woken."""
+        self._closed = True
+        ear, self._ear.link = self._ear.link, None
+        while self._pool:
+            self._drop(self._pool.pop())
+        if ear is not None:
+            ear.hang_up()  # somebody may be reading it, and is the one to close it
+        self._ear.ring()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the protocol. Drivers end no session of their parent."""
+        self._start()
+
+    # -- connections -------------------------------------------------------------------------
+
+    def _take(self, until: float) -> Link:
+        """A connection for ourselves alone."""
+        while True:
+            try:
+                link = self._pool.pop()
+            except IndexError:
+                if len(self._links) - (self._ear.link is not None) < self._settings.pool:
+                    return self._dial(until)
+                self._back.clear()
+                if not self._pool:
+                    self._back.wait(_LOOK_S)
+                if monotonic() >= until:
+                    raise StoreUnavailable(
+                        f"all {self._settings.pool} connections of this client of {self.label} are "
+                        "in use; its option pool= allows more"
+                    ) from None
+                continue
+            if monotonic() - link.used < FRESH_S or not link.stale():
+                return link
+            self._drop(link)
+
+    def _dial(self, until: float) -> Link:
+        if self._closed:
+            raise StoreUnavailable(f"this client of {self.label} is closed")
+        link = dial(self._settings, until)
+        self._meet(link)
+        return link
+
+    def _meet(self, link: Link) -> None:
+        """Count a new connection as ours: can we be poked by whoever answers there?"""
+        with self._counting:
+            if self._settings.sessions and link.peer.shares(one.peer for one in self._links):
+                if not self._shared:
+                    log.warning(SHARED, self.label)
+                self._shared = True
+            self._links.add(link)
+        self.deaf = link.peer.pooled and (self._shared or not self._settings.sessions)
+
+    def _give(self, link: Link) -> None:
+        if self._closed:
+            self._drop(link)
+        else:
+            self._pool.append(link)
+            self._back.set()
+
+    def _drop(self, link: Link) -> None:
+        with self._counting:
+            self._links.discard(link)
+        link.close()
+        self._back.set()
+
+    def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
+        """What was asked failed. Only an error of the server's leaves the connection usable."""
+        if isinstance(wrong, ServerSaid):
+            if link.dead or wrong.code == READ_ONLY:
+                self._drop(link)
+                while self._pool:  # they lead there as well
+                    self._drop(self._pool.pop())
+            else:
+                self._give(link)
+            raise complaint(wrong, self.label) from wrong
+        self._drop(link)
+        if isinstance(wrong, TimeoutError):
+            raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from wrong
+        if isinstance(wrong, psycopg.Error | OSError) and not isinstance(wrong, ConfigError):
+            raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from wrong
+        raise wrong

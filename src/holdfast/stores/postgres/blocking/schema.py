@@ -1,0 +1,33 @@
+"""Making the schema because somebody asked for it."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import psycopg
+
+from ....errors import StoreUnavailable
+from ..complaints import ServerSaid, complaint
+from ..config import Settings
+from ..ddl import WITH_GUARDS, is_there
+from .link import dial
+
+_WITHIN_S = 60.0
+
+
+def apply(settings: Settings) -> str:
+    """Make it, unless it is there; what was done, in words."""
+    until = monotonic() + _WITHIN_S
+    link = dial(settings, until)
+    what = f"version {WITH_GUARDS} of the schema {settings.schema} at {settings.label}"
+    try:
+        if link.say(is_there(settings.schema), until)[0][0] == b"t":
+            return f"{what} is there already"
+        link.install(settings, until)
+    except ServerSaid as said:
+        raise complaint(said, settings.label) from said
+    except (TimeoutError, psycopg.Error) as wrong:
+        raise StoreUnavailable(f"the connection to {settings.label} broke: {wrong}") from wrong
+    finally:
+        link.close()
+    return f"made {what}"

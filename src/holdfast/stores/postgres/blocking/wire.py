@@ -1,0 +1,211 @@
+"""What is said to libpq, as steps that suspend where it waits: for threads and for an event loop.
+
+A step yields what is waited for on which descriptor; whoever drives it comes back when that is so.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+
+from ....errors import ConfigError, StoreUnavailable
+from ..calls import Call
+from ..complaints import FORGOTTEN, NO_SCHEMA, ServerSaid, no_entry
+from ..config import Settings
+from ..ddl import LOCK, is_there, statements
+from ..replies import Rows
+
+READ, WRITE = 1, 2
+T = TypeVar("T")
+Steps = Generator[tuple[int, int], None, T]
+#: A request that waits for a row is given up by the server after this long, milliseconds.
+_LOCK_MS = 5000
+#: PostgreSQL 12 and older ones lack gen_random_uuid().
+OLDEST = 130_000
+_HELLO = b"""
+SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recovery(),
+    CASE WHEN pg_backend_pid() = $1::int
+        THEN set_config('default_transaction_isolation', 'read committed', false)
+            || set_config('lock_timeout', $2, false)
+            || set_config('enable_seqscan', 'off', false)
+            || set_config('enable_bitmapscan', 'off', false)
+            || set_config('enable_sort', 'off', false) || set_config('jit', 'off', false) END
+"""
+_DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+
+
+class Peer(NamedTuple):
+    """Whom a connection leads to. ``pooled``: through a pooler, so that no session is ours, unless
+    it says so. ``pid``: the process of the server that answered."""
+
+    version: int
+    pooled: bool
+    pid: int
+
+    def shares(self, others: Iterable[Peer]) -> bool:
+        """Does one process answer two open connections? Then no session is kept for each."""
+        return self.pooled and any(one.pid == self.pid for one in others)
+
+
+def local(conninfo: str) -> bool:
+    """Can connecting begin without a look-up of a name, which may take its time?"""
+    words = conninfo_to_dict(conninfo)
+    host = str(words.get("hostaddr") or words.get("host") or "/")
+    if host.startswith(("/", "@")):
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def begin(conninfo: str) -> pq.abc.PGconn:
+    """Begin to connect; looks the host's name up, which may take its time."""
+    return pq.PGconn.connect_start(conninfo.encode())
+
+
+def connecting(conn: pq.abc.PGconn, label: str) -> Steps[None]:
+    """Bring to its end what `begin` began."""
+    while True:
+        if conn.status == pq.ConnStatus.BAD:
+            raise no_entry(_said(conn), label)
+        state = conn.connect_poll()
+        if state == pq.PollingStatus.OK:
+            conn.nonblocking = 1
+            return
+        if state == pq.PollingStatus.FAILED:
+            raise no_entry(_said(conn), label)
+        yield conn.socket, READ if state == pq.PollingStatus.READING else WRITE
+
+
+def _said(conn: pq.abc.PGconn) -> str:
+    return conn.error_message.decode("utf-8", "replace")
+
+
+def hello(conn: pq.abc.PGconn, label: str) -> Steps[Peer]:
+    """Find out whom we are connected to, and have the session as we need it."""
+    ours = conn.backend_pid
+    conn.send_query_params(_HELLO, [b"%d" % ours, b"%d" % _LOCK_MS])
+    ((pid, version, standby, _),) = yield from _rows(conn)
+    if int(version or 0) < OLDEST:
+        raise ConfigError(f"{label} is older than PostgreSQL {OLDEST // 10_000}")
+    if standby == b"t":
+        raise StoreUnavailable(f"{label} can't do that now: it is a standby, and takes nothing in")
+    return Peer(int(version or 0), int(pid or 0) != ours, int(pid or 0))
+
+
+def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Steps[Rows]:
+    """The rows that a call gives; ``prepared``: what this session has seen; None: none is kept."""
+    verb = call.verb
+    if prepared is None:
+        conn.send_query_params(
+            verb.sql, call.values, param_formats=verb.formats, result_format=verb.answer
+        )
+    else:
+        if verb.name not in prepared:
+            conn.send_prepare(verb.name, verb.sql)
+            yield from _rows(conn)
+            prepared.add(verb.name)
+        conn.send_query_prepared(
+            verb.name, call.values, param_formats=verb.formats, result_format=verb.answer
+        )
+    return (yield from _rows(conn))
+
+
+def exchange(
+    conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None, settings: Settings
+) -> Steps[Rows]:
+    """The same; the schema is made if it isn't there, and what was forgotten is said in full."""
+    try:
+        return (yield from asking(conn, call, prepared))
+    except ServerSaid as said:
+        if said.code in NO_SCHEMA and settings.create:
+            yield from installing(conn, settings)
+        elif said.code in FORGOTTEN and prepared:
+            prepared.clear()
+            yield from saying(conn, "DEALLOCATE ALL")
+        else:
+            raise
+    return (yield from asking(conn, call, prepared))
+
+
+def saying(conn: pq.abc.PGconn, text: str) -> Steps[Rows]:
+    """The rows of the last one of some statements."""
+    conn.send_query(text.encode())
+    return (yield from _rows(conn))
+
+
+def listening(conn: pq.abc.PGconn, channel: str) -> Steps[None]:
+    """Hear what is said to this channel."""
+    yield from saying(conn, f'LISTEN "{channel}"')
+
+
+def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
+    """Make the schema, unless somebody else has meanwhile."""
+    lock = f"SELECT pg_advisory_xact_lock({LOCK})"
+    yield from saying(conn, f"BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")
+    try:
+        if (yield from saying(conn, is_there(settings.schema)))[0][0] != b"t":
+            yield from saying(conn, statements(settings.schema))
+    except ServerSaid:
+        yield from saying(conn, "ROLLBACK")
+        raise
+    yield from saying(conn, "COMMIT")
+
+
+def heard(conn: pq.abc.PGconn) -> list[str]:
+    """What has arrived on the channels; raises ``OperationalError`` when the connection broke."""
+    conn.consume_input()
+    found = []
+    while (one := conn.notifies()) is not None:
+        found.append(one.extra.decode("ascii", "replace"))
+    return found
+
+
+def poked(message: str) -> tuple[str, int] | None:
+    """Claim id and fence of a poke; None if it is something else.
+
+    >>> poked("00ff 17")
+    ('00ff', 17)
+    """
+    claim_id, _, fence = message.partition(" ")
+    return (claim_id, int(fence)) if fence.isdigit() else None
+
+
+def _rows(conn: pq.abc.PGconn) -> Steps[Rows]:
+    fd = conn.socket
+    while conn.flush():
+        yield fd, READ | WRITE
+        conn.consume_input()
+    rows: Sequence[Sequence[bytes | None]] = ()
+    wrong: ServerSaid | None = None
+    while True:
+        while conn.is_busy():
+            yield fd, READ
+            conn.consume_input()
+        result = conn.get_result()
+        if result is None:
+            break
+        if result.status in _DONE:
+            rows = _values(result)
+        elif wrong is None:
+            wrong = _error(result)
+    if wrong is not None:
+        raise wrong
+    return rows
+
+
+def _values(result: Any) -> Sequence[Sequence[bytes | None]]:
+    columns = range(result.nfields)
+    return [[result.get_value(row, one) for one in columns] for row in range(result.ntuples)]
+
+
+def _error(result: Any) -> ServerSaid:
+    code = result.error_field(pq.DiagnosticField.SQLSTATE) or b"08006"
+    text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+    return ServerSaid(code.decode(), text.decode("utf-8", "replace"))

@@ -1,0 +1,81 @@
+"""What the server says when it refuses, and what that means for whoever asked."""
+
+from __future__ import annotations
+
+import re
+
+from ...errors import ConfigError, HoldfastError, StoreUnavailable
+
+#: There is no schema yet, or none of this version.
+NO_SCHEMA = frozenset({"3F000", "42883", "42P01"})
+#: A prepared statement that the server has forgotten (DISCARD), or planned for another schema.
+FORGOTTEN = frozenset({"26000", "0A000"})
+#: It can't be written to: it is a standby.
+READ_ONLY = "25006"
+
+
+class ServerSaid(Exception):
+    """An error of the server's: its SQLSTATE and its words."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.text.strip()} ({self.code})"
+
+
+#: Class or code -> why it may pass by itself, or once somebody looks after the server.
+_UNAVAILABLE = {
+    "08": "the connection broke",
+    "40": "the request was in the way of another one, and was rolled back",
+    "53": "it has not enough of what it needs",
+    "55": "somebody keeps a row or a table locked for too long",
+    "57": "it is being stopped or started, or somebody ended the request",
+    "58": "its machine has trouble",
+    "XX": "it has met an error of its own",
+    READ_ONLY: "it is a standby, and takes nothing in",
+    "53300": "it has as many connections as it may have (max_connections)",
+}
+#: What stays wrong until somebody changes it.
+_WRONG = {
+    "28": "the user or the password is wrong, or this user may not come from here (pg_hba.conf)",
+    "3D": "there is no such database",
+    "3F": "the schema isn't there. Write it with `holdfast schema`, or leave out create=off",
+    "42501": "the user lacks a right; the page of this store (docs/stores/postgres.md) lists them",
+    "42883": "a function of the schema isn't there: it is of another version. Write it again with "
+    "`holdfast schema`",
+    "42P01": "a table of the schema isn't there. Write it again with `holdfast schema`",
+    "42P05": "prepared statements get mixed up: a pooler is in between and hides it",
+    "HF001": "transactions there aren't READ COMMITTED by themselves, and behind a pooler we can't "
+    "change that: ALTER ROLE ... SET default_transaction_isolation = 'read committed'",
+}
+
+
+def complaint(error: ServerSaid, label: str) -> HoldfastError:
+    """The exception for an error of the server ``label``: what it means, and what to do."""
+    for key in (error.code, error.code[:2]):
+        if key in _WRONG:
+            return ConfigError(f"{label} refuses: {_WRONG[key]} ({error})")
+        if key in _UNAVAILABLE:
+            return StoreUnavailable(f"{label} can't do that now: {_UNAVAILABLE[key]} ({error})")
+    return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
+
+
+#: An attempt to connect fails without a code: these words say that it will go on failing.
+_NO_ENTRY = re.compile(
+    r"authentication failed|no password supplied|no pg_hba\.conf entry|does not exist"
+    r"|invalid (?:connection option|port|sslmode|integer|channel_binding)"
+    r"|permission denied for database"
+    r"|certificate verify failed|does not support SSL|role \S+ is not permitted",
+    re.IGNORECASE,
+)
+
+
+def no_entry(said: str, label: str) -> HoldfastError:
+    """The exception for an attempt to connect that failed with these words."""
+    text = " ".join(said.split()) or "no reason was given"
+    if _NO_ENTRY.search(text) and "No such file" not in text:
+        return ConfigError(f"{label} lets us not in: {text}")
+    return StoreUnavailable(f"{label} took no connection: {text}")

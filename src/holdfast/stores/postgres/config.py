@@ -1,0 +1,286 @@
+"""From a URL, or from a pool or an engine that somebody has, to what is needed to connect.
+
+A URL is one of libpq's, with the same options, and those of holdfast beside them. No driver is
+imported here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...core.policy import PATIENCE_S
+from ...errors import ConfigError
+from ...url import seconds, word
+
+if TYPE_CHECKING:
+    from ...url import StoreURL
+
+DEFAULT_SCHEMA = "holdfast"
+#: So many connections a client has at most, and one more to listen.
+POOL, POOL_MAX = 10, 1000
+#: How long nobody is let in when what was acknowledged may be lost, unless the URL says otherwise.
+WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
+GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::([0-9]+))?")
+
+
+class Settings(NamedTuple):
+    """How to reach a server, and what is wanted there.
+
+    ``places``: what libpq is to be told, for each of the hosts.
+    """
+
+    places: tuple[str, ...]
+    label: str
+    schema: str = DEFAULT_SCHEMA
+    #: May what is acknowledged be lost when the server crashes?
+    relaxed: bool = False
+    guard: str = "reclaim"
+    grace: float = 0.0
+    #: Is the schema made when it isn't there?
+    create: bool = True
+    pool: int = POOL
+    #: Does a pooler in between, if there is one, keep a session for each of its clients?
+    sessions: bool = False
+
+    @property
+    def window(self) -> float:
+        """Seconds in which nobody is let in after what may have lost data; 0: there is no guard."""
+        return self.grace or WINDOW_S[self.guard]
+
+    def __repr__(self) -> str:
+        return f"Settings({self.label!r})"
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _schema(text: str) -> str:
+    if not _SCHEMA.fullmatch(text) or text.startswith("pg_"):
+        raise ValueError("small letters, digits and _, at most 63, and not pg_ at its beginning")
+    return text
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise ValueError(f"must be a number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+#: What libpq is told as it is.
+LIBPQ = (
+    "application_name",
+    "channel_binding",
+    "client_encoding",
+    "connect_timeout",
+    "dbname",
+    "gssdelegation",
+    "gssencmode",
+    "gsslib",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "krbsrvname",
+    "load_balance_hosts",
+    "options",
+    "passfile",
+    "password",
+    "port",
+    "require_auth",
+    "requirepeer",
+    "service",
+    "ssl_max_protocol_version",
+    "ssl_min_protocol_version",
+    "sslcert",
+    "sslcertmode",
+    "sslcompression",
+    "sslcrl",
+    "sslcrldir",
+    "sslkey",
+    "sslmode",
+    "sslnegotiation",
+    "sslpassword",
+    "sslrootcert",
+    "sslsni",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+)
+#: Everything that a URL may say behind its question mark.
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "schema": _schema,
+    "durable": word("on", "relaxed"),
+    "guard": word("reclaim", "strict", "off"),
+    "grace": seconds(GRACE_S_MIN, GRACE_S_MAX),
+    "create": word("on", "off"),
+    "pool": _number(1, POOL_MAX),
+    "pooler": word("transaction", "session"),
+    **dict.fromkeys(LIBPQ, _text),
+}
+
+
+def settings(url: StoreURL) -> Settings:
+    """How to reach the server that a URL, a pool or an engine names."""
+    if url.native is not None:
+        return _settings(_of_native(url.native), {})
+    words = {key: value for key, value in url.options.items() if key in LIBPQ}
+    user, colon, password = url.secret.partition(":")
+    if user:
+        words.setdefault("user", _plain(user))
+    if colon:
+        words.setdefault("password", _plain(password))
+    if url.host:
+        hosts, ports = _places(url)
+        words.setdefault("host", hosts)
+        if ports.strip(","):
+            words.setdefault("port", ports)
+    if len(url.path) > 1:
+        words.setdefault("dbname", url.path[1:])
+    return _settings(words, url.options)
+
+
+def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
+    found = Settings(
+        tuple(_conninfos(words)),
+        _label(words, options),
+        options.get("schema", DEFAULT_SCHEMA),
+        options.get("durable", "on") == "relaxed",
+        options.get("guard", "reclaim"),
+        options.get("grace", 0.0),
+        options.get("create", "on") == "on",
+        options.get("pool", POOL),
+        options.get("pooler", "transaction") == "session",
+    )
+    if found.guard == "strict" and found.window < PATIENCE_S:
+        raise ConfigError(
+            f"{found.label}: grace={found.window:g} is too short for guard=strict; a claim that "
+            f"waits may be believed for {PATIENCE_S:g} seconds, so it must be at least that"
+        )
+    return found
+
+
+def _conninfos(words: dict[str, str]) -> Iterator[str]:
+    """What libpq is told, for each host by itself: so that one that is silent is given up."""
+    hosts = {key: words[key].split(",") for key in ("host", "hostaddr", "port") if key in words}
+    many = max(len(hosts.get("host", "")), len(hosts.get("hostaddr", "")), 1)
+    if any(len(values) not in (1, many) for values in hosts.values()):
+        raise ConfigError("a postgresql:// URL names as many hosts as ports, or one port for all")
+    default = {
+        # A server that is gone without a word is noticed within half a minute.
+        "keepalives_idle": "10",
+        "keepalives_interval": "5",
+        "keepalives_count": "3",
+        "fallback_application_name": "holdfast",
+    }
+    if many > 1:
+        default["target_session_attrs"] = "read-write"
+    for at in range(many):
+        mine = {key: values[at if len(values) > 1 else 0] for key, values in hosts.items()}
+        all_words = default | words | mine
+        yield " ".join(f"{key}={_quoted(value)}" for key, value in all_words.items())
+
+
+def _places(url: StoreURL) -> tuple[str, str]:
+    """The hosts and the ports of a text such as ``db1:5433,[::1]``, each with commas."""
+    hosts, ports = [], []
+    for text in url.host.split(","):
+        found = _PLACE.fullmatch(text)
+        if not found or not 0 <= int(found[2] or 0) < 65536:
+            raise ConfigError(
+                f"{url}: {text!r} is no host and port; write host, host:port or "
+                "[IPv6 address]:port, with a comma between several"
+            )
+        hosts.append(_plain(found[1].strip("[]")))
+        ports.append(found[2] or "")
+    return ",".join(hosts), ",".join(ports)
+
+
+def _label(words: Mapping[str, str], options: Mapping[str, Any]) -> str:
+    """What people see: without a password."""
+    hosts = (words.get("host") or words.get("hostaddr") or "").split(",")
+    ports = (words.get("port") or "").split(",")
+    shown = []
+    for at, host in enumerate(hosts):
+        port = ports[at] if at < len(ports) else ports[0] if len(ports) == 1 else ""
+        name = f"[{host}]" if ":" in host else host
+        shown.append(f"{name}:{port}" if port else name)
+    text = f"postgresql://{','.join(shown)}/{words.get('dbname', '')}"
+    schema = options.get("schema", DEFAULT_SCHEMA)
+    return text + (f"?schema={schema}" if schema != DEFAULT_SCHEMA else "")
+
+
+def _quoted(value: str) -> str:
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
+
+
+def _plain(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
+# -- what somebody has --------------------------------------------------------------------------
+
+
+#: By what other drivers than psycopg are told of TLS.
+_OF_OTHER_DRIVERS = {"ssl", "ssl_context"}
+
+
+def _of_native(given: Any) -> dict[str, str]:
+    """What the connections of a pool of psycopg's, or of an engine of SQLAlchemy's, are made of.
+
+    They are used for nothing else: our connections are our own, made as theirs are.
+    """
+    if getattr(getattr(given, "dialect", None), "name", "") == "postgresql":
+        return _of_engine(given)
+    conninfo, more = getattr(given, "conninfo", None), getattr(given, "kwargs", None)
+    if not isinstance(conninfo, str):
+        raise ConfigError(
+            f"a {type(given).__name__} can't be used as a store; give a pool of psycopg_pool, an "
+            "engine of SQLAlchemy for PostgreSQL, or a URL"
+        )
+    from psycopg.conninfo import conninfo_to_dict
+
+    extra: dict[str, Any] = {} if not isinstance(more, Mapping) else dict(more)
+    words = conninfo_to_dict(conninfo, **{k: v for k, v in extra.items() if k in LIBPQ})
+    return {key: str(value) for key, value in words.items() if key in LIBPQ and value is not None}
+
+
+def _of_engine(engine: Any) -> dict[str, str]:
+    """What it hands to its driver: the URL, and what ``connect_args`` adds to that or replaces.
+
+    That stands nowhere but in the function by which it connects; it is only read there.
+    """
+    sync = getattr(engine, "sync_engine", engine)
+    handed = inspect.getclosurevars(sync.pool._creator).nonlocals.get("cparams")
+    if not isinstance(handed, Mapping) or len(sync.dialect.dispatch.do_connect):
+        raise ConfigError(
+            "an engine that connects by a function of yours (creator=, async_creator=, do_connect) "
+            "can't be used as a store: how it does so isn't known. Give a URL, or a pool of "
+            "psycopg_pool"
+        )
+    if tls := sorted(_OF_OTHER_DRIVERS & handed.keys()):
+        raise ConfigError(
+            f"an engine with {tls[0]}= can't be used as a store, as psycopg knows no such thing: "
+            "its connections would go without. Give a URL with sslmode= and its like"
+        )
+    found = {"dbname" if key == "database" else key: value for key, value in handed.items()}
+    return {
+        key: ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+        for key, value in found.items()
+        if key in LIBPQ and value is not None
+    }

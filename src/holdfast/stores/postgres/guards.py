@@ -1,0 +1,174 @@
+"""The verbs of refresh guards on PostgreSQL: which statement each is, and what its answer means.
+
+Who waits for a value is woken by the port as who waits for a lock is: a wish stands for a claim.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...core.guard.model import (
+    Abandon,
+    Begun,
+    Busy,
+    Entry,
+    EntryRecord,
+    Failing,
+    Finish,
+    GuardLimits,
+    GuardRecord,
+    Prolong,
+    Tally,
+    Value,
+    Wish,
+)
+from ...core.model import Gone, Held
+from ...errors import HoldfastError, StoreUnavailable
+from . import guard_replies as replies
+from .config import Settings
+from .guard_calls import GuardCalls
+from .replies import words
+
+if TYPE_CHECKING:
+    from .store import Port
+
+log = logging.getLogger("holdfast")
+
+#: So often, in seconds, or after so many duties, a client removes what is over: twice as much as it
+#: may have made, so that nothing piles up.
+TIDY_S = 1.0
+TIDY_EVERY = 256
+_TIDY_MORE = 64
+#: And so often it looks through all that is over in any case.
+TIDY_ALL_S = 60.0
+#: What a poke says beside the wish: the same each time.
+_POKED = 1
+
+
+class PostgresGuards:
+    """See :class:`holdfast.core.guard.ports.Guards`."""
+
+    limits = GuardLimits()
+
+    def __init__(self, port: Port, settings: Settings) -> None:
+        self._port = port
+        self._label = settings.label
+        self._calls = GuardCalls(settings)
+        self.forget()
+
+    def forget(self) -> None:
+        """We are the child of a fork."""
+        #: Duties since we tidied up, and when that was.
+        self._since = 0
+        self._tidied = self._all_tidied = -math.inf
+        #: From where on the next time need look.
+        self._from = 0
+
+    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """See the contract."""
+        if len(entries) == 1:
+            rows = await self._port.ask(self._calls.read(entries[0]), within)
+            return [replies.read(rows[0][0]) if rows else None]
+        rows = await self._port.ask(self._calls.read_all(entries), within)
+        return replies.read_all(rows, len(entries))
+
+    async def begin(self, wish: Wish, within: float) -> Begun:
+        """See the contract."""
+        address = self._port.seat(wish.id) if wish.wait else ""
+        begun = await self._begin(wish, address, within)
+        told = address or not wish.wait or self._port.deaf
+        if told or not isinstance(begun, (Busy, Failing)):
+            return begun
+        try:
+            await self._port.listen(within / 2)
+        except StoreUnavailable as wrong:
+            log.debug("%s: nobody can be woken now: %s", self._label, wrong)
+        address = self._port.seat(wish.id)
+        return await self._begin(wish, address, within / 2) if address else begun
+
+    async def _begin(self, wish: Wish, address: str, within: float) -> Begun:
+        rows = await self._port.ask(self._calls.begin(wish, address), within)
+        return replies.begun(rows, self._label)
+
+    async def finish(self, finish: Finish, within: float) -> bool:
+        """See the contract."""
+        until = self._port.now() + within
+        rows = await self._port.ask(self._calls.finish(finish), within)
+        await self._tidy(until)
+        return replies.yes(rows, self._label)
+
+    async def abandon(self, abandon: Abandon, within: float) -> bool:
+        """See the contract."""
+        until = self._port.now() + within
+        rows = await self._port.ask(self._calls.abandon(abandon), within)
+        await self._tidy(until)
+        return replies.yes(rows, self._label)
+
+    async def _tidy(self, until: float) -> None:
+        """Now and then, remove what is over."""
+        self._since += 1
+        now = self._port.now()
+        left = min(until - now, TIDY_S)
+        if left <= 0 or (now - self._tidied < TIDY_S and self._since < TIDY_EVERY):
+            return
+        many, self._since, self._tidied = 2 * self._since + _TIDY_MORE, 0, now
+        if now - self._all_tidied >= TIDY_ALL_S:
+            self._all_tidied, self._from = now, 0
+        try:
+            rows = await self._port.ask(self._calls.tidy(many, self._from), left)
+            self._from = replies.number(rows, self._label)
+        except HoldfastError as wrong:  # the next one does it as well
+            log.debug("%s: what is over stays a while: %s", self._label, wrong)
+
+    async def prolong(
+        self, prolongs: Sequence[Prolong], within: float
+    ) -> list[Held | Gone | Exception]:
+        """See the contract."""
+        order = _ascending([one.entry for one in prolongs])
+        asked = [prolongs[at] for at in order]
+        rows = await self._port.ask(self._calls.prolong(asked), within)
+        found = dict(zip(order, replies.prolonged(rows, asked, self._label), strict=True))
+        return [found[at] for at in range(len(prolongs))]
+
+    async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
+        """See the contract."""
+        order = _ascending(entries)
+        rows = await self._port.ask(self._calls.invalidate([entries[at] for at in order]), within)
+        (there,) = words(rows, self._label)
+        found = dict(zip(order, there, strict=True))
+        return [found[at] == ord("t") for at in range(len(entries))]
+
+    async def wait(self, wish: Wish, seconds: float) -> bool:
+        """See the contract."""
+        poked = await self._port.wait(wish.id, _POKED, seconds) is not None
+        if poked:  # what it hears from now on is for the next time that it waits
+            self._port.unlisten(wish.id)
+        return poked
+
+    def unlisten(self, wish: Wish) -> None:
+        """See the contract."""
+        self._port.unlisten(wish.id)
+
+    async def look(self, entry: Entry, within: float) -> EntryRecord:
+        """See the contract."""
+        rows = await self._port.ask(self._calls.look(entry), within)
+        return replies.looked(rows, entry, self._label)
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
+        """See the contract."""
+        return replies.surveyed(await self._port.ask(self._calls.survey(prefix, exact), within))
+
+    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+        """See the contract."""
+        await self._port.ask(self._calls.tally(guard, tally), within)
+
+
+def _ascending(entries: Sequence[Entry]) -> list[int]:
+    """The places of these, sorted as the server sorts them: so no two wait for each other."""
+    return sorted(
+        range(len(entries)),
+        key=lambda at: (entries[at].guard.encode(), entries[at].key.encode()),
+    )

@@ -1,0 +1,215 @@
+"""The verbs of serial queues on PostgreSQL: which function each calls, and what its answer means.
+
+What waits for a job is woken by the port as what waits for a lock is: a take stands for a claim.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...core.model import Gone, Held
+from ...core.queue.model import (
+    Extend,
+    JobRecord,
+    JobState,
+    Put,
+    QueueLimits,
+    QueueRecord,
+    Settle,
+    Take,
+    Taken,
+)
+from ...errors import StoreUnavailable
+from . import queue_replies as replies
+from .config import Settings
+from .queue_calls import Marks, QueueCalls
+
+if TYPE_CHECKING:
+    from .store import Port
+
+log = logging.getLogger("holdfast")
+
+#: So often, in seconds, a client tidies up, and looks back for what became visible late: so far, or
+#: through all if nothing is due there.
+SWEEP_S = 1.0
+BACK_US = 10_000_000
+#: And so often it looks through all that is due in any case.
+SWEEP_ALL_S = 30.0
+#: The marks of so many queues are remembered.
+_QUEUES_MAX = 1000
+#: What a poke says beside the take: the same each time.
+_POKED = 1
+
+
+class _Place:
+    """What this client knows of a queue: where to look, and which lane is next."""
+
+    __slots__ = ("all_swept", "busy", "marks", "swept", "turn")
+
+    def __init__(self, turn: int) -> None:
+        self.marks = Marks()
+        self.swept = self.all_swept = -math.inf
+        self.busy = False
+        self.turn = turn
+
+    def since(self, now: float) -> Marks:
+        """From when on a take looks that begins now."""
+        if now - self.all_swept >= (SWEEP_ALL_S if self.busy else SWEEP_S):
+            self.swept = self.all_swept = now
+            return Marks()
+        if now - self.swept >= SWEEP_S:
+            self.swept = now
+            return Marks(*(max(0, mark - BACK_US) for mark in self.marks))
+        return self.marks
+
+    def found(self, taken: Taken, marks: Marks) -> None:
+        """What a take has found, and where the next one may begin."""
+        self.marks = marks
+        self.busy = bool(taken.deliveries)
+        if taken.deliveries:
+            self.turn = 0 if taken.deliveries[-1].group == "" else 1
+
+
+class PostgresQueues:
+    """See :class:`holdfast.core.queue.ports.Queues`."""
+
+    limits = QueueLimits()
+
+    def __init__(self, port: Port, settings: Settings) -> None:
+        self._port = port
+        self._label = settings.label
+        self._calls = QueueCalls(settings)
+        self._turns = itertools.cycle((0, 1))
+        self.forget()
+
+    def forget(self) -> None:
+        """The client is closed, or we are the child of a fork."""
+        self._places: dict[str, _Place] = {}
+        #: Takes that the server may believe to wait: those that do, and those that don't any more.
+        self._asleep: set[str] = set()
+        self._stale: deque[str] = deque(maxlen=100)
+        self._tidied = -math.inf
+
+    async def put(self, put: Put, within: float) -> list[bool]:
+        """See the contract."""
+        now = self._port.now()
+        tidy = now - self._tidied >= SWEEP_S
+        if tidy:
+            self._tidied = now
+        rows = await self._port.ask(self._calls.put(put, tidy), within)
+        return replies.accepted(rows, len(put.jobs), self._label)
+
+    async def take(self, take: Take, within: float) -> Taken:
+        """See the contract."""
+        address = self._port.seat(take.id) if take.wait else ""
+        taken = await self._take(take, address, within)
+        if taken.deliveries or not take.wait or address or self._port.deaf:
+            return taken
+        try:
+            await self._port.listen(within / 2)
+        except StoreUnavailable as wrong:
+            log.debug("%s: nobody can be woken now: %s", self._label, wrong)
+        address = self._port.seat(take.id)
+        return await self._take(take, address, within / 2) if address else taken
+
+    async def _take(self, take: Take, address: str, within: float) -> Taken:
+        place = self._place(take.queue)
+        marks = place.since(self._port.now())
+        if address:
+            self._asleep.add(take.id)
+        elif not take.wait and take.id in self._asleep:
+            self._asleep.discard(take.id)
+            self._stale.append(take.id)
+        stale = self._no_more()
+        call = self._calls.take(take, address, place.turn, marks, stale)
+        rows = await self._port.ask(call, within)
+        taken, marks = replies.taken(rows, self._label)
+        place.found(taken, marks)
+        if taken.deliveries:
+            self._asleep.discard(take.id)
+        return taken
+
+    def _place(self, queue: str) -> _Place:
+        place = self._places.get(queue)
+        if place is None:
+            if len(self._places) >= _QUEUES_MAX:
+                self._places.clear()
+            place = self._places[queue] = _Place(next(self._turns))
+        return place
+
+    def _no_more(self) -> list[str]:
+        """Takes that wait no more; if the server isn't told after all, it believes so for a moment
+        longer."""
+        stale = []
+        while self._stale:
+            with contextlib.suppress(IndexError):  # another thread told it
+                stale.append(self._stale.popleft())
+        return stale
+
+    async def give_back(self, take: Take, within: float) -> int:
+        """See the contract."""
+        rows = await self._port.ask(self._calls.give_back(take), within)
+        return replies.number(rows, self._label)
+
+    async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """See the contract."""
+        order = sorted(
+            range(len(settles)),
+            key=lambda at: (settles[at].queue.encode(), settles[at].group.encode()),
+        )
+        rows = await self._port.ask(self._calls.settle([settles[at] for at in order]), within)
+        ours = replies.yes_or_no(rows, len(settles), self._label)
+        found = dict(zip(order, ours, strict=True))
+        return [found[at] for at in range(len(settles))]
+
+    async def extend(
+        self, extends: Sequence[Extend], within: float
+    ) -> list[Held | Gone | Exception]:
+        """See the contract."""
+        rows = await self._port.ask(self._calls.extend(extends), within)
+        return replies.extended(rows, extends, self._label)
+
+    async def wait(self, take: Take, seconds: float) -> bool:
+        """See the contract."""
+        poked = await self._port.wait(take.id, _POKED, seconds) is not None
+        if poked:
+            # What it hears from now on is for the next time that it waits.
+            self._asleep.discard(take.id)
+            self._port.unlisten(take.id)
+        return poked
+
+    def unlisten(self, take: Take) -> None:
+        """See the contract."""
+        self._port.unlisten(take.id)
+        if take.id in self._asleep:
+            self._asleep.discard(take.id)
+            self._stale.append(take.id)
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
+        """See the contract."""
+        return replies.surveyed(await self._port.ask(self._calls.survey(prefix, exact), within))
+
+    async def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """See the contract."""
+        call = self._calls.jobs(queue, state, group, most)
+        return replies.listed(await self._port.ask(call, within))
+
+    async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
+        """See the contract."""
+        rows = await self._port.ask(self._calls.revive(queue, ids), within)
+        return replies.number(rows, self._label)
+
+    async def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+    ) -> int:
+        """See the contract."""
+        rows = await self._port.ask(self._calls.purge(queue, state, ids), within)
+        return replies.number(rows, self._label)

@@ -1,0 +1,156 @@
+"""What the functions answer, as the nouns of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from ...core.model import (
+    Claim,
+    ClaimRecord,
+    Full,
+    Gone,
+    Held,
+    Joined,
+    Keep,
+    LineRecord,
+    Loss,
+    Mismatch,
+    Refused,
+    Standing,
+    Waiting,
+)
+from ...core.ports import NotYet
+from ...errors import StoreUnavailable
+
+#: The rows of an answer, with the values as the server wrote them.
+Rows = Sequence[Sequence[bytes | None]]
+_US = 1e6
+_REASONS = {b"e": Loss.EXPIRED, b"b": Loss.BROKEN}
+
+
+def words(rows: Rows, label: str) -> list[bytes]:
+    """The words of an answer that is one text; none of NULL."""
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise strange(rows, label)
+    return (rows[0][0] or b"").split(b" ")
+
+
+def joined(rows: Rows, label: str) -> Joined:
+    """The answer to a join."""
+    match words(rows, label):
+        case [b"R", us, owner]:
+            return Refused(int(us) / _US, bytes.fromhex(owner.decode()).decode("utf-8", "replace"))
+        case [b"M", capacity, kind]:
+            return Mismatch(kind.decode(), int(capacity))
+        case [b"F", waiters]:
+            return Full(int(waiters))
+        case [b"N", us]:
+            raise barred(label, int(us) / _US)
+    return standing(rows, label)
+
+
+def standing(rows: Rows, label: str) -> Standing:
+    """Where a claim stands."""
+    match words(rows, label):
+        case [b"H", ticket, us]:
+            return Held(int(ticket), int(us) / _US)
+        case [b"W", ticket, position, us]:
+            return Waiting(int(ticket), int(position), int(us) / _US)
+        case [b"G", reason]:
+            return Gone(_REASONS[reason])
+    raise strange(rows, label)
+
+
+def kept(rows: Rows, keeps: Sequence[Keep], label: str) -> list[Held | None]:
+    """The answers to the keeps of one call; None: ask with stand."""
+    tickets = [int(one) for one in words(rows, label)]
+    if len(tickets) != len(keeps):
+        raise strange(rows, label)
+    return [
+        Held(ticket, keep.ttl) if ticket else None
+        for ticket, keep in zip(tickets, keeps, strict=True)
+    ]
+
+
+def let_in(rows: Rows, claims: Sequence[Claim], label: str) -> list[Held] | None:
+    """The answer to a join of several lines that are empty; None: nothing was done."""
+    found = words(rows, label)
+    if found == [b""]:
+        return None
+    if len(found) != len(claims) + 1:
+        raise strange(rows, label)
+    return [
+        Held(int(ticket), claim.spec.ttl) for ticket, claim in zip(found[:-1], claims, strict=True)
+    ]
+
+
+def left(rows: Rows, many: int, label: str) -> list[bool]:
+    """The answers to releases: was each there?"""
+    (found,) = words(rows, label)
+    if len(found) != many or found.strip(b"tf"):
+        raise strange(rows, label)
+    return [one == ord("t") for one in found]
+
+
+def resized(rows: Rows, label: str) -> int | Mismatch | None:
+    """The answer to a resize."""
+    match words(rows, label):
+        case [b"C", former]:
+            return int(former)
+        case [b"M", capacity, kind]:
+            return Mismatch(kind.decode(), int(capacity))
+        case [b""]:
+            return None
+    raise strange(rows, label)
+
+
+def looked_at(rows: Rows) -> list[LineRecord]:
+    """The answer to an inspect: it comes in the order of names, and of the line."""
+    found = []
+    for raw, several in groupby(rows, lambda row: row[0]):
+        line = list(several)
+        claims = tuple(_claim(row, at, line) for at, row in enumerate(line, 1))
+        kind, capacity = _text(line[0][1]), int(line[0][2] or 0)
+        found.append(LineRecord(_name(raw), kind, capacity, claims))
+    return found
+
+
+def _claim(
+    row: Sequence[bytes | None], place: int, line: Sequence[Sequence[bytes | None]]
+) -> ClaimRecord:
+    ticket, weight, age, left_us = (int(one or 0) for one in row[4:8])
+    held = sum(one[3] == b"t" for one in line)
+    return ClaimRecord(
+        owner=_name(row[8]),
+        fence=ticket,
+        held=row[3] == b"t",
+        weight=weight,
+        age=age / _US,
+        expires_in=left_us / _US,
+        position=max(0, place - held),
+        meta=_name(row[9]),
+    )
+
+
+def _name(raw: bytes | None) -> str:
+    """A text that comes in hexadecimal digits, whatever the server's encoding is."""
+    return bytes.fromhex(_text(raw)).decode("utf-8", "replace")
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "replace")
+
+
+def barred(label: str, seconds: float) -> NotYet:
+    """The error for somebody who wants to get in while nobody is let in."""
+    return NotYet(
+        f"{label} lets nobody in for {seconds:.1f} s more: it crashed, or is another server than "
+        "before, so who holds may have to say so first (its option guard=)",
+        seconds,
+    )
+
+
+def strange(rows: object, label: str) -> StoreUnavailable:
+    """The error for what no function of ours answers."""
+    return StoreUnavailable(f"{label} answered what no verb of holdfast answers: {rows!r:.80}")

@@ -1,0 +1,76 @@
+-- What the guard needs besides the verbs.
+
+-- 'mark us': which life of the server this is, and for how long nobody is let in.
+CREATE OR REPLACE FUNCTION {schema}.look_{version}(p_window bigint, p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    a alive;
+    now_us bigint := clock();
+BEGIN
+    a := gate(now_us, p_window, p_relaxed);
+    RETURN a.mark || ' ' || greatest(0, a.until - now_us);
+END $$;
+
+-- Put back a claim that was held, on a server that has forgotten it: only as long as nobody else
+-- is let in. Those who are beside it have shown that they live, or it takes their place.
+CREATE OR REPLACE FUNCTION {schema}.reclaim_{version}(
+    p_name bytea, p_id uuid, p_ticket bigint, p_kind text, p_capacity integer, p_weight integer,
+    p_ttl bigint, p_owner bytea, p_meta bytea, p_window bigint, p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    l lines;
+    c claims;
+    d claims;
+    a alive;
+    now_us bigint;
+    begun bigint;
+    room integer;
+BEGIN
+    PERFORM commits(p_relaxed);
+    l := locked(p_name, true);
+    now_us := clock();
+    a := gate(now_us, p_window, p_relaxed);
+    IF a.until <= now_us THEN
+        RETURN 'G e';
+    END IF;
+    IF EXISTS (SELECT FROM tombs WHERE id = p_id AND until > now_us) THEN
+        RETURN gone(p_id, now_us);
+    END IF;
+    l := settled(l, now_us, p_window, p_id);
+    DELETE FROM claims WHERE id = p_id AND name || '' = p_name AND NOT leaving RETURNING * INTO c;
+    IF c.id IS NOT NULL THEN
+        l := without(l, c);
+    END IF;
+    IF l.holders + l.waiters = 0 THEN
+        l.kind := p_kind;
+        l.capacity := p_capacity;
+        l.former := 0;
+    ELSIF l.kind <> p_kind THEN
+        PERFORM save(l, now_us);
+        RETURN 'G e';
+    END IF;
+    -- Of those who were not renewed since the server came to be as it is, the one who was renewed
+    -- longest ago goes first; then who came before this claim, for it must have been released.
+    begun := a.until - p_window;
+    SELECT coalesce(sum(o.weight), 0) INTO room FROM claims o
+    WHERE o.name = p_name AND o.held AND o.ticket BETWEEN l.low AND l.high
+        AND (o.ticket < p_ticket OR NOT o.leaving AND o.expires - o.ttl < begun);
+    IF l.used - room + p_weight > l.capacity THEN
+        PERFORM save(l, now_us);
+        RETURN 'G e';
+    END IF;
+    FOR d IN SELECT * FROM claims o
+            WHERE o.name = p_name AND o.held AND o.ticket BETWEEN l.low AND l.high
+                AND (o.ticket < p_ticket OR NOT o.leaving AND o.expires - o.ttl < begun)
+            ORDER BY o.leaving OR o.expires - o.ttl >= begun, o.expires - o.ttl LOOP
+        EXIT WHEN l.used + p_weight <= l.capacity;
+        DELETE FROM claims WHERE id = d.id AND name || '' = p_name;
+        l := without(l, d);
+    END LOOP;
+    l.last := greatest(l.last, p_ticket);
+    l := with_holder(l, p_ticket, p_weight, now_us + p_ttl);
+    INSERT INTO claims VALUES (p_id, p_name, p_ticket, true, false, p_weight, 0, p_ttl, p_ticket,
+        now_us + p_ttl, '', p_owner, p_meta);
+    PERFORM save(l, now_us);
+    RETURN 'H ' || p_ticket || ' ' || p_ttl;
+END $$;

@@ -1,0 +1,362 @@
+-- The verbs: one function each, and one call is one transaction. A trailing number is the version
+-- of the schema, so that clients of two releases can share it.
+--
+-- Answers are texts: 'H ticket us' held, so much is left; 'W ticket position us' waiting, ask again
+-- then; 'R us owner' would have to wait; 'M capacity kind' in use as something else; 'F waiters' the
+-- line is full; 'G reason' gone (e: expired, b: broken); 'N us' nobody is let in.
+-- A patience below 0 says that the claim won't wait: only if it is held at once.
+-- `name || ''` leaves the planner no way to a claim but by its id: however empty it takes the table
+-- to be, another way would lead past all that an old snapshot keeps.
+-- `p_window` is that of the guard in microseconds, below 0 without one.
+
+CREATE OR REPLACE FUNCTION {schema}.join_{version}(
+    p_name bytea, p_id uuid, p_kind text, p_capacity integer, p_weight integer, p_ttl bigint,
+    p_patience bigint, p_address text, p_owner bytea, p_meta bytea, p_window bigint,
+    p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    l lines;
+    c claims;
+    a alive;
+    t tombs;
+    now_us bigint;
+    ticket bigint;
+    fresh boolean;
+    patience bigint := abs(p_patience);
+BEGIN
+    PERFORM commits(p_relaxed);
+    l := locked(p_name, true);
+    now_us := clock();
+    IF p_window >= 0 THEN
+        a := gate(now_us, p_window, p_relaxed);
+        IF a.until > now_us THEN
+            RETURN 'N ' || a.until - now_us;
+        END IF;
+    END IF;
+    IF l.tombs > now_us THEN
+        SELECT * INTO t FROM tombs WHERE id = p_id AND until > now_us;
+        IF t.id IS NOT NULL THEN
+            RETURN CASE WHEN t.broken THEN 'G b' ELSE 'G e' END;
+        END IF;
+    END IF;
+    fresh := l.holders + l.waiters = 0;
+    IF NOT fresh THEN
+        l := settled(l, now_us, p_window, p_id);
+        fresh := l.holders + l.waiters = 0;
+    END IF;
+    IF fresh THEN
+        l.kind := p_kind;
+        l.capacity := p_capacity;
+        l.former := 0;
+        l.seats := 0;
+    ELSE
+        SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
+        IF c.id IS NOT NULL THEN
+            IF c.leaving OR c.expires <= now_us THEN
+                PERFORM save(l, now_us);
+                RETURN 'G e';
+            END IF;
+            IF c.held THEN
+                PERFORM save(l, now_us);
+                RETURN 'H ' || c.ticket || ' ' || c.expires - now_us;
+            END IF;
+            UPDATE claims SET expires = now_us + patience WHERE id = p_id AND name || '' = p_name;
+            IF c.ticket = l.head THEN
+                l.headexp := now_us + patience;
+            END IF;
+            PERFORM save(l, now_us);
+            RETURN 'W ' || c.ticket || ' ' || c.seat - l.headseat + 1 || ' ' || retry(l, now_us);
+        END IF;
+        IF l.kind <> p_kind OR p_capacity NOT IN (l.capacity, l.former)
+                OR p_weight > l.capacity THEN
+            PERFORM save(l, now_us);
+            RETURN 'M ' || l.capacity || ' ' || l.kind;
+        END IF;
+    END IF;
+    ticket := greatest(now_us, l.last + 1);
+    IF l.waiters = 0 AND l.used + p_weight <= l.capacity THEN
+        l.last := ticket;
+        l := with_holder(l, ticket, p_weight, now_us + p_ttl);
+        INSERT INTO claims VALUES (p_id, p_name, ticket, true, false, p_weight, 0, p_ttl, now_us,
+            now_us + p_ttl, '', p_owner, p_meta);
+        PERFORM save(l, now_us);
+        IF ticket % 64 = 0 OR l.changes = 0 THEN
+            PERFORM tidy(now_us, p_window);
+        END IF;
+        RETURN 'H ' || ticket || ' ' || p_ttl;
+    END IF;
+    IF p_patience < 0 THEN
+        PERFORM save(l, now_us);
+        SELECT * INTO c FROM claims
+        WHERE name = p_name AND claims.ticket >= least(l.low, l.head) ORDER BY claims.ticket LIMIT 1;
+        RETURN 'R ' || retry(l, now_us) || ' ' || encode(c.owner, 'hex');
+    END IF;
+    IF l.waiters >= {waiters_max} THEN
+        PERFORM save(l, now_us);
+        RETURN 'F ' || l.waiters;
+    END IF;
+    l.last := ticket;
+    l.seats := l.seats + 1;
+    IF l.waiters = 0 THEN
+        l.head := ticket;
+        l.headseat := l.seats;
+        l.headweight := p_weight;
+        l.headexp := now_us + patience;
+    END IF;
+    l.waiters := l.waiters + 1;
+    INSERT INTO claims VALUES (p_id, p_name, ticket, false, false, p_weight, l.seats, p_ttl, now_us,
+        now_us + patience, p_address, p_owner, p_meta);
+    PERFORM save(l, now_us);
+    RETURN 'W ' || ticket || ' ' || l.seats - l.headseat + 1 || ' ' || retry(l, now_us);
+END $$;
+
+-- All of them at once, if nobody is in any of these lines; else NULL. Names in ascending order,
+-- so that two who want the same ones never wait for each other.
+CREATE OR REPLACE FUNCTION {schema}.join_free_{version}(
+    p_names bytea[], p_ids uuid[], p_kinds text[], p_capacities integer[], p_weights integer[],
+    p_ttls bigint[], p_owners bytea[], p_metas bytea[], p_window bigint, p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    l lines;
+    a alive;
+    now_us bigint;
+    answer text := '';
+BEGIN
+    PERFORM commits(p_relaxed);
+    IF p_window >= 0 THEN
+        now_us := clock();
+        a := gate(now_us, p_window, p_relaxed);
+        IF a.until > now_us THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    FOR i IN 1 .. cardinality(p_names) LOOP
+        l := locked(p_names[i], true);
+        now_us := clock();
+        IF l.holders + l.waiters > 0 THEN
+            l := settled(l, now_us, p_window, NULL);
+            PERFORM save(l, now_us);
+        END IF;
+        IF l.holders + l.waiters > 0 OR l.tombs > now_us THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
+    FOR i IN 1 .. cardinality(p_names) LOOP
+        l := locked(p_names[i], true);
+        l.kind := p_kinds[i];
+        l.capacity := p_capacities[i];
+        l.former := 0;
+        l.seats := 0;
+        l.last := greatest(now_us, l.last + 1);
+        l := with_holder(l, l.last, p_weights[i], now_us + p_ttls[i]);
+        INSERT INTO claims VALUES (p_ids[i], p_names[i], l.last, true, false, p_weights[i], 0,
+            p_ttls[i], now_us, now_us + p_ttls[i], '', p_owners[i], p_metas[i]);
+        PERFORM save(l, now_us);
+        answer := answer || l.last || ' ';
+    END LOOP;
+    RETURN answer;
+END $$;
+
+-- Renew what is held and let the rest be: the tickets in order, 0 for each that has to be asked
+-- for by `stand`. A renewal needs no lock of its line: as long as a claim's row is there, nobody
+-- else is given what it has, and a row that has been lengthened is not dropped.
+CREATE OR REPLACE FUNCTION {schema}.keep_{version}(
+    p_names bytea[], p_ids uuid[], p_ttls bigint[], p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    now_us bigint;
+    answer text;
+BEGIN
+    PERFORM commits(p_relaxed);
+    now_us := clock();
+    WITH wanted AS (
+        SELECT * FROM unnest(p_names, p_ids, p_ttls) WITH ORDINALITY AS w(name, id, ttl, at)
+    ), kept AS (
+        UPDATE claims c SET expires = greatest(c.expires, now_us + w.ttl), ttl = w.ttl
+        FROM wanted w
+        WHERE c.id = w.id AND c.name || '' = w.name AND c.held AND NOT c.leaving AND c.expires > now_us
+        RETURNING w.at, c.ticket)
+    SELECT string_agg(coalesce(k.ticket, 0)::text, ' ' ORDER BY w.at) INTO answer
+    FROM wanted w LEFT JOIN kept k ON k.at = w.at;
+    RETURN answer;
+END $$;
+
+-- Keep one claim alive, whatever it is: one who waits takes its turn here if it is its. A claim
+-- that is held may also become lighter, or change its secret.
+CREATE OR REPLACE FUNCTION {schema}.stand_{version}(
+    p_name bytea, p_id uuid, p_ttl bigint, p_patience bigint, p_address text, p_weight integer,
+    p_new uuid, p_owner bytea, p_window bigint, p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    l lines;
+    c claims;
+    now_us bigint;
+BEGIN
+    PERFORM commits(p_relaxed);
+    l := locked(p_name, false);
+    now_us := clock();
+    IF l.name IS NULL THEN
+        RETURN gone(p_id, now_us);
+    END IF;
+    IF p_new IS NOT NULL THEN
+        SELECT * INTO c FROM claims WHERE id = p_new AND name || '' = p_name AND held;
+    END IF;
+    IF c.id IS NULL THEN
+        SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
+    END IF;
+    IF c.id IS NULL OR (p_new IS NOT NULL AND NOT c.held) THEN
+        RETURN gone(p_id, now_us);
+    END IF;
+    IF c.leaving OR c.expires <= now_us THEN
+        PERFORM save(settled(l, now_us, p_window, p_id), now_us);
+        RETURN 'G e';
+    END IF;
+    IF NOT c.held THEN
+        UPDATE claims SET expires = now_us + p_patience,
+            address = CASE WHEN p_address = '' THEN address ELSE p_address END
+        WHERE id = c.id AND name || '' = p_name;
+        IF c.ticket = l.head THEN
+            l.headexp := now_us + p_patience;
+        END IF;
+        l := settled(l, now_us, p_window, p_id);
+        SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
+        IF c.id IS NULL OR NOT c.held THEN
+            PERFORM save(l, now_us);
+            IF c.id IS NULL THEN  -- too heavy for a line that was made smaller
+                RETURN 'G e';
+            END IF;
+            RETURN 'W ' || c.ticket || ' ' || c.seat - l.headseat + 1 || ' ' || retry(l, now_us);
+        END IF;
+    END IF;
+    UPDATE claims SET expires = greatest(expires, now_us + p_ttl), ttl = p_ttl,
+        weight = CASE WHEN p_weight BETWEEN 1 AND weight THEN p_weight ELSE weight END,
+        id = coalesce(p_new, id), owner = CASE WHEN p_new <> c.id THEN p_owner ELSE owner END
+    WHERE id = c.id AND name || '' = p_name;
+    IF p_weight BETWEEN 1 AND c.weight THEN
+        l.used := l.used - c.weight + p_weight;
+    END IF;
+    IF l.holders = 1 THEN
+        l.first := greatest(c.expires, now_us + p_ttl);
+    END IF;
+    PERFORM save(settled(l, now_us, p_window, p_id), now_us);
+    RETURN 'H ' || c.ticket || ' ' || p_ttl;
+END $$;
+
+-- Withdraw or release, by the secret or (p_id is NULL) by the ticket, and serve who fits then.
+--
+-- A release need not wait for the disk. If a crash forgets it, the claim stays until its lease is
+-- over; who was served then still stands in the line with what its last answer promised, which is
+-- on the disk, and believes in no more than that. Whatever is granted later is flushed behind it.
+CREATE OR REPLACE FUNCTION {schema}.leave_{version}(
+    p_name bytea, p_id uuid, p_ticket bigint, p_after bigint, p_suspect boolean, p_ttl bigint,
+    p_window bigint, p_relaxed boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    l lines;
+    c claims;
+    now_us bigint;
+BEGIN
+    PERFORM commits(p_relaxed OR p_id IS NOT NULL AND p_after <= 0);
+    l := locked(p_name, p_suspect);
+    IF l.name IS NULL THEN
+        RETURN false;
+    END IF;
+    now_us := clock();
+    IF p_suspect AND p_id IS NOT NULL THEN
+        l.tombs := greatest(l.tombs, now_us + p_ttl + {tomb_us});
+        PERFORM bury(p_id, now_us, now_us + p_ttl + {tomb_us}, false);
+    END IF;
+    IF p_after > 0 AND p_id IS NOT NULL THEN
+        SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
+        IF c.held AND c.expires > now_us THEN
+            IF NOT c.leaving THEN
+                UPDATE claims SET leaving = true, expires = now_us + p_after
+                WHERE id = p_id AND name || '' = p_name;
+                l.first := least(l.first, now_us + p_after);
+            END IF;
+            PERFORM save(l, now_us);
+            RETURN true;
+        END IF;
+    END IF;
+    IF p_id IS NOT NULL THEN
+        DELETE FROM claims WHERE id = p_id AND name || '' = p_name RETURNING * INTO c;
+    ELSE
+        DELETE FROM claims WHERE name = p_name AND ticket = p_ticket RETURNING * INTO c;
+        IF c.id IS NOT NULL THEN
+            l.tombs := greatest(l.tombs, now_us + c.ttl + {tomb_us});
+            PERFORM bury(c.id, now_us, now_us + c.ttl + {tomb_us}, true);
+        END IF;
+    END IF;
+    IF c.id IS NOT NULL THEN
+        l := without(l, c);
+        IF l.waiters > 0 OR now_us >= l.first THEN
+            l := settled(l, now_us, p_window, NULL);
+        END IF;
+    ELSIF NOT p_suspect THEN
+        RETURN false;
+    END IF;
+    PERFORM save(l, now_us);
+    RETURN coalesce(c.expires > now_us, false);
+END $$;
+
+-- Many by their secrets, in one transaction; names in ascending order. 't' or 'f' for each.
+CREATE OR REPLACE FUNCTION {schema}.leave_all_{version}(
+    p_names bytea[], p_ids uuid[], p_suspects boolean[], p_ttls bigint[], p_window bigint,
+    p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text := '';
+BEGIN
+    FOR i IN 1 .. cardinality(p_names) LOOP
+        answer := answer || CASE WHEN leave_{version}(p_names[i], p_ids[i], 0, 0, p_suspects[i],
+            p_ttls[i], p_window, p_relaxed) THEN 't' ELSE 'f' END;
+    END LOOP;
+    RETURN answer;
+END $$;
+
+-- 'C capacity': the former one; 'M capacity kind': it is no semaphore; NULL: nobody is here.
+CREATE OR REPLACE FUNCTION {schema}.resize_{version}(
+    p_name bytea, p_capacity integer, p_window bigint, p_relaxed boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    l lines;
+    now_us bigint;
+    before integer;
+BEGIN
+    PERFORM commits(p_relaxed);
+    l := locked(p_name, false);
+    IF l.name IS NULL THEN
+        RETURN NULL;
+    END IF;
+    now_us := clock();
+    l := settled(l, now_us, p_window, NULL);
+    before := l.capacity;
+    IF l.holders + l.waiters > 0 AND l.kind = 'semaphore' AND before <> p_capacity THEN
+        l.former := before;
+        l.capacity := p_capacity;
+        l := settled(l, now_us, p_window, NULL);
+    END IF;
+    PERFORM save(l, now_us);
+    RETURN CASE WHEN l.holders + l.waiters = 0 THEN NULL
+        WHEN l.kind <> 'semaphore' THEN 'M ' || l.capacity || ' ' || l.kind
+        ELSE 'C ' || before END;
+END $$;
+
+-- The claims that are alive of the names from p_from to before p_to (NULL: to the end). Texts are
+-- hexadecimal.
+CREATE OR REPLACE FUNCTION {schema}.inspect_{version}(p_from bytea, p_to bytea)
+RETURNS TABLE (name text, kind text, capacity integer, held boolean, ticket bigint,
+    weight integer, age bigint, expires_in bigint, owner text, meta text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    now_us bigint := clock();
+BEGIN
+    RETURN QUERY
+        SELECT encode(c.name, 'hex'), l.kind, l.capacity, c.held, c.ticket, c.weight,
+            greatest(0, now_us - c.since), c.expires - now_us, encode(c.owner, 'hex'),
+            encode(c.meta, 'hex')
+        FROM lines l JOIN claims c ON c.name = l.name
+        WHERE l.name >= p_from AND (p_to IS NULL OR l.name < p_to)
+            AND c.ticket >= least(l.low, l.head) AND c.expires > now_us
+        ORDER BY c.name, c.held DESC, c.ticket;
+END $$;

@@ -1,0 +1,68 @@
+"""ZooKeeper: the line of claims as ephemeral nodes, for all who reach one ensemble.
+
+``zookeeper://host1,host2:2181/chroot``, or ``zk://``. Options: ``session=30``, the seconds after
+which a dead process is noticed, whatever the ttl; ``prefix=holdfast``, the folder of the names;
+``recipe=kazoo|curator``, whose nodes ours are like, so that the locks of that library are kept out,
+or ``recipe=simple``, one node called as the name and no line;
+``acl``, ``sasl``, and ``tls``, ``ca``, ``certfile``, ``keyfile``, ``keyfile_password``,
+``check_hostname``. A ``KazooClient`` may be given instead of a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...core.finding import Finding
+from ...core.ports import Store
+from ...errors import ConfigError
+from ...url import StoreURL
+from .config import OPTIONS, Settings, settings
+from .names import SIMPLE
+from .port import Port
+from .simple import SimpleStore
+from .store import CAPABILITIES, ZooKeeperStore
+
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
+
+
+def open_blocking(url: StoreURL) -> Store:
+    """A store for threads. It connects with the first verb."""
+    found = settings(url)
+    try:
+        from .blocking.port import ThreadPort
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return _over(ThreadPort(found), found)
+
+
+def open_aio(url: StoreURL) -> Store:
+    """A store for one asyncio event loop. It connects with the first verb."""
+    found = settings(url)
+    try:
+        from .aio import LoopPort
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return _over(LoopPort(found), found)
+
+
+def _over(port: Port, found: Settings) -> Store:
+    if found.recipe == SIMPLE:
+        return SimpleStore(port, found.root, found.session)
+    return ZooKeeperStore(port, found.root, found.recipe, found.session)
+
+
+def examine(url: StoreURL) -> Iterator[Finding]:
+    """What is right and wrong with an ensemble, for ``holdfast doctor``."""
+    try:
+        from .blocking.doctor import examine
+    except ImportError as missing:
+        raise _no_driver(url, missing) from missing
+    return examine(settings(url))
+
+
+def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
+    if (missing.name or "").partition(".")[0] != "kazoo":
+        return missing
+    return ConfigError(
+        f"{url.scheme}:// needs kazoo 2.10 or later: pip install 'holdfast[zookeeper]' ({missing})"
+    )

@@ -1,0 +1,182 @@
+"""The port for one event loop: kazoo's thread does the talking, and wakes the loop with answers.
+
+What is sent together is answered in order, so the loop is woken once, by the last answer. A task
+that is cancelled leaves its requests under way; what is sent after them is carried out after them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...errors import ConfigError, HoldfastError, StoreUnavailable
+from ...runtime.aio import AioLatch
+from ...runtime.blocking import boottime
+from .blocking.driver import Driver, Slot, understood
+from .config import Settings
+from .requests import Request
+
+#: What a forked child has of its parent: kept, because its end would end the parent's session.
+_of_the_parent: list[object] = []
+
+
+class LoopPort:
+    """See :class:`holdfast.stores.zookeeper.port.Port`."""
+
+    now = staticmethod(boottime)
+    bell = AioLatch
+
+    def __init__(self, settings: Settings) -> None:
+        self.label = settings.label
+        self.on_alarm: Callable[[], None] = _nothing
+        self._settings = settings
+        self._start()
+
+    def _start(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._driver: Driver | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        #: Those who wait for a connection.
+        self._arrivals: set[AioLatch] = set()
+        self._closed = False
+
+    def session(self) -> int:
+        """The session that we have at present; see the protocol."""
+        return self._driver.session() if self._driver is not None else 0
+
+    async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
+        """Send them at once, and wait for all answers; see the protocol."""
+        loop = self._own()
+        driver = self._driver
+        if driver is None or not driver.connected or driver.unfit is not None:
+            driver = await self._reach(until)
+        done: asyncio.Future[bool] = loop.create_future()
+        count = itertools.count(1)
+        many = len(requests)
+
+        def tell() -> None:
+            if next(count) == many:
+                _from_outside(loop, _resolve, done, True)
+
+        slots = [Slot(tell) for _ in requests]
+        for request, slot in zip(requests, slots, strict=True):
+            driver.send(request, slot)
+        if requests:
+            timer = loop.call_later(max(0.0, until - boottime()), _resolve, done, False)
+            try:
+                answered = await done
+            finally:
+                timer.cancel()
+            if not answered:
+                raise StoreUnavailable(f"{self.label} gave no answer in time")
+        label = self.label
+        return [
+            understood(request, slot.value, label)
+            for request, slot in zip(requests, slots, strict=True)
+        ]
+
+    def post(self, request: Request, done: Callable[[Any], None]) -> None:
+        """Send one and don't wait; see the protocol."""
+        driver, loop = self._driver, self._loop
+        if driver is None or loop is None or not driver.connected:
+            return
+
+        def answered() -> None:
+            with contextlib.suppress(HoldfastError):  # it wasn't answered
+                done(understood(request, slot.value, self.label))
+
+        slot = Slot(lambda: _from_outside(loop, answered))
+        driver.send(request, slot)
+
+    def alarm(self, at: float) -> None:
+        """Call ``on_alarm`` then; see the protocol."""
+        loop = self._own()
+        when = loop.time() + max(0.0, at - boottime())
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.on_alarm()
+
+    async def close(self) -> None:
+        """End the session; see the protocol."""
+        loop = self._own()
+        self._closed = True
+        driver, self._driver = self._driver, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for latch in list(self._arrivals):
+            latch.set()
+        if driver is not None:
+            await loop.run_in_executor(None, driver.stop)
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the protocol."""
+        if self._driver is not None:
+            self._driver.leak()
+        _of_the_parent.append((self._driver, self._timer, self._loop))
+        self._start()
+
+    # -- connecting --------------------------------------------------------------------------
+
+    def _own(self) -> asyncio.AbstractEventLoop:
+        """The running loop, if it is ours."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigError(
+                "an AsyncClient belongs to the event loop in which it was first used, and this "
+                "is another one: make a client in each loop"
+            )
+        return loop
+
+    async def _reach(self, until: float) -> Driver:
+        """The driver, connected; it is made if there is none."""
+        latch = AioLatch()
+        self._arrivals.add(latch)
+        try:
+            while True:
+                driver = self._current()
+                if driver.unfit is not None:
+                    raise driver.unfit
+                if driver.connected:
+                    return driver
+                if not await latch.wait(max(0.0, until - boottime())):
+                    raise StoreUnavailable(f"{self.label} took no connection in time")
+        finally:
+            self._arrivals.discard(latch)
+
+    def _current(self) -> Driver:
+        if self._closed:
+            raise StoreUnavailable(f"this client of {self.label} is closed")
+        if self._driver is None or self._driver.over:
+            self._driver = Driver(self._settings, self._on_state, self._driver)
+            self._driver.start()
+        return self._driver
+
+    def _on_state(self) -> None:
+        for latch in list(self._arrivals):
+            latch.set()
+
+
+def _from_outside(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *what: Any) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(call, *what)
+
+
+def _resolve(future: asyncio.Future[bool], value: bool) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _nothing() -> None:
+    """Nobody has asked to be called."""

@@ -1,0 +1,347 @@
+"""One session with an ensemble, by kazoo: requests go in, answers come back on kazoo's thread.
+
+Of kazoo we take its connection, which lives in a thread of its own, and hand it requests made from
+its own classes. What had to be arranged:
+
+* kazoo keeps the negotiated length of the session to itself, so we look at the server's answer.
+* It says for a third of a session nothing at all, and takes a silent server for dead after two: we
+  make it speak more often (`lease_of` says what for), and look for another server sooner.
+* Left alone it waits for up to an hour before it connects again.
+* It waits for a whole session for a server that takes the connection and then doesn't answer, as
+  one may that was reached while it was starting: what came too early is never read.
+* On its level DEBUG it logs credentials, so ours has a logger that says nothing below a warning.
+* A request that is queued while the wake-up of its thread is interrupted would stay there, and each
+  later one would wait for the next: it is woken once more.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    InvalidACLError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol import serialization as wire
+from kazoo.protocol.states import EventType, KeeperState, ZnodeStat
+from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ..config import Settings, silent
+from ..requests import (
+    Check,
+    Children,
+    Create,
+    Delete,
+    Folder,
+    Found,
+    Get,
+    Look,
+    Made,
+    Multi,
+    No,
+    Put,
+    Request,
+    Stat,
+)
+
+#: A server that doesn't take the connection in so many seconds is passed over for the next one; so
+#: is one that doesn't answer the first request in as many, or in twice as many the next time.
+CONNECT_S = 2.0
+#: Between two rounds through all servers it waits so long at first, and at most.
+AGAIN_S, AGAIN_S_MAX = 0.05, 1.0
+#: The flags of a new node.
+_EPHEMERAL, _NUMBERED, _CONTAINER = 1, 2, 4
+_log = logging.getLogger("holdfast.kazoo")
+_log.setLevel(logging.WARNING)
+_ACLS = {"open": OPEN_ACL_UNSAFE, "creator": CREATOR_ALL_ACL}
+_REFUSALS: dict[type[BaseException], No] = {
+    NoNodeError: No.NODE,
+    NodeExistsError: No.ROOM,
+    NoAuthError: No.RIGHT,
+    NotEmptyError: No.CHILDREN,
+    NoChildrenForEphemeralsError: No.LEAF,
+    BadVersionError: No.VERSION,
+    RolledBackError: No.OTHER,
+    RuntimeInconsistency: No.OTHER,
+}
+
+
+class Slot:
+    """Where kazoo puts the answer to one request, on its own thread; then ``tell`` is called.
+
+    A request that can't be sent is answered twice by kazoo: the first answer counts.
+    """
+
+    __slots__ = ("_tell", "value")
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        #: The server's answer, still in kazoo's words; or why there is none.
+        self.value: Any = None
+        self._tell: Callable[[], object] | None = tell
+
+    def set(self, value: Any = None) -> None:
+        """The answer is here."""
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            self.value = value
+            tell()
+
+    def set_exception(self, wrong: BaseException) -> None:
+        """A refusal, or the end of the connection."""
+        self.set(wrong)
+
+
+class _CreateContainer(wire.Create2):  # type: ignore[misc]
+    """A folder that the server removes when it is empty: kazoo has no class for it."""
+
+    type = 19
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads; a server that is silent costs less."""
+
+    def create_connection(self, *args: Any, **options: Any) -> Any:
+        """A connection to one server."""
+        options["timeout"] = min(options.get("timeout") or CONNECT_S, CONNECT_S)
+        return super().create_connection(*args, **options)
+
+
+class Driver:
+    """A client of kazoo's of our own. ``on_state`` is called, on its thread, at every change.
+
+    ``former``: one that has come to its end, whose session is gone on with if it still lives.
+    """
+
+    def __init__(
+        self, settings: Settings, on_state: Callable[[], None], former: Driver | None = None
+    ) -> None:
+        self._settings = settings
+        #: The latest session, and what proves that it is ours.
+        self._proof: tuple[int, bytes] | None = None
+        if former is not None:
+            self._proof = former._proof
+            former.stop()
+        named = isinstance(settings.acl, str)
+        self._acl = _ACLS[settings.acl] if named else settings.acl
+        self._handler = _Handler()
+        self.client = KazooClient(
+            hosts=settings.hosts,
+            timeout=settings.session,
+            client_id=self._proof,
+            handler=self._handler,
+            auth_data=set(settings.auth),
+            sasl_options=dict(settings.sasl) if settings.sasl else None,
+            connection_retry=KazooRetry(
+                max_tries=-1,
+                delay=AGAIN_S,
+                max_delay=AGAIN_S_MAX,
+                sleep_func=self._handler.sleep_func,
+            ),
+            logger=_log,
+            **settings.tls,
+        )
+        #: Why this ensemble can't be used, once that is known.
+        self.unfit: HoldfastError | None = None
+        #: The length of the session that the server grants, seconds; 0: not known yet.
+        self.granted = 0.0
+        #: How long the next server has to answer that it takes us.
+        self._patience = CONNECT_S
+        self._listen(on_state)
+
+    def _listen(self, on_state: Callable[[], None]) -> None:
+        connection = self.client._connection
+        invoke = connection._invoke
+
+        def listening(timeout: float, request: Any, xid: int | None = None) -> Any:
+            if not isinstance(request, wire.Connect):
+                return invoke(timeout, request, xid)
+            patience = min(timeout, self._patience)
+            self._patience = 2 * patience  # should it be the server that is slow
+            answer: Any = invoke(patience, request, xid)
+            self._patience = CONNECT_S
+            self._introduced(answer[0])
+            return answer
+
+        connection._invoke = listening
+        connect = connection._connect
+
+        def connecting(host: str, hostip: str, port: int) -> tuple[float, float]:
+            # It pings after half of the first, and takes a server for dead after all of it.
+            read_ms, connect_ms = connect(host, hostip, port)
+            return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
+
+        connection._connect = connecting
+
+        def changed(state: object) -> None:
+            if self.client.client_state == KeeperState.AUTH_FAILED:
+                self.unfit = ConfigError(
+                    f"{self._settings.label} refused our credentials: look at user:password@, "
+                    "sasl= and the server's configuration"
+                )
+            on_state()
+
+        self.client.add_listener(changed)
+
+    def _introduced(self, answer: wire.Connect) -> None:
+        """The server says how long our session may be silent; 0: the former one is over."""
+        seconds = answer.time_out / 1000.0
+        self._proof = (answer.session_id, answer.passwd) if seconds > 0 else None
+        if seconds <= 0:
+            return
+        self.granted = seconds
+        if seconds < self._settings.session - 0.001:
+            self.unfit = ConfigError(
+                f"{self._settings.label} gives no session of more than {seconds:g} s, and "
+                f"{self._settings.session:g} s are asked for: write session={seconds:g} in the URL,"
+                " or raise maxSessionTimeout on the servers"
+            )
+
+    def start(self) -> None:
+        """Begin to connect; returns at once."""
+        self.client.start_async()
+
+    @property
+    def connected(self) -> bool:
+        """Is there a connection at present?"""
+        return bool(self.client.connected)
+
+    @property
+    def over(self) -> bool:
+        """Has it ended for good? Then a new one is needed."""
+        routine = self.client._connection._connection_routine
+        return routine is not None and not routine.is_alive()
+
+    def session(self) -> int:
+        """The id of the session; 0 if there is none."""
+        return self.client._session_id or 0
+
+    def send(self, request: Request, answer: Slot) -> None:
+        """Queue a request. The answer comes on kazoo's thread; or at once, if it can't be sent."""
+        try:
+            self.client._call(self._worded(request), answer)
+        except BaseException:
+            self._nudge()
+            raise
+
+    def _nudge(self) -> None:
+        """Wake kazoo's thread once more: an idle wake-up does no harm."""
+        waker = self.client._connection._write_sock
+        if waker is not None:
+            try:
+                waker.send(b"\0")
+            except OSError:
+                return  # it has ended, or is awake for long
+
+    def stop(self) -> None:
+        """End the session. Its nodes are gone when this returns, if the server was in reach."""
+        self.client.stop()
+        self.client.close()
+
+    def leak(self) -> None:
+        """We are the child of a fork: nothing of this is ours, and its threads aren't here."""
+        atexit.unregister(self._handler.stop)
+
+    # -- kazoo's words -----------------------------------------------------------------------
+
+    def _worded(self, request: Request) -> Any:
+        """The request as kazoo has it."""
+        if isinstance(request, Create):
+            flags = _EPHEMERAL * request.ephemeral | _NUMBERED * request.numbered
+            return wire.Create2(request.path, request.data, self._acl, flags)
+        if isinstance(request, Children):
+            return wire.GetChildren(request.path, _watcher(request.watch))
+        if isinstance(request, Get):
+            return wire.GetData(request.path, _watcher(request.watch))
+        if isinstance(request, Delete):
+            return wire.Delete(request.path, request.version)
+        if isinstance(request, Multi):
+            return wire.Transaction([self._part(one) for one in request.parts])
+        if isinstance(request, Put):
+            return wire.SetData(request.path, request.data, request.version)
+        if isinstance(request, Look):
+            return wire.Exists(request.path, None)
+        if isinstance(request, Folder):
+            return _CreateContainer(request.path, b"", self._acl, _CONTAINER)
+        return wire.Sync(request.path)
+
+    def _part(self, one: Put | Check | Create | Delete) -> Any:
+        if isinstance(one, Put):
+            return wire.SetData(one.path, one.data, one.version)
+        if isinstance(one, Create):  # kazoo doesn't read the answer to a later kind of it
+            flags = _EPHEMERAL * one.ephemeral | _NUMBERED * one.numbered
+            return wire.Create(one.path, one.data, self._acl, flags)
+        if isinstance(one, Delete):
+            return wire.Delete(one.path, one.version)
+        return wire.CheckVersion(one.path, one.version)
+
+
+def _watcher(watch: Callable[[bool], None] | None) -> Any:
+    if watch is None:
+        return None
+    return lambda event: watch(event.type == EventType.DELETED)
+
+
+def understood(request: Request, value: Any, label: str) -> Any:
+    """What an answer of kazoo's means; raises what stands in the way of any answer."""
+    if isinstance(value, BaseException):
+        return _refusal(value, label)
+    if isinstance(request, Create | Folder):
+        return Made(value[0], _stat(value[1]))
+    if isinstance(request, Children):
+        return value
+    if isinstance(request, Get):
+        return Found(value[0] or b"", _stat(value[1]))
+    if isinstance(request, Look):
+        return No.NODE if value is None else _stat(value)
+    if isinstance(request, Put):
+        return _stat(value)
+    if isinstance(request, Multi):
+        return [_of_many(one, label) for one in value]
+    return True
+
+
+def _of_many(one: Any, label: str) -> Any:
+    if isinstance(one, BaseException):
+        return _refusal(one, label)
+    if isinstance(one, str):  # what a node was called that was created
+        return one
+    return _stat(one) if isinstance(one, ZnodeStat) else True
+
+
+def _refusal(wrong: BaseException, label: str) -> No:
+    known = _REFUSALS.get(type(wrong))
+    if known is not None:
+        return known
+    if isinstance(wrong, AuthFailedError | InvalidACLError):
+        raise ConfigError(f"{label} refused our credentials or our ACL: {wrong!r}") from wrong
+    if isinstance(wrong, Exception):
+        raise StoreUnavailable(f"{label} did not answer: {type(wrong).__name__} {wrong}") from wrong
+    raise wrong
+
+
+def _stat(stat: ZnodeStat) -> Stat:
+    return Stat(
+        stat.czxid,
+        stat.ctime / 1000.0,
+        stat.mtime / 1000.0,
+        stat.ephemeralOwner,
+        stat.version,
+        stat.cversion > 0,
+        stat.mzxid,
+        stat.numChildren,
+    )

@@ -1,0 +1,142 @@
+"""The port for threads: a caller queues its requests and sleeps until kazoo's thread wakes it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.blocking import BlockingLatch, boottime
+from ..config import Settings
+from ..requests import Request
+from .alarm import Alarm
+from .driver import Driver, Slot, understood
+
+#: What a forked child has of its parent: kept, because its end would end the parent's session.
+_of_the_parent: list[object] = []
+
+
+class ThreadPort:
+    """See :class:`holdfast.stores.zookeeper.port.Port`."""
+
+    now = staticmethod(boottime)
+    bell = BlockingLatch
+
+    def __init__(self, settings: Settings) -> None:
+        self.label = settings.label
+        self.on_alarm: Callable[[], None] = _nothing
+        self._settings = settings
+        self._start()
+
+    def _start(self) -> None:
+        self._driver: Driver | None = None
+        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._alarm = Alarm(self._ring)
+        self._closed = False
+
+    def session(self) -> int:
+        """The session that we have at present; see the protocol."""
+        driver = self._driver
+        return driver.session() if driver is not None else 0
+
+    def granted(self) -> float:
+        """The length of the session that the servers grant; 0 before there is one."""
+        return self._driver.granted if self._driver is not None else 0.0
+
+    def kazoo(self) -> Any:
+        """The client of kazoo's beneath; only to look with."""
+        assert self._driver is not None, "nothing was asked yet"
+        return self._driver.client
+
+    async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
+        """Send them at once, and wait for all answers; see the protocol."""
+        driver = self._driver
+        if driver is None or not driver.connected or driver.unfit is not None:
+            driver = self._reach(until)
+        slots = []
+        for request in requests:
+            full = threading.Lock()
+            full.acquire()
+            slots.append((request, Slot(full.release), full))
+            driver.send(request, slots[-1][1])
+        label = self.label
+        answers = []
+        for request, slot, full in slots:
+            if not full.acquire(timeout=max(0.0, until - boottime())):
+                raise StoreUnavailable(f"{label} gave no answer in time")
+            answers.append(understood(request, slot.value, label))
+        return answers
+
+    def post(self, request: Request, done: Callable[[Any], None]) -> None:
+        """Send one and don't wait; see the protocol."""
+        driver = self._driver
+        if driver is None or not driver.connected:
+            return
+
+        def answered() -> None:
+            with contextlib.suppress(HoldfastError):  # it wasn't answered
+                done(understood(request, slot.value, self.label))
+
+        slot = Slot(answered)
+        driver.send(request, slot)
+
+    def alarm(self, at: float) -> None:
+        """Call ``on_alarm`` then; see the protocol."""
+        self._alarm.at(at)
+
+    async def close(self) -> None:
+        """End the session; see the protocol."""
+        with self._lock:
+            self._closed = True
+            driver, self._driver = self._driver, None
+        self._alarm.stop()
+        with self._changed:
+            self._changed.notify_all()
+        if driver is not None:
+            driver.stop()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the protocol."""
+        driver = self._driver
+        if driver is not None:
+            driver.leak()
+        _of_the_parent.append((driver, self._alarm, self._lock, self._changed))
+        self._start()
+
+    def _ring(self) -> None:
+        self.on_alarm()
+
+    # -- connecting --------------------------------------------------------------------------
+
+    def _reach(self, until: float) -> Driver:
+        """The driver, connected; it is made if there is none."""
+        with self._changed:
+            while True:
+                driver = self._current()
+                if driver.unfit is not None:
+                    raise driver.unfit
+                if driver.connected:
+                    return driver
+                left = until - boottime()
+                if left <= 0 or not (self._changed.wait(left) or driver.connected):
+                    raise StoreUnavailable(f"{self.label} took no connection in time")
+
+    def _current(self) -> Driver:
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable(f"this client of {self.label} is closed")
+            if self._driver is None or self._driver.over:
+                self._driver = Driver(self._settings, self._on_state, self._driver)
+                self._driver.start()
+            return self._driver
+
+    def _on_state(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+def _nothing() -> None:
+    """Nobody has asked to be called."""

@@ -1,0 +1,201 @@
+"""From a URL, or from a client of kazoo, to what is needed to connect. No driver is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from ...errors import ConfigError
+from ...url import seconds, word
+from .names import KAZOO, RECIPES
+
+if TYPE_CHECKING:
+    from ...url import StoreURL
+
+PORT = 2181
+DEFAULT_PREFIX = "holdfast"
+#: As long as the usual ttl: so a crash is noticed as soon as on other stores.
+DEFAULT_SESSION_S = 30.0
+#: Shorter ones end by themselves when a machine is busy for a moment.
+SESSION_S_MIN, SESSION_S_MAX = 0.4, 3600.0
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(?::\d{1,5})?")
+
+
+#: The driver is silent for no longer than this part of a session, or so many seconds, whatever
+#: is more; but never for more than a third of it.
+SILENT_PART, SILENT_S = 0.1, 0.5
+#: A session is at least two ticks, and a follower tells its leader twice in a tick who was there.
+_TOLD_PART = 0.25
+
+
+def silent(session: float) -> float:
+    """Seconds after which the driver says at the latest that it is there.
+
+    >>> silent(30.0), silent(2.0)
+    (3.0, 0.5)
+    """
+    return min(max(session * SILENT_PART, SILENT_S), session / 3)
+
+
+def lease_of(session: float) -> float:
+    """How long a write may be believed in, from its sending, with a session of so many seconds.
+
+    The leader counts a session from when it last heard of its client. What a client sends by way of
+    a follower, writes too, doesn't count by itself: the follower tells who was there, twice in a
+    tick. So when a write is answered, and the follower is cut off in that moment, the leader may
+    count from a sign of life that is older by both: the silence before it, and half a tick.
+
+    >>> lease_of(30.0), lease_of(2.0)
+    (19.5, 1.0)
+    """
+    return session - silent(session) - session * _TOLD_PART
+
+
+class Settings(NamedTuple):
+    """How to reach an ensemble, and where in it the lines are."""
+
+    hosts: str
+    #: The folder of the names: the chroot of the URL and the prefix.
+    root: str
+    label: str
+    session: float = DEFAULT_SESSION_S
+    recipe: str = KAZOO
+    #: What may be done with our nodes by others: "open", "creator"; or ACLs of kazoo's.
+    acl: Any = "open"
+    #: (scheme, credential) pairs, as kazoo's ``auth_data``.
+    auth: tuple[tuple[str, str], ...] = ()
+    #: Options of pure-sasl, as kazoo's ``sasl_options``.
+    sasl: Mapping[str, Any] | None = None
+    #: TLS, as kazoo's arguments.
+    tls: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"Settings({self.label!r})"
+
+
+def _prefix(text: str) -> str:
+    parts = text.strip("/").split("/") if text.strip("/") else []
+    if not all(_PART.fullmatch(one) for one in parts):
+        raise ValueError("parts of letters, digits and any of _ . -, with / between them")
+    return "/".join(parts)
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("it is empty")
+    return text
+
+
+OPTIONS: dict[str, Callable[[str], Any]] = {
+    "prefix": _prefix,
+    "session": seconds(SESSION_S_MIN, SESSION_S_MAX),
+    "recipe": word(*RECIPES),
+    "acl": word("open", "creator"),
+    "sasl": word("digest-md5", "gssapi"),
+    "tls": word("on", "off"),
+    "ca": _text,
+    "certfile": _text,
+    "keyfile": _text,
+    "keyfile_password": _text,
+    "check_hostname": word("on", "off"),
+}
+
+
+def settings(url: StoreURL) -> Settings:
+    """What a URL, or a given client, asks for."""
+    if url.native is not None:
+        return _given(url.native)
+    hosts = [one for one in url.host.split(",") if one]
+    if not hosts:
+        raise ConfigError(
+            "a zookeeper:// URL names the servers, as in zookeeper://host1,host2:2181/chroot"
+        )
+    for one in hosts:
+        if not _HOST.fullmatch(one):
+            raise ConfigError(f"{one!r} is no host in zookeeper://; write host or host:{PORT}")
+    full = ",".join(one if re.search(r":\d+$", one) else f"{one}:{PORT}" for one in hosts)
+    chroot = _chroot(url.path)
+    options = url.options
+    user, _, password = url.secret.partition(":")
+    user, password = unquote(user), unquote(password)
+    sasl = _sasl(options.get("sasl", ""), user, password)
+    login = bool(user) and sasl is None
+    root = "/".join(["", *filter(None, [chroot, options.get("prefix", DEFAULT_PREFIX)])])
+    if not root:
+        raise ConfigError(
+            "with an empty prefix a zookeeper:// URL needs a chroot: names don't stand beside "
+            "ZooKeeper's own"
+        )
+    return Settings(
+        hosts=full,
+        root=root,
+        label=f"zookeeper://{url.host}{'/' + chroot if chroot else ''}",
+        session=options.get("session", DEFAULT_SESSION_S),
+        recipe=options.get("recipe", KAZOO),
+        acl=options.get("acl", "creator" if user or sasl else "open"),
+        auth=(("digest", f"{user}:{password}"),) if login else (),
+        sasl=sasl,
+        tls=_tls(options),
+    )
+
+
+def _chroot(path: str) -> str:
+    parts = [one for one in path.split("/") if one]
+    if not all(_PART.fullmatch(one) for one in parts):
+        raise ConfigError(
+            f"the chroot {path!r} of a zookeeper:// URL may have parts of letters, digits and any "
+            "of _ . -, with / between them"
+        )
+    return "/".join(parts)
+
+
+def _sasl(mechanism: str, user: str, password: str) -> dict[str, Any] | None:
+    if not mechanism:
+        return None
+    if mechanism == "gssapi":
+        found = {"mechanism": "GSSAPI", "service": "zookeeper"}
+        return {**found, "principal": user} if user else found
+    if not user:
+        raise ConfigError("sasl=digest-md5 needs user:password@ in the zookeeper:// URL")
+    return {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+
+
+def _tls(options: Mapping[str, Any]) -> dict[str, Any]:
+    files = {name: options[name] for name in _FILES if name in options}
+    on = options.get("tls", "on" if files else "off") == "on"
+    if not on:
+        return {}
+    return {
+        "use_ssl": True,
+        "verify_certs": True,
+        "check_hostname": options.get("check_hostname", "on") == "on",
+        **files,
+    }
+
+
+_FILES = ("ca", "certfile", "keyfile", "keyfile_password")
+
+
+def _given(client: Any) -> Settings:
+    """A client of kazoo: connections of our own are made the way its own is."""
+    hosts = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in client.hosts
+    )
+    chroot = client.chroot.strip("/")
+    tls = {
+        name: getattr(client, name)
+        for name in ("use_ssl", "verify_certs", "check_hostname", *_FILES)
+    }
+    return Settings(
+        hosts=hosts,
+        root="/".join(["", *filter(None, [chroot, DEFAULT_PREFIX])]),
+        label=f"zookeeper://{hosts}{'/' + chroot if chroot else ''}",
+        session=client._session_timeout / 1000.0,
+        acl=client.default_acl or "open",
+        auth=tuple(client.auth_data),
+        sasl=client._connection.sasl_options,
+        tls=tls if client.use_ssl else {},
+    )

@@ -1,0 +1,213 @@
+"""How claims end, whatever their nodes look like: left, expired, or given up.
+
+What is to end is deleted, and what can't be deleted now is tried again until it is gone or its
+session is. A recipe says how: what removes a claim, and how it is found if nobody knows its node.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ...core.model import Claim, Held, Kind, Leave, Spec, Waiting
+from ...errors import NotSupported, StoreUnavailable
+from .mine import Mine, Own
+from .port import Bell, Port
+from .requests import Request
+
+#: A node that couldn't be deleted is tried again so much later.
+AGAIN_S = 0.25
+#: Of a claim that is to be withdrawn, and that we know nothing of but its id.
+_NOBODY = Spec("", Kind.LOCK, 1, 1, 0.0, "")
+
+
+class Ending(abc.ABC):
+    """What stores of all recipes do with claims of ours that are over."""
+
+    #: Why values aren't kept here.
+    no_guards = (
+        "ZooKeeper keeps every node in the memory of each server, takes 1 MiB at most for one, and "
+        "has a majority write each change to disk, so it is no place for cached values"
+    )
+
+    def __init__(self, port: Port, session: float) -> None:
+        self._port = port
+        self.label = port.label
+        self._session = session
+        self._own = Own()
+        self._bells: dict[str, Bell] = {}
+        port.on_alarm = self._on_alarm
+
+    # -- what a recipe says ------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _claim(self, claim: Claim, ttl: float) -> Mine:
+        """A claim of ours that has no node yet."""
+
+    @abc.abstractmethod
+    async def _find(self, mine: Mine, until: float) -> bool:
+        """Find the node of a claim whose create was not answered; False if there is none."""
+
+    @abc.abstractmethod
+    def _removal(self, mine: Mine) -> Request:
+        """What removes it."""
+
+    @abc.abstractmethod
+    def _removed(self, mine: Mine, answer: Any) -> bool | Request:
+        """What that was answered: was it there? Or what else must be asked. Raises if refused."""
+
+    @abc.abstractmethod
+    def _search(self, mine: Mine) -> None:
+        """Look for the node of one that nobody waits for, and remove it."""
+
+    @abc.abstractmethod
+    async def _break(self, leave: Leave, until: float) -> bool:
+        """Withdraw the claim whose node was created with this ticket, whoever's it is."""
+
+    # -- leaving -----------------------------------------------------------------------------
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        """Withdraw or release; those who wait hear of it by their watches. See the contract."""
+        if leave.after > 0:
+            raise NotSupported(f"{self.label} can't keep a name occupied after its release")
+        until = self._port.now() + within
+        if not leave.id:
+            return await self._break(leave, until)
+        mine = self._own.claims.get(leave.id)
+        if mine is None:
+            if not leave.suspect:
+                return False
+            mine = self._claim(Claim(leave.id, _NOBODY._replace(name=leave.name)), leave.ttl)
+        mine.expires = math.inf  # it is being deleted
+        try:
+            if mine.void or not (mine.path or await self._find(mine, until)):
+                self._own.forget(mine)
+                return False
+            alive = mine.dead is None  # a renewal that is under way may find it gone, by our doing
+            there: bool | Request = self._removal(mine)
+            while not isinstance(there, bool):
+                (answer,) = await self._port.ask([there], until)
+                there = self._removed(mine, answer)
+        except BaseException:
+            self._doom([mine])
+            raise
+        self._own.forget(mine)
+        return there and alive
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
+        """Withdraw or release many; see the contract."""
+        until = self._port.now() + within
+        mine = [self._own.claims.get(leave.id) for leave in leaves]
+        known = [one for one in mine if one is not None and one.path]
+        if len(known) < len(leaves):
+            return [await self._leave_one(leave, until) for leave in leaves]
+        alive = [one.dead is None for one in known]
+        for one in known:
+            one.expires = math.inf
+        try:
+            said = await self._port.ask([self._removal(one) for one in known], until)
+        except BaseException:
+            self._doom(known)
+            raise
+        return [
+            await self._left(leave, one, answer, until, was)
+            for leave, one, answer, was in zip(leaves, known, said, alive, strict=True)
+        ]
+
+    async def _left(
+        self, leave: Leave, mine: Mine, answer: Any, until: float, alive: bool
+    ) -> bool | Exception:
+        """What came of one of many."""
+        try:
+            there = self._removed(mine, answer)
+        except Exception as refusal:
+            return refusal
+        if not isinstance(there, bool):
+            return await self._leave_one(leave, until)
+        self._own.forget(mine)
+        return there and alive
+
+    async def _leave_one(self, leave: Leave, until: float) -> bool | Exception:
+        try:
+            return await self.leave(leave, until - self._port.now())
+        except StoreUnavailable as failure:
+            return failure
+
+    # -- waiting, and its end ----------------------------------------------------------------
+
+    def _bell(self, mine: Mine) -> None:
+        bell = self._bells.get(mine.claim.id)
+        if bell is None:
+            bell = self._bells[mine.claim.id] = self._port.bell()
+        mine.bell = bell.set
+
+    def unlisten(self, claim: Claim) -> None:
+        """The claim waits no more; see the contract."""
+        self._bells.pop(claim.id, None)
+        mine = self._own.claims.get(claim.id)
+        if mine is not None:
+            mine.bell = None
+
+    # -- what ends from our side -------------------------------------------------------------
+
+    def _live(self, mine: Mine, answer: Held | Waiting) -> None:
+        """A write was answered: the claim may stay so long, unless it is kept again."""
+        # Who waits keeps its place through an election that takes longer than the patience.
+        lease = answer.expires_in if isinstance(answer, Held) else self._session
+        mine.kept(self._port.now() + lease)
+        self._port.alarm(mine.expires)
+
+    def _doom(self, mines: Sequence[Mine]) -> None:
+        """It is not known whether they are withdrawn: go on with it, whoever else gives up."""
+        for mine in mines:
+            self._own.doom(mine)
+        self._port.alarm(self._port.now() + AGAIN_S)
+
+    def _on_alarm(self) -> None:
+        """Delete the nodes of those whose time is over; what can't be deleted is tried again."""
+        now = self._port.now()
+        self._own.bury(now)
+        session = self._port.session()
+        for mine in list(self._own.doomed.values()):
+            if session and mine.path and mine.stat.session != session:
+                self._own.forget(mine)
+            elif session and mine.path:
+                self._remove(mine)
+            elif session:
+                self._search(mine)
+        due = self._own.next_due()
+        if self._own.doomed:
+            due = min(due, now + AGAIN_S)
+        if due < math.inf:
+            self._port.alarm(due)
+
+    def _remove(self, mine: Mine) -> None:
+        """Have it removed, and don't wait."""
+        self._port.post(self._removal(mine), partial(self._gone, mine))
+
+    def _gone(self, mine: Mine, answer: Any) -> None:
+        more = self._removed(mine, answer)  # what that raises only stops it until the next alarm
+        if isinstance(more, bool):
+            self._own.forget(mine)
+        else:
+            self._port.post(more, partial(self._gone, mine))
+
+    # -- its life ----------------------------------------------------------------------------
+
+    async def changed(self, within: float) -> bool:
+        """It loses nothing that it has acknowledged; see the contract."""
+        return False
+
+    async def close(self) -> None:
+        """End our session, and with it all that is left of our claims."""
+        self._own.clear()
+        await self._port.close()
+
+    def forked(self) -> None:
+        """We are the child of a fork; see the contract."""
+        self._own.clear()
+        self._bells = {}
+        self._port.forked()

@@ -1,0 +1,87 @@
+"""How a claim gets its node, and how it is found again when nobody knows whether it got one."""
+
+from __future__ import annotations
+
+from .mine import Mine
+from .names import beginning, digest, encoded, simple_in_use
+from .notes import note
+from .port import Port, refused
+from .requests import Children, Create, Folder, Look, Made, No, Request, Stat, Sync
+from .standing import Standing
+
+#: A folder that is empty may be removed by the server as soon as it is made: so often it is made.
+_FOLDER_TRIES = 4
+
+
+class Entering:
+    """Creates and finds nodes below one root."""
+
+    def __init__(self, port: Port, standing: Standing, root: str, recipe: str) -> None:
+        self._port = port
+        self._standing = standing
+        self._recipe = recipe
+        self.root = root
+
+    def folder(self, name: str) -> str:
+        """Where the line of this name is."""
+        return f"{self.root}/{encoded(name)}"
+
+    async def create(self, mine: Mine, trying: bool, until: float) -> list[str]:
+        """Create the claim's node, and list the line: one round trip, once the folder is there."""
+        spec = mine.claim.spec
+        mine.void = False
+        start = beginning(mine.claim, trying, self._recipe)
+        data = note(spec.owner, mine.ttl, mine.weight, spec.meta)
+        both = (
+            Create(f"{mine.folder}/{start}", data, ephemeral=True, numbered=True),
+            Children(mine.folder),
+        )
+        made, nodes = await self._port.ask(both, until)
+        for _ in range(_FOLDER_TRIES):
+            if made is not No.NODE:
+                break
+            mine.void = True  # should this be the last that is asked
+            await self.make(Folder(mine.folder), until)
+            mine.void = False
+            made, nodes = await self._port.ask(both, until)
+        if made is No.LEAF:
+            mine.void = True
+            raise simple_in_use(spec.name)
+        if not isinstance(made, Made):
+            mine.void = True
+            raise refused(made, f"create a node in {mine.folder}", self._port.label)
+        mine.entered(made)
+        return self._standing.listed(nodes, mine.folder)
+
+    async def make(self, last: Folder | Create, until: float) -> None:
+        """Make a node, and all that it is in."""
+        parts = last.path.strip("/").split("/")[:-1]
+        above = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
+        requests: list[Request] = [Create(path) for path in above]
+        *before, answer = await self._port.ask([*requests, last], until)
+        if not isinstance(answer, Made) and answer is not No.ROOM:
+            why = No.RIGHT if No.RIGHT in before else answer
+            raise refused(why, f"create {last.path}", self._port.label)
+
+    async def find(self, mine: Mine, until: float) -> bool:
+        """Find the node of a claim whose create was not answered; False if there is none.
+
+        After the `Sync`, a create that was carried out is seen, and one that wasn't never will be.
+        """
+        _, nodes = await self._port.ask([Sync(self.root), Children(mine.folder)], until)
+        node = self.own_node(mine, self._standing.listed(nodes, mine.folder))
+        if node:
+            path = f"{mine.folder}/{node}"
+            (stat,) = await self._port.ask([Look(path)], until)
+            if isinstance(stat, Stat):
+                mine.entered(Made(path, stat))
+                return True
+        return False
+
+    def own_node(self, mine: Mine, nodes: list[str]) -> str:
+        """Which of these is this claim's; empty if none is."""
+        wanted = digest(mine.claim.id)
+        for entry in self._standing.entries(nodes, mine.claim.spec.name):
+            if entry.digest == wanted:
+                return entry.node
+        return ""

@@ -1,0 +1,181 @@
+"""Keeping claims alive: one `Multi` for all of a batch, which writes.
+
+It writes to the node of our session, so that no follower can answer it alone, and checks that the
+node of every claim is there. If it is refused nothing was written, and nothing is prolonged: those
+whose nodes are gone are told, and it is sent again for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.model import Gone, Held, Joined, Keep, Loss, Standing, Waiting
+from ...errors import HoldfastError, NotSupported, StoreUnavailable
+from .entering import Entering
+from .mine import Mine, Own
+from .names import SESSIONS
+from .notes import note
+from .port import Port, refused
+from .requests import Check, Children, Create, Look, Multi, No, Put, Request, Sync
+from .standing import Standing as Line
+
+#: So often a batch is sent again without those that are gone.
+_ROUNDS = 5
+
+
+class Keeping:
+    """Renews the claims of one process."""
+
+    def __init__(self, port: Port, own: Own, line: Line, entering: Entering, most: float) -> None:
+        self._port = port
+        self._own = own
+        self._line = line
+        self._entering = entering
+        self._most = most
+        #: The session whose node is known to be there.
+        self.marked = 0
+
+    async def keep(self, keeps: Sequence[Keep], until: float) -> list[Standing | Exception]:
+        """Renew a batch; one answer each, in order. What is `Held` or `Waiting` then doesn't expire
+        before the caller has called ``kept`` of it."""
+        found: dict[int, Standing | Exception] = {}
+        todo: dict[int, Mine] = {}
+        now = self._port.now()
+        for at, keep in enumerate(keeps):
+            mine = self._own.claims.get(keep.claim.id)
+            if keep.new_id or keep.detach:
+                found[at] = NotSupported(
+                    f"{self._port.label} can't hand over a hold: it ends with its session"
+                )
+            elif mine is None or not mine.path:
+                found[at] = Gone(Loss.EXPIRED)
+            elif mine.expires <= now or not mine.keeping():
+                self._own.doom(mine)
+                found[at] = Gone(mine.dead or Loss.EXPIRED)
+            else:
+                todo[at] = mine
+        kept = dict(todo)
+        try:
+            await self._round(keeps, todo, found, until)
+        finally:
+            for at, mine in kept.items():
+                # The others don't expire before the caller has said until when they live.
+                if not isinstance(found.get(at), Held | Waiting):
+                    mine.kept(None)
+        return [found[at] for at in range(len(keeps))]
+
+    async def _round(
+        self,
+        keeps: Sequence[Keep],
+        todo: dict[int, Mine],
+        found: dict[int, Standing | Exception],
+        until: float,
+    ) -> None:
+        for _ in range(_ROUNDS):
+            if not todo:
+                return
+            session = await self.mark(until)
+            for at in [at for at, mine in todo.items() if mine.stat.session != session]:
+                found[at] = self._line.vanished(todo.pop(at))
+            waiting = {at: mine for at, mine in todo.items() if not mine.held}
+            parts = [_part(mine, self._ttl(keeps[at]), keeps[at]) for at, mine in todo.items()]
+            lists: list[Request] = [Children(mine.folder) for mine in waiting.values()]
+            write = Multi((Put(self._mark_of(session), b""), *parts))
+            said, *listed = await self._port.ask([write, *lists], until)
+            answers = said if isinstance(said, list) else [said]
+            if not any(isinstance(one, No) for one in answers):
+                for at, mine in todo.items():
+                    self._write_down(mine, self._ttl(keeps[at]), keeps[at])
+                    found[at] = Held(mine.stat.czxid, mine.ttl)
+                for (at, mine), nodes in zip(waiting.items(), listed, strict=True):
+                    found[at] = await self._turn(mine, nodes, until)
+                return
+            if answers[0] not in (No.OTHER, True):
+                self.marked = 0
+            await self._sort_out(todo, found, answers, until)
+        wrong = StoreUnavailable(f"{self._port.label} refused {_ROUNDS} renewals")
+        found.update(dict.fromkeys(todo, wrong))
+
+    def _ttl(self, keep: Keep) -> float:
+        return min(keep.ttl, self._most)
+
+    def _write_down(self, mine: Mine, ttl: float, keep: Keep) -> None:
+        """The write was answered: what it changed is so."""
+        mine.ttl = ttl
+        if 0 < keep.weight < mine.weight:
+            mine.weight = keep.weight
+
+    async def _turn(self, mine: Mine, nodes: Any, until: float) -> Standing | Exception:
+        """Where one that waits stands now; an error is about it alone."""
+        try:
+            answer: Joined = await self._line.stand(
+                mine, self._line.listed(nodes, mine.folder), until
+            )
+        except HoldfastError as wrong:
+            return wrong
+        return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
+
+    async def _sort_out(
+        self,
+        todo: dict[int, Mine],
+        found: dict[int, Standing | Exception],
+        answers: list[Any],
+        until: float,
+    ) -> None:
+        """The write was refused: those whose nodes are gone are told."""
+        if No.RIGHT in answers:
+            raise refused(No.RIGHT, "renew", self._port.label)
+        places = list(todo)
+        looks = await self._port.ask([Look(todo[at].path) for at in places], until)
+        for at, look in zip(places, looks, strict=True):
+            if look is No.NODE:
+                found[at] = self._line.vanished(todo.pop(at))
+
+    # -- the node of the session -------------------------------------------------------------
+
+    def _mark_of(self, session: int) -> str:
+        return f"{self._entering.root}/{SESSIONS}/{session:016x}"
+
+    async def mark(self, until: float) -> int:
+        """See to it that our session has its node; which session that is."""
+        if not self._port.session():
+            await self._port.ask([Sync("/")], until)
+        session = self._port.session()
+        if not session:
+            raise StoreUnavailable(f"the connection to {self._port.label} was lost")
+        if session != self.marked:
+            node = Create(self._mark_of(session), ephemeral=True)
+            (answer,) = await self._port.ask([node], until)
+            if answer is No.NODE:
+                await self._entering.make(node, until)
+            elif isinstance(answer, No) and answer is not No.ROOM:
+                raise refused(answer, "create the node of our session", self._port.label)
+            self.marked = session
+        return session
+
+    async def list_now(self, folder: str, until: float) -> tuple[float, Any]:
+        """The time by the leader's clock, and the children of a folder."""
+        now, (nodes,) = await self.ask_now([Children(folder)], until)
+        return now, nodes
+
+    async def ask_now(self, reads: Sequence[Request], until: float) -> tuple[float, list[Any]]:
+        """The time by the leader's clock, by a write, and answers that are as new as that."""
+        mark = self._mark_of(await self.mark(until))
+        stat, *answers = await self._port.ask([Put(mark, b""), *reads], until)
+        if stat is No.NODE:
+            self.marked = 0
+            mark = self._mark_of(await self.mark(until))
+            stat, *answers = await self._port.ask([Put(mark, b""), *reads], until)
+        if isinstance(stat, No):
+            raise refused(stat, "write to the node of our session", self._port.label)
+        return stat.changed, answers
+
+
+def _part(mine: Mine, ttl: float, keep: Keep) -> Put | Check:
+    """What a batch holds for this claim: that its node is there, and what has changed about it."""
+    weight = keep.weight if 0 < keep.weight < mine.weight else mine.weight
+    if weight == mine.weight and ttl == mine.ttl:
+        return Check(mine.path)
+    spec = mine.claim.spec
+    return Put(mine.path, note(spec.owner, ttl, weight, spec.meta))

@@ -1,0 +1,158 @@
+"""What the nodes of a line are called: a name's folder, and its claims in the order of creation.
+
+::
+
+    /holdfast/orders%2F42/9f86d081884c7d65...-l-1-1-w__lock__0000000017
+                          |                 | | | |   |       the server's count of creations
+                          |                 | | | |   as kazoo's Lock and WriteLock call theirs;
+                          |                 | | | |   those of readers end with __rlock__
+                          |                 | | | waits, or is a try (t)
+                          |                 | | weight
+                          |                 | capacity
+                          |                 lock, semaphore, rwlock or election
+                          a digest of the claim's id, which is secret
+
+So the whole line can be read off one list of children. ``recipe=curator`` calls them as Curator's
+InterProcessMutex does, which leaves room for nothing but the digest. ``recipe=simple`` has no
+lines: the name's folder is the node of its one holder (``simple.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ...core.model import Claim, Kind
+from ...errors import ConfigError
+
+KAZOO, CURATOR, SIMPLE = "kazoo", "curator", "simple"
+RECIPES = (KAZOO, CURATOR, SIMPLE)
+#: The folder of the sessions. No name is encoded so that it begins with a dot.
+SESSIONS = ".sessions"
+#: The folder of the claims of the simple recipe, whose nodes have no room for an id.
+CLAIMS = ".claims"
+
+_LETTERS = {Kind.LOCK: "l", Kind.SEMAPHORE: "s", Kind.RWLOCK: "r", Kind.ELECTION: "e"}
+_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
+_OURS = re.compile(r"([0-9a-f]{32})-([lsre])-(\d+)-(\d+)-([tw])__r?lock__(-?\d{10})")
+_KAZOO = re.compile(r".*__(r?)lock__(-?\d{10})", re.DOTALL)
+_CURATOR = re.compile(r".*-lock-(-?\d{10})", re.DOTALL)
+_CURATOR_OTHERS = re.compile(r".*-(?:__WRIT__|__READ__|lease-)-?\d{10}", re.DOTALL)
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-:@=+,~")
+_DOT = ord(".")
+_TURN = 1 << 32
+
+
+class Entry(NamedTuple):
+    """What the name of a node says. ``kind`` is empty where it is another library's."""
+
+    node: str
+    number: int
+    kind: str
+    capacity: int
+    weight: int
+    digest: str = ""
+    trying: bool = False
+    reads: bool = False
+
+
+def encoded(name: str) -> str:
+    """A name as one part of a path; no two names become the same.
+
+    >>> encoded("order/42"), encoded("..")
+    ('order%2F42', '%2E.')
+    """
+    text = "".join(chr(one) if one in _PLAIN else f"%{one:02X}" for one in name.encode())
+    return f"%2E{text[1:]}" if text.startswith(".") else text
+
+
+def decoded(part: str) -> str | None:
+    """The name that is encoded so; None if none is.
+
+    >>> decoded("order%2F42"), decoded("a%2f"), decoded(".sessions")
+    ('order/42', None, None)
+    """
+    try:
+        raw = re.sub(rb"%([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), part.encode())
+        name = raw.decode()
+    except UnicodeError:
+        return None
+    return name if name and encoded(name) == part else None
+
+
+def digest(claim_id: str) -> str:
+    """What others may know of a claim's id: it finds the node, and proves nothing."""
+    return hashlib.sha256(claim_id.encode()).hexdigest()[:32]
+
+
+def beginning(claim: Claim, trying: bool, recipe: str) -> str:
+    """What the node of this claim is called; the server adds its number."""
+    mark, spec = digest(claim.id), claim.spec
+    if recipe == CURATOR:
+        parts = (mark[:8], mark[8:12], mark[12:16], mark[16:20], mark[20:])
+        return f"_c_{'-'.join(parts)}-lock-"
+    reads = spec.kind is Kind.RWLOCK and spec.weight < spec.capacity
+    return (
+        f"{mark}-{_LETTERS[spec.kind]}-{spec.capacity}-{spec.weight}-{'t' if trying else 'w'}"
+        f"__{'r' if reads else ''}lock__"
+    )
+
+
+def entries(nodes: Iterable[str], recipe: str, name: str) -> list[Entry]:
+    """The claims among these nodes, in no order. ``ConfigError`` if the other recipe is in use."""
+    read = _by_curator if recipe == CURATOR else _by_kazoo
+    found = []
+    for node in nodes:
+        entry = read(node, name)
+        if entry is not None:
+            found.append(entry)
+    return found
+
+
+def _by_kazoo(node: str, name: str) -> Entry | None:
+    ours = _OURS.fullmatch(node)
+    if ours is not None:
+        mark, letter, capacity, weight, way, number = ours.groups()
+        kind = _KINDS[letter]
+        return Entry(node, int(number), kind, int(capacity), int(weight), mark, way == "t")
+    theirs = _KAZOO.fullmatch(node)
+    if theirs is not None:
+        return Entry(node, int(theirs[2]), "", 1, 1, reads=bool(theirs[1]))
+    if _CURATOR.fullmatch(node) or _CURATOR_OTHERS.fullmatch(node):
+        raise in_use(name, "Curator's", "recipe=curator")
+    return None
+
+
+def _by_curator(node: str, name: str) -> Entry | None:
+    theirs = _CURATOR.fullmatch(node)
+    if theirs is not None:
+        mark = node.removeprefix("_c_")[:36].replace("-", "")
+        return Entry(node, int(theirs[1]), Kind.LOCK, 1, 1, mark)
+    if _KAZOO.fullmatch(node):
+        raise in_use(name, "kazoo's", "recipe=kazoo, the default")
+    if _CURATOR_OTHERS.fullmatch(node):
+        raise in_use(name, "Curator's read-write lock's or semaphore's", "another name")
+    return None
+
+
+def in_use(name: str, whose: str, remedy: str) -> ConfigError:
+    """The error for a name where another recipe is in use."""
+    return ConfigError(
+        f"{name!r} is in use by {whose} nodes, which this recipe would not wait for; use {remedy}"
+    )
+
+
+def simple_in_use(name: str) -> ConfigError:
+    """The error for a name that is a node of the simple recipe's."""
+    return in_use(name, "the simple recipe's", "recipe=simple")
+
+
+def later(number: int, than: int) -> bool:
+    """Was this number given out after the other one? They wrap at 2 to the 31st.
+
+    >>> later(7, 5), later(-(2**31), 2**31 - 1), later(5, 5)
+    (True, True, False)
+    """
+    return 0 < (number - than) % _TURN < _TURN // 2

@@ -1,0 +1,59 @@
+"""What stands in a claim's node, for people and for those who wait behind it.
+
+The first line is the owner, so that the tools of others show it; what follows is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+class Note(NamedTuple):
+    """The data of a node. Of another library's node only the owner is known."""
+
+    owner: str
+    ttl: float = 0.0
+    #: Less than its name says after a downgrade; 0: not known.
+    weight: int = 0
+    meta: str = ""
+    #: A digest of its id, where its node is not called after it.
+    claim: str = ""
+
+
+def note(owner: str, ttl: float, weight: int, meta: str, claim: str = "") -> bytes:
+    r"""The data of a claim's node.
+
+    >>> note("host:1:web", 30.0, 1, "")
+    b'host:1:web\n{"ttl": 30.0, "weight": 1}'
+    """
+    told: dict[str, object] = {"ttl": ttl, "weight": weight}
+    if meta:
+        told["meta"] = meta
+    if claim:
+        told["claim"] = claim
+    return f"{owner}\n{json.dumps(told)}".encode()
+
+
+def read_note(data: bytes) -> Note:
+    """What the data of a node say.
+
+    >>> read_note(b"10.0.0.7")
+    Note(owner='10.0.0.7', ttl=0.0, weight=0, meta='', claim='')
+    """
+    text = data.decode("utf-8", "replace")
+    owner, _, told = text.partition("\n{")
+    try:
+        found = json.loads("{" + told) if told else {}
+        ttl, weight, meta = found.get("ttl", 0.0), found.get("weight", 0), found.get("meta", "")
+        return Note(owner, float(ttl), int(weight), str(meta), _mark(found.get("claim", "")))
+    except (ValueError, TypeError):
+        return Note(text)
+
+
+def _mark(told: object) -> str:
+    """A digest, if it is one: it becomes a part of a path."""
+    return told if isinstance(told, str) and _DIGEST.fullmatch(told) else ""

@@ -1,0 +1,95 @@
+"""Who waits for a job: a node each, and whoever has a job for one deletes it.
+
+So a job that is due wakes one, however many wait: each watches its own node alone. A poke that is
+lost, as its waiter had just gone, costs the others the second after which they ask again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.queue.model import Take
+from ..names import digest
+from ..port import Bell
+from ..requests import Children, Create, Delete, Get, No, Request
+from .space import Space
+from .talk import Talk
+
+
+class Idle:
+    """Those of this process who wait, and those of all who are to be woken."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._bells: dict[str, Bell] = {}
+        #: Takes that have a node, as far as we know; and those whose node we watch.
+        self._nodes: dict[str, str] = {}
+        self._standing: set[str] = set()
+
+    def standing(self, take: Take) -> bool:
+        """Has it a node, so that it will be poked?"""
+        return take.id in self._standing
+
+    def stand(self, space: Space, take: Take) -> list[Request]:
+        """What makes its node, and watches it."""
+        bell = self._bells.get(take.id)
+        if bell is None:
+            bell = self._bells[take.id] = self._talk.port.bell()
+        path = space.place.at("idle", digest(take.id))
+        self._nodes[take.id] = path
+        self._standing.add(take.id)
+        ring = bell.set
+
+        def heard(gone: bool) -> None:
+            self._standing.discard(take.id)
+            if gone:
+                self._nodes.pop(take.id, None)
+            ring()
+
+        return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
+
+    def stood(self, take: Take, answers: list[Any]) -> bool:
+        """Is its node there, and watched? It was asked for."""
+        if isinstance(answers[1], No):
+            self._standing.discard(take.id)
+        return answers[0] is not No.NODE
+
+    async def wait(self, take: Take, seconds: float) -> bool:
+        """Sleep until it is poked, or until the time is over."""
+        bell = self._bells.get(take.id)
+        if bell is None:
+            bell = self._bells[take.id] = self._talk.port.bell()
+        return await bell.wait(seconds)
+
+    def unlisten(self, take: Take) -> None:
+        """It waits no more."""
+        self._bells.pop(take.id, None)
+        self._standing.discard(take.id)
+        path = self._nodes.pop(take.id, None)
+        if path is not None:
+            self._talk.port.post(Delete(path), _unheeded)
+
+    def look(self, space: Space) -> Request:
+        """What asks who waits."""
+        return Children(space.place.at("idle"))
+
+    def poke(self, space: Space, waiting: Any, jobs: int) -> None:
+        """Wake so many of those who wait; whoever was woken by others is passed over."""
+        if not isinstance(waiting, list) or not waiting or jobs <= 0:
+            return
+        space.pokes += 1
+        start = space.pokes % len(waiting)
+        order = sorted(waiting)[start:] + sorted(waiting)[:start]
+        # Nothing is sent from the answers: the driver's thread may not wait for itself.
+        for node, _ in zip(order, range(jobs), strict=False):
+            self._talk.port.post(Delete(space.place.at("idle", node)), _unheeded)
+
+    def forget(self) -> None:
+        """The client is closed, or we are the child of a fork."""
+        self._bells = {}
+        self._nodes = {}
+        self._standing = set()
+
+
+def _unheeded(answer: Any) -> None:
+    """Whether it was there doesn't matter."""

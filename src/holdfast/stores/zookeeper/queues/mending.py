@@ -1,0 +1,229 @@
+"""Looking at queues and mending them by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....core.queue.model import BATCH_MAX, JobRecord, JobState, QueueRecord
+from ..names import decoded
+from ..requests import Check, Children, Create, Delete, Found, Get, Look, Multi, Put, Request, Stat
+from .idle import Idle
+from .lost import free
+from .names import QUEUES, Entry, entry_start, group_key, in_order, job_at
+from .notes import read_state, stamp
+from .seen import Row, Seen, View
+from .space import Space
+from .talk import Talk, why_not
+from .ways import Part, Ways, entry_node, known_over
+
+#: The age of the oldest job is looked for among so many groups, those that wait longest first.
+_GROUPS = 200
+
+
+class Mending:
+    """What people do with queues."""
+
+    def __init__(self, talk: Talk, ways: Ways, idle: Idle) -> None:
+        self._talk = talk
+        self._ways = ways
+        self._idle = idle
+        self._seen = Seen(talk)
+
+    # -- looking -----------------------------------------------------------------------------
+
+    async def survey(self, prefix: str, exact: bool, until: float) -> list[QueueRecord]:
+        """How many jobs stand where; see the contract."""
+        names = [prefix]
+        if not exact:
+            (nodes,) = await self._talk.ask([Children(f"{self._talk.root}/{QUEUES}")], until)
+            found = map(decoded, nodes if isinstance(nodes, list) else ())
+            names = sorted(one for one in found if one is not None and one.startswith(prefix))
+        records = [await self._survey(self._talk.space(name), until) for name in names]
+        return [one for one in records if one is not None]
+
+    async def _survey(self, space: Space, until: float) -> QueueRecord | None:
+        view = await self._seen.view(space, until)
+        if view is None:
+            return None
+        folders = ("accepted", "done", "removed")
+        looks = await self._talk.ask([Look(space.place.at(one)) for one in folders], until)
+        accepted, done, removed = (one.version if isinstance(one, Stat) else 0 for one in looks)
+        dead = len(view.dead) + sum(one.blocked for one in view.ready)
+        taken = len(view.taken)
+        waiting = max(0, accepted - done - removed - dead - taken)
+        groups = len({one.group for one in view.ready if one.first})
+        oldest = await self._oldest(space, view, until) if waiting else 0.0
+        return QueueRecord(space.name, waiting, taken, dead, groups, oldest, accepted, done)
+
+    async def _oldest(self, space: Space, view: View, until: float) -> float:
+        """The age of the job that waits longest: the first one of a track, or the second."""
+        place = space.place
+        heads = [one for one in view.ready if not one.blocked][:_GROUPS]
+        plain = [one for one in view.plain if one.node not in view.taken]
+        if plain:  # there the order of acceptance is known
+            heads.append(min(plain, key=lambda one: one.birth))
+        lone = [one for one in heads if one.node not in view.taken and one.first]
+        behind = [one for one in heads if one.group and one not in lone]
+        paths = [place.job(one.group, one.first) for one in lone]
+        lists = await self._talk.ask(
+            [Children(place.at("groups", one.group)) for one in behind], until
+        )
+        for one, nodes in zip(behind, lists, strict=True):
+            rest = [n for n in in_order(nodes if isinstance(nodes, list) else ()) if n != one.first]
+            paths += [place.job(one.group, node) for node in rest[:1]]
+        looks = await self._talk.ask([Look(path) for path in paths], until)
+        times = [stamp(one.created) for one in looks if isinstance(one, Stat)]
+        return max(0.0, (view.now - min(times)) / 1000) if times else 0.0
+
+    async def jobs(
+        self, space: Space, state: JobState | None, group: str | None, most: int, until: float
+    ) -> list[JobRecord]:
+        """Some jobs of a queue; see the contract."""
+        view = await self._seen.view(space, until)
+        if view is None:
+            return []
+        if state is JobState.DEAD:
+            view = view._replace(ready=[one for one in view.ready if one.blocked], plain=[])
+        elif state is JobState.TAKEN:
+            view = _on_loan(view)
+        each = {None: most, JobState.DEAD: 1, JobState.TAKEN: 1}.get(state)
+        rows = await self._seen.rows(space, view, group, each, until)
+        return [row.record for row in rows if state is None or row.record.state is state][:most]
+
+    # -- mending -----------------------------------------------------------------------------
+
+    async def revive(self, space: Space, ids: Sequence[str] | None, until: float) -> int:
+        """Try dead letters again; see the contract."""
+        view = await self._seen.view(space, until)
+        if view is None:
+            return 0
+        view = view._replace(ready=[one for one in view.ready if one.blocked], plain=[])
+        rows = await self._seen.rows(space, view, None, 1, until)
+        wanted = [row for row in rows if ids is None or row.note.id in ids][:BATCH_MAX]
+        count = 0
+        for row in wanted:
+            if row.record.state is JobState.DEAD:
+                count += await self._revive(space, row, until)
+        await self._wake(space, count, until)
+        return count
+
+    async def _revive(self, space: Space, row: Row, until: float) -> bool:
+        if row.entry is not None:
+            parts: list[Part] = [
+                *free(space, row.entry),
+                entry_node(space, row.entry, row.entry.first),
+            ]
+            return await self._done(parts, until)
+        place = space.place
+        note = row.note._replace(attempts=0, reason="")
+        gone = Delete(row.path)
+        if not note.group:
+            node = f"again-{row.node}-{row.stat.czxid:x}"
+            entry = Create(place.at("plain", entry_start("", node)), numbered=True)
+            return await self._done([gone, Create(place.job("", node), note.data()), entry], until)
+        key = group_key(note.group)
+        job = Create(f"{place.at('groups', key)}/0!", note.data(), numbered=True)
+        first = entry_start(key, f"0!{0:010d}")
+        entry = Create(place.at("ready", first), numbered=True)
+        fresh: list[Part] = [gone, Create(place.at("groups", key)), entry, job]
+        for _ in range(4):  # its group comes and goes
+            if await self._done([gone, job], until) or await self._done(fresh, until):
+                return True
+        return False
+
+    async def purge(
+        self,
+        space: Space,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        until: float,
+    ) -> int:
+        """Remove jobs; see the contract."""
+        view = await self._seen.view(space, until)
+        if view is None:
+            return 0
+        rows = [
+            row
+            for row in await self._seen.rows(space, view, None, None, until)
+            if row.record.state is not JobState.TAKEN
+            and (state is None or row.record.state is state)
+            and (ids is None or row.note.id in ids)
+        ][:BATCH_MAX]
+        # The first of a group last: what is behind it is removed as long as it stands there.
+        later = [row for row in rows if not row.first]
+        count = sum(await self._all([self._middle(space, row) for row in later], until))
+        for row in rows:
+            if row.first:
+                count += await self._purge_first(space, row, until)
+        space.dirty()
+        await self._wake(space, count, until)
+        return count
+
+    def _middle(self, space: Space, row: Row) -> list[Part]:
+        """What removes a dead letter, or a job that isn't the first of its group."""
+        parts: list[Part] = [Delete(row.path), *known_over(space, row.note)]
+        if row.entry is not None:
+            parts.insert(0, Check(space.place.entry(row.entry)))
+        return [*parts, Put(space.place.at("removed"), b"")]
+
+    async def _purge_first(self, space: Space, row: Row, until: float) -> bool:
+        entry = row.entry
+        if entry is None:
+            return False
+        found: list[Any] = []
+        if entry.group:
+            group = space.place.at("groups", entry.group)
+            asked: list[Request] = [Children(group), Get(space.place.entry(entry))]
+            found = await self._talk.ask(asked, until)
+            space.learn(entry, found[0])
+        known = entry if entry.first else entry._replace(first=row.node)
+        now = self._talk.port.now()
+        at = _rest(known, found, self._talk.clock.least(now))
+        parts = [
+            *free(space, entry),
+            Delete(row.path),
+            *known_over(space, row.note),
+            Put(space.place.at("removed"), b""),
+            *self._ways.onward(space, known, 0, at, now),
+        ]
+        return await self._done(parts, until)
+
+    async def _done(self, parts: Sequence[Part], until: float) -> bool:
+        (done,) = await self._all([list(parts)], until)
+        return done
+
+    async def _all(self, many: Sequence[list[Part]], until: float) -> list[bool]:
+        found: list[bool] = []
+        for start in range(0, len(many), 100):
+            some = [Multi(tuple(parts)) for parts in many[start : start + 100]]
+            answers = await self._talk.ask(some, until)
+            found += [not why_not(answer) for answer in answers]
+        return found
+
+    async def _wake(self, space: Space, count: int, until: float) -> None:
+        if count:
+            (waiting,) = await self._talk.ask([self._idle.look(space)], until)
+            self._idle.poke(space, waiting, count)
+
+
+def _on_loan(view: View) -> View:
+    return view._replace(
+        ready=[one for one in view.ready if one.node in view.taken],
+        plain=[one for one in view.plain if one.node in view.taken],
+        dead=[],
+    )
+
+
+def _rest(entry: Entry, found: list[Any], now: int) -> int:
+    """Until when the last execution of the group holds back the next one; 0: it doesn't."""
+    if len(found) < 2 or not isinstance(found[1], Found):
+        return 0
+    state = read_state(found[1].data)
+    gap = state.gap if found[1].data else entry.gap
+    at = entry.at if entry.first and entry.at != job_at(entry.first) and not entry.gap else 0
+    due = max(
+        state.rest if found[1].data else at,
+        stamp(found[1].stat.created) + gap + 1 if gap else 0,
+    )
+    return due if due > now else 0

@@ -1,0 +1,126 @@
+"""What stands in the nodes of a queue: a line of JSON, and behind it the payload of a job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from ....core.queue.model import Job, Pace, Patience, Start, Take
+from ....core.queue.policy import EXPIRED_REASON
+
+
+class JobNote(NamedTuple):
+    """A job. ``turn``: its place in its request. ``window``: for so many milliseconds its id is
+    remembered, -1 if it isn't. ``delay``: milliseconds after its acceptance.
+
+    Of one that is or was a dead letter, ``accepted`` says when, and ``order`` by which transaction
+    it was accepted; else its node does. ``attempts`` and ``reason`` are those of a dead letter.
+    """
+
+    id: str
+    group: str
+    payload: bytes
+    turn: int = 0
+    window: int = -1
+    delay: int = 0
+    accepted: int = 0
+    attempts: int = 0
+    reason: str = ""
+    order: int = 0
+
+    def data(self) -> bytes:
+        """As it stands in its node."""
+        usual = self._field_defaults
+        short = {
+            name: value
+            for name, value in self._asdict().items()
+            if name != "payload" and (name not in usual or value != usual[name])
+        }
+        return json.dumps(short, separators=(",", ":")).encode() + b"\n" + self.payload
+
+
+def job_note(job: Job, turn: int, window: float) -> JobNote:
+    """A job that is put."""
+    kept = ms(window) if job.known else -1
+    return JobNote(job.id, job.group, job.payload, turn, kept, ms(job.delay))
+
+
+def read_job(data: bytes) -> JobNote:
+    """A job, from its node."""
+    head, _, payload = data.partition(b"\n")
+    told = json.loads(head)
+    return JobNote(
+        told["id"],
+        told.get("group", ""),
+        payload,
+        *(told.get(name, JobNote._field_defaults[name]) for name in JobNote._fields[3:]),
+    )
+
+
+class State(NamedTuple):
+    """What was written to an entry: how often its first job was delivered, and the last loan.
+
+    ``owner`` is empty if it was returned, and isn't on loan. ``most``, ``blocks``, ``gap``,
+    ``from_take`` and ``ttl`` are the patience, the pace and the lease that came with the loan.
+
+    Of a job that is to be tried again ``gap`` is what holds back its group, from when its entry
+    was made, and ``rest`` until when it is held back in any case: its own pause may be longer.
+    """
+
+    attempts: int = 0
+    owner: str = ""
+    most: int = 0
+    blocks: bool = False
+    gap: int = 0
+    from_take: bool = False
+    reason: str = ""
+    ttl: int = 0
+    rest: int = 0
+
+    def data(self) -> bytes:
+        """As it stands in the entry."""
+        told = {name: value for name, value in self._asdict().items() if value}
+        return json.dumps(told, separators=(",", ":")).encode()
+
+    @property
+    def expired(self) -> str:
+        """Why the job stands where it does, if the mark of its loan is gone."""
+        return EXPIRED_REASON.format(self.owner)
+
+
+def lent(take: Take, attempts: int, reason: str = "") -> State:
+    """What is written by a take."""
+    pace: Pace = take.pace
+    patience: Patience = take.patience
+    from_take = pace.start is Start.TAKE
+    most = patience.attempts
+    gap, ttl = ms(pace.min_interval), ms(take.ttl)
+    return State(attempts, take.owner, most, patience.blocks, gap, from_take, reason, ttl)
+
+
+def read_state(data: bytes) -> State:
+    """What was written to an entry.
+
+    >>> read_state(b"").attempts, read_state(State(3, "a").data()).attempts
+    (0, 3)
+    """
+    told: dict[str, Any] = json.loads(data) if data else {}
+    return State(**told)
+
+
+def ms(seconds: float) -> int:
+    """Whole milliseconds, never fewer.
+
+    >>> ms(0.0), ms(0.25), ms(0.0001)
+    (0, 250, 1)
+    """
+    return int(-(-seconds * 1000 // 1))
+
+
+def stamp(seconds: float) -> int:
+    """A time of the server's in milliseconds, as it was sent.
+
+    >>> stamp(1700000000.123)
+    1700000000123
+    """
+    return round(seconds * 1000)

@@ -1,0 +1,80 @@
+"""What is remembered of puts, and how it is forgotten: whoever adds to it removes some of it.
+
+A lane that put nothing for an hour, and an id whose job is over and whose window as well. So many
+are looked at for each that is added that they don't grow for ever; nobody waits for that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..names import digest
+from ..requests import Children, Delete, Found, Get
+from .notes import stamp
+from .space import Space
+from .talk import Talk
+
+#: A lane is forgotten after so many milliseconds without a put.
+LANE_MS = 3_600_000
+#: So many of those that follow in the order of their names are looked at, each time, and ids are
+#: looked at with one of so many puts.
+_LOOKED_AT, _EACH = 16, 4
+
+
+class Remembered:
+    """Sweeps lanes and ids."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._puts = 0
+
+    def faded(self, found: Found, now: int) -> bool:
+        """Is the window of this id over, and its job as well?"""
+        window = _window(found)
+        return window is not None and stamp(found.stat.created) + window < now
+
+    async def sweep_lanes(self, space: Space, lane: str, until: float) -> None:
+        """A lane was added: look at those that come after it."""
+
+        def old(found: Found, now: int) -> bool:
+            return stamp(found.stat.changed) + LANE_MS < now
+
+        await self._sweep(space.place.at("lanes"), digest(lane), old, until)
+
+    async def sweep_ids(self, space: Space, ids: Sequence[str], until: float) -> None:
+        """Ids were added: look at those that come after one of them."""
+        self._puts += 1
+        if len(ids) < _EACH and self._puts % _EACH:
+            return
+        for one in ids[: 1 + len(ids) // _LOOKED_AT]:
+            path = space.place.known(one)
+            folder, _, start = path.rpartition("/")
+            await self._sweep(folder, start, self.faded, until)
+
+    async def _sweep(
+        self, folder: str, start: str, over: Callable[[Found, int], bool], until: float
+    ) -> None:
+        port, clock = self._talk.port, self._talk.clock
+        (nodes,) = await self._talk.ask([Children(folder)], until)
+        order = sorted(nodes if isinstance(nodes, list) else ())
+        at = bisect(order, start)
+        paths = [f"{folder}/{node}" for node in (order[at:] + order[:at])[:_LOOKED_AT]]
+        answers = await self._talk.ask([Get(path) for path in paths], until)
+        for path, found in zip(paths, answers, strict=True):
+            if isinstance(found, Found) and over(found, clock.least(port.now())):
+                port.post(Delete(path, found.stat.version), _unheeded)
+
+
+def _window(found: Found) -> int | None:
+    """How long an id is remembered, milliseconds; None while its job is there.
+
+    The data are the window, and behind it a word once the job is over.
+    """
+    window, _, over = found.data.decode().partition(" ")
+    return int(window) if over else None
+
+
+def _unheeded(answer: Any) -> None:
+    """If it was written to meanwhile, it stays."""

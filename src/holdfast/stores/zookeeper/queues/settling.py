@@ -1,0 +1,225 @@
+"""Ending loans: settled by their workers, given back, prolonged, or over by themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ....core.model import Gone, Held, Loss
+from ....core.policy import ASK_AGAIN_S_MAX
+from ....core.queue.model import Extend, Settle, Take, Verdict
+from ....errors import StoreUnavailable
+from ..requests import Check, Children, Create, Multi, No, Put, Request
+from .idle import Idle
+from .loans import Loan, Loans
+from .names import read_entry
+from .taking import Taking
+from .talk import Talk, check_rights, why_not
+from .ways import Part, Ways
+
+#: So often a transaction is made anew, if others change what we look at.
+_ROUNDS = 6
+#: A mark that couldn't be deleted is tried again so much later, seconds.
+AGAIN_S = 0.25
+
+
+class Settling:
+    """Settles: one round trip for all of a batch, each in a transaction of its own."""
+
+    def __init__(self, talk: Talk, loans: Loans, ways: Ways, idle: Idle) -> None:
+        self._talk = talk
+        self._loans = loans
+        self._ways = ways
+        self._idle = idle
+
+    async def settle(self, settles: Sequence[Settle], until: float) -> list[bool | Exception]:
+        """Which of these deliveries were ours; see the contract."""
+        found: list[bool | Exception] = [False] * len(settles)
+        now = self._talk.port.now()
+        todo: dict[int, Loan] = {}
+        for at, settle in enumerate(settles):
+            loan = self._loans.find(settle)
+            if loan is None or loan.dead or loan.expires <= now:
+                continue
+            if settle.suspect:
+                self._loans.bury(loan.take, now)
+            todo[at] = loan
+        for _ in range(_ROUNDS):
+            if not todo:
+                return found
+            await self._round(settles, todo, found, until)
+        wrong = StoreUnavailable(f"{self._talk.label} refused to settle {_ROUNDS} times")
+        return [wrong if at in todo else one for at, one in enumerate(found)]
+
+    async def _round(
+        self,
+        settles: Sequence[Settle],
+        todo: dict[int, Loan],
+        found: list[bool | Exception],
+        until: float,
+    ) -> None:
+        """Settle these; what is to be tried again stays in ``todo``."""
+        now = self._talk.port.now()
+        parts = {at: self._ways.settling(loan, settles[at], now) for at, loan in todo.items()}
+        heirs: dict[str, int] = {}
+        for at, some in parts.items():
+            if self._soon(some, now):
+                heirs[settles[at].queue] = heirs.get(settles[at].queue, 0) + 1
+        asked: list[Request] = [Multi(tuple(one)) for one in parts.values()]
+        looks = [self._talk.space(name) for name in heirs]
+        asked += [self._idle.look(space) for space in looks]
+        answers = await self._talk.ask(asked, until)
+        for space, idle in zip(looks, answers[len(parts) :], strict=True):
+            self._idle.poke(space, idle, heirs[space.name])
+        for (at, some), answer in zip(list(parts.items()), answers, strict=False):
+            if await self._answered(todo[at], some, answer, until):
+                found[at] = not why_not(answer)
+                self._loans.end(todo.pop(at))
+
+    async def _answered(self, loan: Loan, parts: list[Part], answer: Any, until: float) -> bool:
+        """Is this one over? Otherwise we know more than before."""
+        wrong, space, entry = why_not(answer), loan.space, loan.entry
+        check_rights(wrong, f"settle a delivery of {space.name!r}", self._talk.label)
+        if not wrong:
+            made = answer[-1]
+            if isinstance(made, str) and _heir(parts):
+                space.own(made.rpartition("/")[2])
+            elif _returned(parts):
+                space.dirty()
+            return True
+        if wrong[0] in (No.NODE, No.VERSION) or wrong[1] is No.NODE:  # it is another's, or nobody's
+            return True
+        lost = next((one for one, no in zip(parts, wrong, strict=False) if no is No.NODE), None)
+        if isinstance(lost, Put) and lost.path == space.place.known(loan.note.id):
+            loan.note = loan.note._replace(window=-1)
+        elif entry.group:
+            group = space.place.at("groups", entry.group)
+            (nodes,) = await self._talk.ask([Children(group)], until)
+            space.learn(entry, nodes)
+        return False
+
+    def _soon(self, parts: list[Part], now: float) -> bool:
+        """Is there a job by this that is due at once, or soon?"""
+        if _returned(parts):
+            return True
+        entry = read_entry(f"{_heir(parts)}0000000000")
+        if entry is None or entry.blocked:
+            return False
+        return entry.at - self._talk.clock.least(now) < ASK_AGAIN_S_MAX * 1000
+
+    async def give_back(self, take: Take, taking: Taking, until: float) -> int:
+        """Return what this take got; see the contract."""
+        taker = self._loans.bury(take, self._talk.port.now())
+        if taker.doubts:
+            await taking.resolve(taker, until)
+        what = [
+            Settle(take.queue, one.note.group, one.seq, take.id, Verdict.RETURN, ttl=take.ttl)
+            for one in taker.loans.values()
+        ]
+        answers = await self.settle(what, until)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return sum(answer is True for answer in answers)
+
+    # -- leases ------------------------------------------------------------------------------
+
+    async def extend(
+        self, extends: Sequence[Extend], until: float
+    ) -> list[Held | Gone | Exception]:
+        """Prolong these, by one write for all of a queue; see the contract."""
+        now = self._talk.port.now()
+        found: list[Held | Gone | Exception] = [Gone(Loss.EXPIRED)] * len(extends)
+        of: dict[str, dict[int, Loan]] = {}
+        for at, extend in enumerate(extends):
+            loan = self._loans.find(extend)
+            if loan is not None and not loan.dead and loan.expires > now:
+                of.setdefault(extend.queue, {})[at] = loan
+        for queue, some in of.items():
+            before = {at: loan.expires for at, loan in some.items()}
+            for loan in some.values():
+                loan.expires = math.inf  # it doesn't end while it is being prolonged
+            try:
+                lost = await self._prolong(queue, some, until)
+            except BaseException:
+                for at, loan in some.items():
+                    loan.expires = before[at]
+                    self._talk.port.alarm(loan.expires)
+                raise
+            for at, loan in some.items():
+                if at in lost:
+                    found[at] = Gone(self._why(loan))
+                    self._loans.end(loan)
+                    continue
+                found[at] = Held(loan.fence, extends[at].ttl)
+                loan.expires = max(before[at], self._talk.port.now() + extends[at].ttl)
+                self._talk.port.alarm(loan.expires)
+        return found
+
+    async def _prolong(self, queue: str, some: dict[int, Loan], until: float) -> set[int]:
+        """Write, together with a check that each mark is there; which aren't."""
+        pulse = Put(self._talk.space(queue).place.at("pulse"), b"")
+        lost: set[int] = set()
+        for _ in range(_ROUNDS):
+            rest = {at: loan for at, loan in some.items() if at not in lost}
+            parts: list[Part] = [pulse]
+            for loan in rest.values():
+                check, _ = loan.ours()
+                parts += [check, Check(loan.mark)]
+            (answer,) = await self._talk.ask([Multi(tuple(parts))], until)
+            wrong = why_not(answer)
+            if not wrong:
+                return lost
+            check_rights(wrong, f"renew a delivery of {queue!r}", self._talk.label)
+            # Of each two parts behind the write: whose they are about is lost.
+            lost |= {
+                [*rest][(at - 1) // 2]
+                for at, no in enumerate(wrong)
+                if at and isinstance(no, No) and no is not No.OTHER
+            }
+        raise StoreUnavailable(f"{self._talk.label} refused {_ROUNDS} renewals")
+
+    def _why(self, loan: Loan) -> Loss:
+        same = loan.session == self._talk.port.session()
+        return Loss.EXPIRED if same else Loss.SESSION
+
+    def on_alarm(self) -> None:
+        """Delete the marks of those whose time is over; what can't be deleted is tried again."""
+        port, doomed = self._talk.port, self._loans.doomed
+        now, session = port.now(), port.session()
+        for loan in self._loans.alive():
+            if loan.expires <= now and not loan.dead:
+                loan.dead = True
+                doomed[loan.mark] = loan
+        for loan in list(doomed.values()):
+            if session and loan.session != session:
+                self._gone(loan, [])
+            elif session:
+                port.post(Multi(tuple(loan.ours())), partial(self._gone, loan))
+        due = self._loans.next_due()
+        if doomed:
+            due = min(due, now + AGAIN_S)
+        if due < math.inf:
+            port.alarm(due)
+
+    def _gone(self, loan: Loan, answer: Any) -> None:
+        if isinstance(answer, list):  # it is deleted, or isn't ours any more
+            self._loans.doomed.pop(loan.mark, None)
+            self._loans.end(loan)
+            loan.space.dirty()
+
+
+def _returned(parts: Sequence[Part]) -> bool:
+    """Does the entry stay where it stood?"""
+    last = parts[-1]
+    return isinstance(last, Put) and last.path == getattr(parts[0], "path", "")
+
+
+def _heir(parts: Sequence[Part]) -> str:
+    """What the entry is called, without its number, that takes the place of one; empty if none."""
+    last = parts[-1]
+    if isinstance(last, Create) and not last.path.endswith("/dead/-"):
+        return last.path.rpartition("/")[2]
+    return ""

@@ -1,0 +1,327 @@
+"""Taking: which tracks are tried, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ....core.queue.model import Take, Taken
+from ....core.queue.policy import rate_burst
+from ..names import digest
+from ..requests import Children, Create, Delete, Found, Get, Multi, No, Put, Request, Stat, Sync
+from .idle import Idle
+from .loans import Loan, Loans, Taker
+from .lost import Lost
+from .names import Entry, job_number
+from .notes import JobNote, State, lent, read_job, stamp
+from .space import GROUPED, PLAIN, STALE, Space
+from .talk import Talk, check_rights, why_not
+
+#: So often a take lists what is due at most.
+_ROUNDS = 6
+_BOTH = (GROUPED, PLAIN)
+_FOLDERS = ("ready", "plain")
+
+
+class Taking:
+    """Takes what is due.
+
+    From what was listed before: one round trip, in which the mark is created, the job is read, and
+    the jobs behind it if none of them is known. To list is one more.
+    """
+
+    def __init__(self, talk: Talk, loans: Loans, lost: Lost, idle: Idle) -> None:
+        self._talk = talk
+        self._loans = loans
+        self._lost = lost
+        self._idle = idle
+
+    async def take(self, take: Take, until: float) -> Taken:
+        """Up to ``most`` deliveries; see the contract."""
+        talk, taker = self._talk, self._loans.taker(take)
+        if taker.buried:
+            return Taken((), 1.0)
+        space = talk.space(take.queue)
+        if taker.doubts:
+            await self.resolve(taker, until)
+        try:
+            if not taker.served:
+                # Who will be poked asks only in case a poke was lost: one list serves many of them.
+                shared = self._idle.standing(take) and space.listed(talk.port.now())
+                await self._find(space, taker, until, fresh=shared)
+            if take.wait and not taker.loans and not self._idle.standing(take):
+                await self._stand(space, taker, until)
+        finally:
+            taker.release(space.busy)
+        if taker.loans:
+            return Taken(tuple(one.delivered() for one in taker.loans.values()), 0.0)
+        if not (taker.doubts or take.wait):
+            self._loans.idle(take)
+        now = talk.clock.least(talk.port.now())
+        pause = self._pause(space, take, now)
+        return Taken((), max(space.retry_in(now), min(pause / 1000, 1.0)))
+
+    async def _find(self, space: Space, taker: Taker, until: float, fresh: bool = False) -> None:
+        talk, take = self._talk, taker.take
+        for _ in range(_ROUNDS):
+            if not fresh and (lanes := space.stale(talk.port.now())):
+                await self.look_up(space, until, lanes)
+                fresh = len(lanes) == len(_BOTH)
+            while chosen := await self._chosen(space, taker, until):
+                await self._try(space, taker, chosen, until)
+                if len(taker.loans) >= take.most or space.refusals >= STALE:
+                    break
+            if len(taker.loans) >= take.most or (fresh and (taker.loans or not space.refusals)):
+                return
+            await self.look_up(space, until)
+            fresh = True
+
+    async def _stand(self, space: Space, taker: Taker, until: float) -> None:
+        """Have it woken when there is a job; and look once more, as one may have come meanwhile."""
+        take = taker.take
+        stood = await self.look_up(space, until, first=self._idle.stand(space, take))
+        if not self._idle.stood(take, stood):
+            await self._talk.make(space.place, until)
+            await self.look_up(space, until, first=self._idle.stand(space, take))
+        await self._find(space, taker, until, fresh=True)
+
+    async def look_up(
+        self,
+        space: Space,
+        until: float,
+        lanes: Sequence[int] = _BOTH,
+        first: Sequence[Request] = (),
+    ) -> list[Any]:
+        """List what is due, and what is on loan, after these requests; their answers."""
+        talk, place = self._talk, space.place
+        begun = talk.port.now()
+        folders = [*(_FOLDERS[lane] for lane in lanes), "taken"]
+        lists = [Children(place.at(one)) for one in folders]
+        answers = await talk.ask([*first, *lists], until)
+        said = answers[len(first) :]
+        found = [one if isinstance(one, list) else [] for one in said]
+        check_rights(said, f"list {place.base}", talk.label)
+        # What was made since is seen the next time: nothing of it is due sooner.
+        space.fill(dict(zip(lanes, found, strict=False)), found[-1], begun)
+        space.cost = talk.port.now() - begun
+        if 0 < space.soonest() < math.inf:
+            await talk.tell_time(space, until)
+        return answers[: len(first)]
+
+    async def _chosen(self, space: Space, taker: Taker, until: float) -> list[Entry]:
+        """The entries that are tried next."""
+        take, talk = taker.take, self._talk
+        rated = take.pace.rate < math.inf
+        if rated:
+            await talk.tell_time(space, until)
+        if rated and space.pace is None:
+            await self._read_pace(space, until)
+        now = talk.clock.least(talk.port.now())
+        if rated and self._pause(space, take, now) > 0:
+            return []
+        chosen: list[Entry] = []
+        chance = sum(take.id.encode())
+        for _ in range(1 if rated else take.most - len(taker.loans)):
+            entry = space.pick(now, take.id, chance + space.refusals)
+            if entry is None:
+                break
+            taker.tried.add(entry.node)
+            chosen.append(entry)
+        return chosen
+
+    async def _try(self, space: Space, taker: Taker, chosen: Sequence[Entry], until: float) -> None:
+        """Try to get these: each in a transaction of its own, all at once."""
+        known = [one for one in chosen if one.first]
+        for entry in chosen:
+            if not entry.first:
+                found = await self._lost.with_first(space, entry, until)
+                if found is not None:
+                    known.append(found)
+        if known:
+            await self._attempt(space, taker, known, [State(one.attempts) for one in known], until)
+
+    async def _attempt(
+        self,
+        space: Space,
+        taker: Taker,
+        entries: Sequence[Entry],
+        states: Sequence[State],
+        until: float,
+        version: int = 0,
+    ) -> None:
+        """Create their marks, if what was written to them is what we believe."""
+        if taker.take.pace.rate < math.inf and space.pace is None:
+            await self._read_pace(space, until)
+        requests: list[Request] = []
+        spans: list[int] = []
+        for entry, state in zip(entries, states, strict=True):
+            taker.doubts[entry.node] = entry
+            more = self._requests(space, taker.take, entry, state, version)
+            spans.append(len(more))
+            requests += more
+        answers = await self._talk.ask(requests, until)
+        for entry, state, span in zip(entries, states, spans, strict=True):
+            mine, answers = answers[:span], answers[span:]
+            taker.doubts.pop(entry.node, None)
+            if span > 2:
+                space.learn(entry, mine[2])
+            if wrong := why_not(mine[0]):
+                await self._refused(space, taker, entry, wrong, until)
+            else:
+                await self._got(space, taker, entry, state, mine[0], mine[1], until)
+
+    def _requests(
+        self, space: Space, take: Take, entry: Entry, state: State, version: int
+    ) -> list[Request]:
+        place = space.place
+        data = f"{digest(take.id)}\n{take.owner}".encode()
+        told = lent(take, state.attempts + 1, state.reason).data()
+        parts: list[Any] = [
+            Create(place.at("taken", entry.node), data, ephemeral=True),
+            Put(place.entry(entry), told, version),
+        ]
+        if take.pace.rate < math.inf and space.pace is not None:
+            at, start = space.pace
+            start = max(start, float(self._talk.clock.most(self._talk.port.now())))
+            start += 1000 / take.pace.rate
+            parts.append(Put(place.at("pace"), repr(start).encode(), at))
+            space.pace = (at + 1, start)
+        requests: list[Request] = [Multi(tuple(parts)), Get(place.job(entry.group, entry.first))]
+        if entry.group and not space.after(entry):
+            requests.append(Children(place.at("groups", entry.group)))
+        return requests
+
+    async def _refused(
+        self, space: Space, taker: Taker, entry: Entry, wrong: list[Any], until: float
+    ) -> None:
+        """Somebody else was faster, or it was on loan before."""
+        check_rights(wrong, f"take from {space.name!r}", self._talk.label)
+        if len(wrong) > 2 and wrong[2] is No.VERSION:
+            space.pace = None
+            space.lanes[0 if entry.group else 1].free.appendleft(entry)
+            return
+        if len(wrong) > 1 and wrong[1] is No.VERSION:
+            again = await self._lost.look(space, entry, until)
+            if again is not None:
+                found, state, version = again
+                space.pace = None
+                await self._attempt(space, taker, [found], [state], until, version)
+                return
+        space.pace = None
+        space.refused()
+
+    async def _got(
+        self,
+        space: Space,
+        taker: Taker,
+        entry: Entry,
+        state: State,
+        answers: list[Any],
+        job: Any,
+        until: float,
+    ) -> None:
+        """The mark is ours: is it in time?"""
+        stat = answers[1]
+        if not isinstance(job, Found):  # it was removed by hand; nobody can have it
+            await self._lost.drop(space, entry, until)
+            return
+        loan = self._loan(space, taker.take, entry, state.attempts + 1, stat, job)
+        due = due_at(entry, stat, job, loan.note)
+        if loan.taken < due:
+            await self._too_early(loan, state, due, until)
+            return
+        space.refusals = 0
+        self._loans.add(loan)
+        self._talk.port.alarm(loan.expires)
+
+    def _loan(
+        self, space: Space, take: Take, entry: Entry, attempt: int, stat: Stat, job: Found
+    ) -> Loan:
+        note = read_job(job.data)
+        taken = stamp(stat.changed)
+        accepted = note.accepted or stamp(job.stat.created)
+        seq = job_number(entry.first) if entry.group else entry.birth
+        return Loan(
+            space=space,
+            take=take,
+            entry=entry,
+            first=entry.first,
+            note=note,
+            seq=seq,
+            attempt=attempt,
+            fence=stat.mzxid,
+            version=stat.version,
+            age=max(0.0, (taken - accepted) / 1000),
+            taken=taken,
+            stat=job.stat,
+            session=self._talk.port.session(),
+            expires=self._talk.port.now() + take.ttl,
+        )
+
+    async def _too_early(self, loan: Loan, state: State, due: int, until: float) -> None:
+        """The clock of the leader isn't where we thought: it stands for later, as it did."""
+        space, entry = loan.space, loan.entry
+        start = entry.next(entry.first, state.attempts, at=due)
+        again = Create(space.place.at(entry.folder, start), numbered=True)
+        parts = (*loan.ours(), Delete(space.place.entry(entry)), again)
+        self._loans.taker(loan.take).doubts[entry.node] = entry
+        await self._talk.ask([Multi(parts)], until)
+        self._loans.taker(loan.take).doubts.pop(entry.node, None)
+        space.busy.pop(entry.node, None)
+        space.dirty()
+
+    # -- takes whose answer was lost ---------------------------------------------------------
+
+    async def resolve(self, taker: Taker, until: float) -> None:
+        """Which of the marks that it isn't sure of does it have? After the `Sync`, what was carried
+        out is seen, and what wasn't never will be."""
+        talk, take = self._talk, taker.take
+        space = talk.space(take.queue)
+        place = space.place
+        for node, entry in list(taker.doubts.items()):
+            asked: list[Request] = [Sync(place.base), Get(place.at("taken", node))]
+            asked += [Get(place.entry(entry)), Get(place.job(entry.group, entry.first))]
+            _, mark, written, job = await talk.ask(asked, until)
+            ours = isinstance(mark, Found) and mark.data.startswith(digest(take.id).encode())
+            taker.doubts.pop(node, None)
+            if not (ours and isinstance(written, Found) and isinstance(job, Found)):
+                space.busy.pop(node, None)
+                space.dirty()
+                continue
+            state = self._lost.state(written)
+            loan = self._loan(space, take, entry, state.attempts, written.stat, job)
+            due = due_at(entry, written.stat, job, loan.note)
+            if loan.taken < due:
+                await self._too_early(loan, state._replace(attempts=state.attempts - 1), due, until)
+            else:
+                self._loans.add(loan)
+                talk.port.alarm(loan.expires)
+
+    # -- the rate ----------------------------------------------------------------------------
+
+    async def _read_pace(self, space: Space, until: float) -> None:
+        path = space.place.at("pace")
+        (found,) = await self._talk.ask([Get(path)], until)
+        if isinstance(found, Found):
+            space.pace = (found.stat.version, float(found.data or b"0"))
+
+    def _pause(self, space: Space, take: Take, now: int) -> float:
+        """Milliseconds until the rate allows another start."""
+        rate = take.pace.rate
+        if rate == math.inf or space.pace is None:
+            return 0.0
+        return space.pace[1] - (rate_burst(rate) - 1) * 1000 / rate - now
+
+
+def due_at(entry: Entry, stat: Stat, job: Found, note: JobNote) -> int:
+    """Before this moment, in milliseconds by the leader's clock, it must not be delivered.
+
+    A stamp is cut to whole milliseconds: what counts from one ends a millisecond later.
+    """
+    due = entry.at
+    if entry.gap:
+        due = max(due, stamp(stat.created) + entry.gap + 1)
+    if note.delay and not note.accepted:
+        due = max(due, stamp(job.stat.created) + note.delay + 1)
+    return due

@@ -1,0 +1,118 @@
+"""The verbs of serial queues on ZooKeeper: see the package for how a queue lies there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....core.model import Gone, Held
+from ....core.queue.model import (
+    Extend,
+    JobRecord,
+    JobState,
+    Put,
+    QueueLimits,
+    QueueRecord,
+    Settle,
+    Take,
+    Taken,
+)
+from ..port import Port
+from .idle import Idle
+from .loans import Loans
+from .lost import Lost
+from .mending import Mending
+from .putting import Putting
+from .settling import Settling
+from .taking import Taking
+from .talk import Talk
+from .ways import Ways
+
+#: So many jobs may be in one queue: then each list of its nodes stays below what ZooKeeper's own
+#: clients take in one answer, 1 MiB, so that its tools can still list and mend it.
+DEPTH_MAX = 20_000
+LIMITS = QueueLimits(depth=DEPTH_MAX)
+
+
+class ZooKeeperQueues:
+    """See :class:`holdfast.core.queue.ports.Queues`."""
+
+    limits = LIMITS
+
+    def __init__(self, port: Port, root: str) -> None:
+        self._port = port
+        self._root = root
+        self._start()
+
+    def _start(self) -> None:
+        self._talk = talk = Talk(self._port, self._root)
+        self._loans = Loans()
+        self._idle = Idle(talk)
+        ways = Ways(talk.clock)
+        self._taking = Taking(talk, self._loans, Lost(talk, ways), self._idle)
+        self._settling = Settling(talk, self._loans, ways, self._idle)
+        self._putting = Putting(talk, self._idle, self.limits.depth)
+        self._mending = Mending(talk, ways, self._idle)
+
+    def _until(self, within: float) -> float:
+        return self._port.now() + within
+
+    async def put(self, put: Put, within: float) -> list[bool]:
+        """Accept all jobs; see the contract."""
+        return await self._putting.put(put, self._until(within))
+
+    async def take(self, take: Take, within: float) -> Taken:
+        """Take what is due; see the contract."""
+        return await self._taking.take(take, self._until(within))
+
+    async def give_back(self, take: Take, within: float) -> int:
+        """Return whatever this take got; see the contract."""
+        return await self._settling.give_back(take, self._taking, self._until(within))
+
+    async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """Settle a batch; see the contract."""
+        return await self._settling.settle(settles, self._until(within))
+
+    async def extend(
+        self, extends: Sequence[Extend], within: float
+    ) -> list[Held | Gone | Exception]:
+        """Prolong a batch of leases; see the contract."""
+        return await self._settling.extend(extends, self._until(within))
+
+    async def wait(self, take: Take, seconds: float) -> bool:
+        """Sleep until a job may be due; see the contract."""
+        return await self._idle.wait(take, seconds)
+
+    def unlisten(self, take: Take) -> None:
+        """Nobody waits by this take any more; see the contract."""
+        self._idle.unlisten(take)
+        self._loans.idle(take)
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
+        """How many jobs stand where; see the contract."""
+        return await self._mending.survey(prefix, exact, self._until(within))
+
+    async def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """Some jobs of a queue; see the contract."""
+        space = self._talk.space(queue)
+        return await self._mending.jobs(space, state, group, most, self._until(within))
+
+    async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
+        """Try dead letters again; see the contract."""
+        return await self._mending.revive(self._talk.space(queue), ids, self._until(within))
+
+    async def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+    ) -> int:
+        """Remove jobs; see the contract."""
+        space = self._talk.space(queue)
+        return await self._mending.purge(space, state, ids, self._until(within))
+
+    def on_alarm(self) -> None:
+        """The time of something is over."""
+        self._settling.on_alarm()
+
+    def forget(self) -> None:
+        """The client is closed, or we are the child of a fork."""
+        self._start()

@@ -1,0 +1,144 @@
+"""A Galera cluster of MariaDB on the loopback: each node takes writes.
+
+The nodes begin with copies of one data folder, so none has to send all of its data to another: that
+needs scripts which the bare server package doesn't have.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from .mariadb_server import MariadbServer, own_folder
+from .process import SOON_S, free_port, until
+
+#: Where Debian and others have the library.
+PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
+HASTY = (
+    "evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT4S;evs.inactive_timeout=PT8S;"
+    "evs.install_timeout=PT8S;gcache.size=16M"
+)
+#: How a node gets the state of another: it has the data already, so all it is told is how far the
+#: other is. It hands out the name of a file, into which the other writes that.
+METHOD = "seeded"
+SCRIPT = """#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+    --role) role=$2 ;;
+    --address) address=$2 ;;
+    --datadir) folder=$2 ;;
+    --gtid) gtid=$2 ;;
+    esac
+    shift
+done
+if [ "$role" = donor ]; then
+    echo "$gtid" >"${address%%:*}.new" && mv "${address%%:*}.new" "${address%%:*}"
+    echo "done $gtid"
+else
+    file=${folder%/}/../state
+    echo "ready $file"
+    while [ ! -s "$file" ]; do sleep 0.05; done
+    cat "$file"
+fi
+"""
+
+
+def provider() -> str:
+    """The library; without it the test is skipped."""
+    found = next((one for one in PROVIDERS if Path(one).exists()), "")
+    if not found:
+        pytest.skip(f"no {PROVIDERS[0]}; ./dev test installs it where it may")
+    return found
+
+
+class Galera:
+    """So many nodes, all of them in."""
+
+    def __init__(self, folder: Path, nodes: int = 3) -> None:
+        self.nodes: list[MariadbServer] = []
+        self._folder = folder
+        self._library = provider()
+        self._scripts = own_folder()
+        script = self._scripts / f"wsrep_sst_{METHOD}"
+        script.write_text(SCRIPT, encoding="ascii")
+        script.chmod(0o755)
+        self._ports = [free_port() for _ in range(nodes)]
+        try:
+            self._seed()
+            for number in range(nodes):
+                self._add(number, self._data, new=number == 0)
+                # One after the other, because a node can help only one other to get in.
+                until(self.whole, f"{number + 1} nodes are in", 2 * SOON_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def _seed(self) -> None:
+        """One node begins the cluster and ends again: its data are those of all."""
+        self._add(0, None, new=True)
+        (seed,) = self.nodes
+        seed.terminate()
+        self._data = self._folder / "seed"
+        seed.data.rename(self._data)
+        for old in ("galera.cache", "gvwstate.dat"):
+            (self._data / old).unlink(missing_ok=True)
+        seed.close()
+        self.nodes.clear()
+
+    def _add(self, number: int, data: Path | None, *, new: bool) -> None:
+        place = self._folder / f"{number}-{len(self.nodes)}-{'first' if data is None else 'node'}"
+        place.mkdir()
+        port = self._ports[number]
+        others = ",".join(f"127.0.0.1:{one}" for one in self._ports)
+        receive = free_port()
+        settings = [
+            "binlog_format=ROW",
+            "innodb_autoinc_lock_mode=2",
+            "wsrep_on=ON",
+            f"wsrep_sst_method={METHOD}",
+            f"wsrep_provider={self._library}",
+            "wsrep_cluster_name=holdfast",
+            f"wsrep_node_name=n{number}",
+            "wsrep_node_address=127.0.0.1",
+            f"wsrep_cluster_address=gcomm://{others}",
+            (
+                f"wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:{port};"
+                f"ist.recv_addr=127.0.0.1:{receive};{HASTY}"
+            ),
+        ]
+        settings += ["wsrep_new_cluster"] if new else []
+        before = os.environ["PATH"]
+        os.environ["PATH"] = f"{self._scripts}{os.pathsep}{before}"
+        try:
+            self.nodes.append(MariadbServer(place, *settings, data=data, users=data is None))
+        finally:
+            os.environ["PATH"] = before
+
+    def whole(self) -> bool:
+        """Does each node say that all who were started are in, and that it has what they have?"""
+        sizes = [dict(one.ask("SHOW STATUS LIKE 'wsrep%'")) for one in self.nodes]
+        return all(
+            seen["wsrep_cluster_size"] == str(len(self.nodes)) and seen["wsrep_ready"] == "ON"
+            for seen in sizes
+        )
+
+    @property
+    def urls(self) -> list[str]:
+        """Where the nodes are."""
+        return [one.url for one in self.nodes]
+
+    def close(self) -> None:
+        """End all nodes."""
+        for one in self.nodes:
+            one.close()
+        shutil.rmtree(self._scripts, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

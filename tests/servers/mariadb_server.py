@@ -1,0 +1,253 @@
+"""A real MariaDB of one's own: started by the test on a free port of the loopback, and ended by it.
+
+Its settings are options as they stand behind ``mariadbd``, without the dashes::
+
+    with MariadbServer(folder, "wait_timeout=2") as server:
+        client = Client(server.url)
+        server.kill()
+        server.start()
+
+It writes its log with every commit, as MariaDB does by itself, so a killed server has lost nothing;
+but it leaves it to the kernel when the disk has it. Where we are root it runs as nobody, because it
+refuses to run as root.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+import pymysql
+from pymysql.connections import Connection
+
+from .process import Program, free_port, need
+
+#: Another program in its place: a path.
+ENV = "MARIADB_SERVER"
+HOST = "127.0.0.1"
+DATABASE = "holdfast"
+#: Who may do everything in the database; `root`, through the socket, may do everything anywhere.
+USER, PASSWORD = "app", "sesame"
+#: Where Debian and others have the SQL of the system's tables.
+SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/share/mariadb")
+SYSTEM = (
+    "mysql_system_tables.sql",
+    "mysql_performance_tables.sql",
+    "mysql_system_tables_data.sql",
+)
+_SMALL = (
+    "innodb_log_file_size=24M",
+    "innodb_buffer_pool_size=24M",
+    "innodb_data_file_path=ibdata1:4M:autoextend",
+    "innodb_autoextend_increment=1",
+    "innodb_temp_data_file_path=ibtmp1:1M:autoextend",
+    "key_buffer_size=64K",
+    "aria_pagecache_buffer_size=1M",
+    "table_open_cache=200",
+    "max_connections=300",
+    "performance_schema=OFF",
+)
+BOOT_S = 60.0
+
+
+def program() -> str:
+    """The server's program; without one the test is skipped, or failed in CI."""
+    return need(os.environ.get(ENV) or "mariadbd", "/usr/sbin/mariadbd")
+
+
+def _unprivileged() -> list[str]:
+    """What goes before a command so that it doesn't run as root."""
+    if os.geteuid() != 0:
+        return []
+    # Said again here, as the kernel forgets it when the user changes.
+    die_with_us = ["--pdeathsig", "KILL"]
+    who = ["--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+    return [need("setpriv"), *who, *die_with_us]
+
+
+def own_folder() -> Path:
+    """A new folder of whoever the server runs as. pytest's own are closed to others than us."""
+    place = Path(tempfile.mkdtemp(prefix="holdfast-mariadb-"))
+    give(place)
+    return place
+
+
+def give(place: Path) -> None:
+    """Make it the property of whoever the server runs as."""
+    if os.geteuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        os.chown(place, nobody.pw_uid, nobody.pw_gid)
+
+
+@functools.cache
+def template() -> Path:
+    """A data folder with an empty database, from which those of all servers are copied."""
+    share = next((one for one in map(Path, SHARES) if (one / SYSTEM[0]).exists()), None)
+    assert share is not None, f"no {SYSTEM[0]} in {SHARES}"
+    place = own_folder()
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    words = ["create database mysql;", "use mysql;", "SET @auth_root_socket=NULL;"]
+    words += [(share / one).read_text(encoding="utf-8") for one in SYSTEM]
+    words += [f"create database {DATABASE};", ""]
+    options = ["no-defaults", "bootstrap", f"datadir={place}", "skip-networking", *_SMALL]
+    options += ["innodb_flush_log_at_trx_commit=0", "innodb_flush_method=nosync"]
+    # Whoever starts removes the temporary tables that lie where it would put its own.
+    options.append(f"tmpdir={place}")
+    done = subprocess.run(
+        [*_unprivileged(), program(), *(f"--{one}" for one in options)],
+        input="\n".join(words),
+        text=True,
+        capture_output=True,
+        timeout=BOOT_S,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return place
+
+
+class MariadbServer(Program):
+    """One server, started when it is made.
+
+    ``settings``: as behind ``mariadbd``. ``grants``: statements of SQL that make more users; they
+    are carried out as root whenever it starts, but if ``users`` is False: then those are there
+    already. ``data``: another data folder to begin with.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        port: int = 0,
+        grants: tuple[str, ...] = (),
+        data: Path | None = None,
+        users: bool = True,
+    ) -> None:
+        super().__init__(folder)
+        self._program = program()
+        self.host = HOST
+        self.port = port or free_port()
+        self.place = own_folder()
+        self.data = self.place / "data"
+        self.socket = self.place / "socket"
+        self._settings = settings
+        self._grants = grants
+        self._users = users
+        self._admin: Connection[Any] | None = None
+        shutil.copytree(data or template(), self.data)
+        for one in [self.data, *self.data.rglob("*")]:
+            give(one)
+        self.start()
+
+    # -- where it is -----------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Its address by TCP, as a user who may do everything in the database."""
+        return self.url_for(USER, PASSWORD)
+
+    def url_for(self, user: str, password: str, port: int = 0, scheme: str = "mysql") -> str:
+        """Its address by TCP for this user."""
+        return f"{scheme}://{user}:{password}@{self.host}:{port or self.port}/{DATABASE}"
+
+    # -- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start it with what lies on its disk, and wait until it answers."""
+        first = self.place / "first.sql"
+        words = [
+            f"CREATE USER IF NOT EXISTS {USER}@'%' IDENTIFIED BY '{PASSWORD}'",
+            f"GRANT ALL ON {DATABASE}.* TO {USER}@'%'",
+            *self._grants,
+        ]
+        first.write_text("".join(f"{one};\n" for one in words), encoding="utf-8")
+        give(first)
+        options = [
+            "no-defaults",
+            f"datadir={self.data}",
+            f"tmpdir={self.place}",
+            f"socket={self.socket}",
+            f"port={self.port}",
+            f"bind-address={self.host}",
+            *([f"init-file={first}"] if self._users else []),
+            "skip-name-resolve",
+            "innodb_flush_log_at_trx_commit=2",
+            "innodb_flush_method=nosync",
+            *_SMALL,
+            *self._settings,
+        ]
+        self._forget()
+        command = [*_unprivileged(), self._program, *(f"--{one}" for one in options)]
+        self.launch(command, self._answers)
+
+    def restart(self) -> None:
+        """End it politely and start it again at the same port, with its data."""
+        self.terminate()
+        self.start()
+
+    def _answers(self) -> bool:
+        # PyMySQL leaks a socket when nobody listens at its other end.
+        with socket.socket(socket.AF_UNIX) as one:
+            try:
+                one.connect(str(self.socket))
+            except OSError:
+                return False
+        try:
+            self.ask("SELECT 1")
+        except pymysql.MySQLError:
+            return False
+        return True
+
+    # -- talking to it ---------------------------------------------------------------------
+
+    def connect(self, **options: Any) -> Connection[Any]:
+        """A new connection of PyMySQL by TCP, as a user makes one; close it."""
+        mine = {"host": self.host, "port": self.port, "user": USER, "password": PASSWORD}
+        return pymysql.connect(**{**mine, "database": DATABASE, **options})
+
+    def root(self, **options: Any) -> Connection[Any]:
+        """A new connection through the socket as somebody who may do everything; close it."""
+        mine: dict[str, Any] = {"unix_socket": str(self.socket), "user": "root"}
+        return pymysql.connect(**{**mine, "autocommit": True, "connect_timeout": 5, **options})
+
+    def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Ask as root; all rows of the answer."""
+        if self._admin is None:
+            self._admin = self.root()
+        try:
+            with self._admin.cursor() as cursor:
+                cursor.execute(sql, values or None)
+                return list(cursor.fetchall())
+        except pymysql.err.OperationalError:
+            self._forget()
+            raise
+
+    def counts(self, *names: str) -> dict[str, int]:
+        """Counters of the whole server, such as ``Questions``: what clients have sent so far."""
+        rows = self.ask("SHOW GLOBAL STATUS")
+        return {name: int(value) for name, value in rows if name in names}
+
+    def _forget(self) -> None:
+        if self._admin is not None:
+            with contextlib.suppress(pymysql.MySQLError):
+                self._admin.close()
+            self._admin = None
+
+    def close(self) -> None:
+        """End it, whatever it does, and remove its data."""
+        self._forget()
+        self.kill()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

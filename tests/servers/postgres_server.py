@@ -1,0 +1,241 @@
+"""A real PostgreSQL of one's own: a test starts it on a free port of the loopback, and ends it.
+
+Its settings are lines as they stand in a ``postgresql.conf``::
+
+    with PostgresServer("max_connections = 20", fsync=True) as server:
+        client = Client(server.url)
+        server.crash()
+
+Unless said otherwise it waits for no disk. The server refuses to run as root, so there it runs as
+an unprivileged user, in a folder of its own below that for temporary files.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+
+from .process import Program, free_port, need, until
+
+HOST = "127.0.0.1"
+#: Who the server runs as where we are root: the first of these that there is.
+USERS = ("postgres", "nobody")
+#: As small and quick as tests want it; what a test says comes behind it, and counts.
+SETTINGS = (
+    f"listen_addresses = '{HOST}'",
+    "shared_buffers = 32MB",
+    "dynamic_shared_memory_type = mmap",
+    "max_wal_size = 256MB",
+    "log_min_messages = warning",
+    "log_line_prefix = '%m %p %u '",
+    "timezone = UTC",
+)
+
+
+def program(name: str) -> str:
+    """A program of the server's; without it the test is skipped, or failed in CI."""
+    found = Path("/usr/lib/postgresql").glob("*/bin")
+    versions = sorted(found, key=lambda at: float(at.parent.name))
+    return need(*(str(at / name) for at in reversed(versions)), name)
+
+
+@functools.cache
+def unprivileged() -> tuple[str, ...]:
+    """What to write before a command, so that it doesn't run as root."""
+    if os.getuid():
+        return ()
+    user = _user()
+    return (
+        need("setpriv"),
+        f"--reuid={user.pw_uid}",
+        f"--regid={user.pw_gid}",
+        "--clear-groups",
+        "--pdeathsig=KILL",  # asked for again, as it is forgotten when the user changes
+    )
+
+
+def _user() -> pwd.struct_passwd:
+    for name in USERS:
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise LookupError(f"none of the users {', '.join(USERS)} is known here")
+
+
+def new_folder(kind: str) -> Path:
+    """A new folder that belongs to whoever the server runs as; whoever asks removes it."""
+    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{kind}-"))
+    give_away(folder)
+    return folder
+
+
+def give_away(path: Path) -> None:
+    """Let it belong to whoever the server runs as."""
+    if not os.getuid():
+        user = _user()
+        os.chown(path, user.pw_uid, user.pw_gid)
+
+
+@functools.cache
+def _template() -> Path:
+    """A cluster as ``initdb`` makes it, of which all others are copies: that is quicker."""
+    folder = new_folder("cluster")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run(
+        [
+            *unprivileged(),
+            program("initdb"),
+            "--auth=trust",
+            "--username=postgres",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+            f"--pgdata={folder / 'data'}",
+        ],
+        check=True,
+        capture_output=True,
+        cwd=folder,
+    )
+    return folder / "data"
+
+
+class PostgresServer(Program):
+    """One server, started when it is made; its superuser is ``postgres``, without a password.
+
+    ``settings``: lines of its ``postgresql.conf``. ``fsync``: does it wait for the disk?
+    ``standby_of``: it follows that one, asynchronously.
+    """
+
+    def __init__(
+        self, *settings: str, fsync: bool = False, standby_of: PostgresServer | None = None
+    ) -> None:
+        super().__init__(new_folder("postgres"))
+        self.host = HOST
+        self.port = free_port()
+        self.data = self.folder / "data"
+        if standby_of is None:
+            subprocess.run(["cp", "-a", str(_template()), str(self.data)], check=True)
+        else:
+            self._follow(standby_of)
+        lines = [
+            *SETTINGS,
+            f"unix_socket_directories = '{self.folder}'",
+            f"port = {self.port}",
+            f"fsync = {'on' if fsync else 'off'}",
+            *settings,
+        ]
+        with open(self.data / "postgresql.conf", "a") as config:
+            config.write("\n".join(["", *lines, ""]))
+        self.start()
+
+    def _follow(self, primary: PostgresServer) -> None:
+        where = f"host={primary.host} port={primary.port} user=postgres"
+        subprocess.run(
+            [
+                *unprivileged(),
+                program("pg_basebackup"),
+                f"--pgdata={self.data}",
+                f"--dbname={where}",
+                "--write-recovery-conf",
+                "--checkpoint=fast",
+                "--no-sync",
+            ],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+        )
+
+    # -- where it is -----------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Its address by TCP."""
+        return self.url_for()
+
+    def url_for(self, user: str = "postgres", database: str = "postgres", options: str = "") -> str:
+        """Its address by TCP for this user; ``options`` as they stand behind the question mark."""
+        query = f"?{options}" if options else ""
+        return f"postgresql://{user}@{self.host}:{self.port}/{database}{query}"
+
+    @property
+    def unix_url(self) -> str:
+        """Its address by its socket."""
+        return f"postgresql://postgres@/postgres?host={self.folder}&port={self.port}"
+
+    # -- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start it with what lies on its disk, and wait until it answers."""
+        command = [*unprivileged(), program("postgres"), "-D", str(self.data)]
+        self.launch(command, self._answers)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(psycopg.OperationalError):
+            self.connect(connect_timeout=2).close()
+            return True
+        return False
+
+    def crash(self) -> None:
+        """Kill it with all its processes (SIGKILL), as a power cut would, and start it again."""
+        self.kill()
+        until(self._gone, "its processes are gone")
+        self.start()
+
+    def restart(self) -> None:
+        """End it in order, and start it again."""
+        self.signal(signal.SIGINT)  # "fast": connections are ended, everything is written
+        self._process_ends()
+        until(self._gone, "its processes are gone")
+        self.start()
+
+    def _process_ends(self) -> None:
+        assert self._process is not None
+        self._process.wait(20.0)
+
+    def _gone(self) -> bool:
+        """Has the last of its processes let go of the cluster?"""
+        return not any(_works_in(one, self.data) for one in Path("/proc").glob("[0-9]*"))
+
+    # -- talking to it ---------------------------------------------------------------------
+
+    def connect(self, **options: Any) -> psycopg.Connection[Any]:
+        """A new connection of psycopg's, autocommitting; close it."""
+        given = {"host": self.host, "port": self.port, "user": "postgres", "dbname": "postgres"}
+        return psycopg.connect(**{**given, **options}, autocommit=True)
+
+    def ask(self, query: str, *values: object, **options: Any) -> list[tuple[Any, ...]]:
+        """The rows of one statement, asked as somebody who may do everything."""
+        with self.connect(**options) as connection:
+            found = connection.execute(query, values or None)  # type: ignore[call-overload]
+            return list(found.fetchall()) if found.description else []
+
+    def close(self) -> None:
+        """End it, whatever it does, and remove its folder."""
+        self.kill()
+        with contextlib.suppress(AssertionError):
+            until(self._gone, "its processes are gone")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _works_in(process: Path, folder: Path) -> bool:
+    """Is it there, and is that its folder?"""
+    try:
+        return os.readlink(process / "cwd") == str(folder)
+    except OSError:
+        return False

@@ -1,0 +1,266 @@
+"""Real ZooKeeper servers of one's own: one alone, or an ensemble of three, on the loopback.
+
+A tick is short, so that sessions may be too, and connections are told at once of a lost leader.
+The servers are started with Java directly; no service of the system is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from kazoo.client import KazooClient
+
+from .process import Program, free_port, need, until
+
+HOST = "127.0.0.1"
+JAR = Path("/usr/share/java/zookeeper.jar")
+TICK_MS = 200
+_JAVA = (
+    "-Xmx96m",
+    "-Xss512k",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    # What a killed process has written stays written; only a machine loses what isn't synchronized.
+    "-Dzookeeper.forceSync=no",
+    # Folders that are empty go soon, so that tests see what that does to those who come next.
+    "-Dznode.container.checkIntervalMs=1000",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+#: Beside the jar: what writes its log, and what it speaks TLS with.
+_MORE = ("slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar")
+
+
+def jar() -> Path:
+    """The server's program. Without it: skipped on a laptop, failed in CI."""
+    if not JAR.exists():
+        missing = f"no {JAR}; ./dev test installs it where it may"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    return JAR
+
+
+def ask(host: str, port: int, word: str) -> str:
+    """The answer to a word of four letters; empty if nobody answers."""
+    try:
+        with socket.create_connection((host, port), 1.0) as one:
+            one.settimeout(1.0)
+            one.sendall(word.encode())
+            parts = []
+            while part := one.recv(65536):
+                parts.append(part)
+    except OSError:
+        return ""
+    return b"".join(parts).decode(errors="replace")
+
+
+class ZooKeeperServer(Program):
+    """One server; ``settings`` are further lines of its ``zoo.cfg``.
+
+    ``java``: further options of the virtual machine. ``members``: the lines of an ensemble, in
+    which this server is the one called ``number``; then it isn't started at once. ``within``: a
+    network namespace that it runs in.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        host: str = HOST,
+        port: int = 0,
+        number: int = 0,
+        members: Iterable[str] = (),
+        java: Sequence[str] = (),
+        within: str = "",
+    ) -> None:
+        super().__init__(folder)
+        self.host = host
+        self.port = port or free_port()
+        self.number = number
+        self._java = tuple(java)
+        self._within = within
+        self._settings = settings
+        self._members = tuple(members)
+        self._jar = jar()
+        (folder / "data").mkdir(exist_ok=True)
+        if number:
+            (folder / "data" / "myid").write_text(f"{number}\n")
+            self._configure()
+        else:
+            self._configure()
+            try:
+                self.start()
+            except BaseException:
+                self.kill()
+                raise
+
+    def _configure(self) -> None:
+        lines = [
+            f"tickTime={TICK_MS}",
+            "initLimit=50",
+            "syncLimit=10",
+            "maxSessionTimeout=60000",
+            f"dataDir={self.folder / 'data'}",
+            f"clientPort={self.port}",
+            f"clientPortAddress={self.host}",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=*",
+            "maxClientCnxns=0",
+            *self._members,
+            *self._settings,
+        ]
+        given = {line.partition("=")[0] for line in self._settings}
+        lines = [
+            one for one in lines if one in self._settings or one.partition("=")[0] not in given
+        ]
+        (self.folder / "zoo.cfg").write_text("\n".join([*lines, ""]))
+
+    @property
+    def place(self) -> str:
+        """Where it listens."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Its address for holdfast."""
+        return f"zookeeper://{self.place}"
+
+    @property
+    def role(self) -> str:
+        """What it is at present: standalone, leader or follower; empty while it serves nobody."""
+        found = re.search(r"^Mode: (\w+)", ask(self.host, self.port, "srvr"), re.MULTILINE)
+        return found[1] if found else ""
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        self.begin()
+        until(lambda: self.role, f"{self.place} answers:\n{self.log}")
+
+    def begin(self) -> None:
+        """Start it, and return at once: one of an ensemble answers when there is a majority."""
+        command = [
+            need("java"),
+            *_JAVA,
+            *self._java,
+            "-cp",
+            ":".join(map(str, [self._jar, *(self._jar.with_name(one) for one in _MORE)])),
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(self.folder / "zoo.cfg"),
+        ]
+        if self._within:
+            command = ["ip", "netns", "exec", self._within, *command]
+        self.launch(command, lambda: True)
+
+    def restart(self) -> None:
+        """Kill it and start it again on its data."""
+        self.kill()
+        self.start()
+
+    def client(self, **options: Any) -> KazooClient:
+        """A client of kazoo's, connected; the caller stops it."""
+        return connected(self.place, **options)
+
+    def close(self) -> None:
+        """End it for good."""
+        self.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connected(hosts: str, **options: Any) -> KazooClient:
+    """A client of kazoo's, connected; the caller stops it."""
+    client = KazooClient(hosts=hosts, **options)
+    client.start(20)
+    return client
+
+
+class Ensemble:
+    """Three servers that agree; it is up when this is made."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        places: Sequence[tuple[str, str]] = ((HOST, ""),) * 3,
+    ) -> None:
+        ports = [(free_port(), free_port()) for _ in places]
+        members = [
+            f"server.{number}={host}:{one}:{other}"
+            for number, ((host, _), (one, other)) in enumerate(zip(places, ports, strict=True), 1)
+        ]
+        self.servers: list[ZooKeeperServer] = []
+        for number, (host, within) in enumerate(places, 1):
+            own = folder / str(number)
+            own.mkdir()
+            self.servers.append(
+                ZooKeeperServer(
+                    own, *settings, host=host, number=number, members=members, within=within
+                )
+            )
+        try:
+            for server in self.servers:
+                server.begin()
+            self.settle()
+        except BaseException:
+            self.close()
+            raise
+
+    def settle(self) -> None:
+        """Wait until all that run serve, one of them as the leader."""
+        running = [one for one in self.servers if one.runs]
+        until(
+            lambda: (
+                sorted(one.role for one in running)
+                == ["follower"] * (len(running) - 1) + ["leader"]
+            ),
+            "the ensemble has a leader, and followers",
+            40.0,
+        )
+
+    @property
+    def leader(self) -> ZooKeeperServer:
+        """The one that leads."""
+        found: ZooKeeperServer = until(
+            lambda: next((one for one in self.servers if one.runs and one.role == "leader"), None),
+            "somebody leads",
+            40.0,
+        )
+        return found
+
+    @property
+    def followers(self) -> list[ZooKeeperServer]:
+        """Those that follow."""
+        return [one for one in self.servers if one.runs and one.role == "follower"]
+
+    @property
+    def hosts(self) -> str:
+        """All of them, as a client's list of hosts."""
+        return ",".join(one.place for one in self.servers)
+
+    @property
+    def url(self) -> str:
+        """Their address for holdfast."""
+        return f"zookeeper://{self.hosts}"
+
+    def close(self) -> None:
+        """End all of them."""
+        for server in self.servers:
+            with contextlib.suppress(AssertionError):
+                server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

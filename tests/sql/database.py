@@ -1,0 +1,237 @@
+"""A database of the tests' own in a real PostgreSQL or MariaDB, and connections to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import psycopg
+
+from holdfast import NotAcquired
+from holdfast.sql import row_lock
+from tests.servers.mariadb_server import MariadbServer
+from tests.servers.postgres_server import PostgresServer
+
+NAME = "orders"
+USER, PASSWORD = "limited", "sesame"
+LEVELS = ("READ COMMITTED", "REPEATABLE READ")
+
+
+class Database:
+    """What both kinds have in common."""
+
+    word: str
+    server: Any
+
+    def connect(self, **options: Any) -> Any:
+        """A connection of the driver's, which begins a transaction with its first statement."""
+        raise AssertionError
+
+    def ask(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Do or ask something, at once, as somebody who may do everything in the database."""
+        with self.open() as connection:
+            cursor = connection.cursor()
+            cursor.execute(text, values or None)
+            rows = list(cursor.fetchall()) if cursor.description else []
+            connection.commit()
+            return rows
+
+    @contextmanager
+    def open(self, level: str = "", **options: Any) -> Iterator[Any]:
+        """A connection whose transactions have this level; whatever is left open is rolled back."""
+        with closing(self.connect(**options)) as connection:
+            if level:
+                self.set_level(connection, level)
+            try:
+                yield connection
+            except BaseException:
+                with suppress(Exception):  # a thread may still wait in it
+                    self.kill(connection)
+                raise
+            connection.rollback()
+
+    def set_level(self, connection: Any, level: str) -> None:
+        """All transactions of a connection have this level from now on."""
+        raise AssertionError
+
+    def url(self, user: str = "") -> str:
+        """Its address, as that user or as one who may do everything."""
+        raise AssertionError
+
+    def kill(self, connection: Any) -> None:
+        """End a connection from the server's side."""
+        raise AssertionError
+
+    def kill_others(self, connection: Any) -> None:
+        """End all connections to it but this one."""
+        raise AssertionError
+
+    def connections(self) -> int:
+        """How many connections to it there are."""
+        raise AssertionError
+
+    def waiting(self) -> int:
+        """How many transactions wait for a lock."""
+        raise AssertionError
+
+    def transactions(self) -> int:
+        """How many transactions are open in it."""
+        raise AssertionError
+
+    def bytes(self, table: str) -> int:
+        """How large a table's file is."""
+        raise AssertionError
+
+    def new_user(self, user: str, password: str) -> None:
+        """Somebody who may only connect."""
+        raise AssertionError
+
+    def named(self, user: str) -> str:
+        """A user as a GRANT names it."""
+        return user
+
+    def grant(self, text: str) -> None:
+        """Carry out a GRANT, as somebody who may."""
+        self.ask(text)
+
+    def login(self, user: str, password: str) -> dict[str, Any]:
+        """What a connection of that user is opened with."""
+        return {"user": user, "password": password}
+
+    def ask_outside(self, text: str) -> None:
+        """Do something outside any transaction."""
+        with closing(self.connect(autocommit=True)) as connection:
+            connection.cursor().execute(text)
+
+    def count(self, table: str = "holdfast_rows") -> int:
+        """How many rows a table has."""
+        return int(self.ask(f"SELECT count(*) FROM {table}")[0][0])
+
+
+class PostgresDatabase(Database):
+    """In a PostgreSQL."""
+
+    word = "postgresql"
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        server.ask(f"CREATE DATABASE {NAME}")
+
+    def connect(self, **options: Any) -> psycopg.Connection[Any]:
+        mine = {"host": self.server.host, "port": self.server.port, "user": "postgres"}
+        return psycopg.connect(**{**mine, "dbname": NAME, **options})
+
+    def set_level(self, connection: Any, level: str) -> None:
+        connection.isolation_level = getattr(psycopg.IsolationLevel, level.replace(" ", "_"))
+
+    def url(self, user: str = "") -> str:
+        return str(self.server.url_for(user or "postgres", NAME))
+
+    def kill(self, connection: Any) -> None:
+        self.server.ask("SELECT pg_terminate_backend(%s)", connection.info.backend_pid)
+
+    def kill_others(self, connection: Any) -> None:
+        self.server.ask(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = %s AND pid <> %s",
+            NAME,
+            connection.info.backend_pid,
+        )
+
+    def connections(self) -> int:
+        return len(self.server.ask("SELECT 1 FROM pg_stat_activity WHERE datname = %s", NAME))
+
+    def waiting(self) -> int:
+        return len(self.server.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+
+    def transactions(self) -> int:
+        return len(
+            self.server.ask(
+                "SELECT 1 FROM pg_stat_activity WHERE datname = %s AND state <> 'idle'", NAME
+            )
+        )
+
+    def bytes(self, table: str) -> int:
+        return int(self.ask("SELECT pg_total_relation_size(%s)", table)[0][0])
+
+    def new_user(self, user: str, password: str) -> None:
+        self.ask(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'")
+
+
+class MariadbDatabase(Database):
+    """In a MariaDB."""
+
+    word = "mysql"
+
+    def __init__(self, server: MariadbServer) -> None:
+        self.server = server
+        server.ask(f"CREATE DATABASE {NAME}")
+        server.ask(f"GRANT ALL ON {NAME}.* TO app@'%'")
+
+    def connect(self, **options: Any) -> Any:
+        return self.server.connect(**{"database": NAME, **options})
+
+    def set_level(self, connection: Any, level: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+
+    def url(self, user: str = "") -> str:
+        address = self.server.url_for(user or "app", PASSWORD)
+        return str(address).rpartition("/")[0] + f"/{NAME}"
+
+    def kill(self, connection: Any) -> None:
+        self.server.ask(f"KILL {connection.thread_id()}")
+
+    def kill_others(self, connection: Any) -> None:
+        for one in self._threads():
+            if one != connection.thread_id():
+                self.server.ask(f"KILL {one}")
+
+    def connections(self) -> int:
+        return len(self._threads())
+
+    def _threads(self) -> list[int]:
+        text = "SELECT id FROM information_schema.processlist WHERE db = %s"
+        return [one for (one,) in self.server.ask(text, NAME)]
+
+    def waiting(self) -> int:
+        return self._status().count("LOCK WAIT ")
+
+    def transactions(self) -> int:
+        return self._status().count(", ACTIVE ")
+
+    def _status(self) -> str:
+        """What the engine says of itself: its tables say what was when they were read last."""
+        said = str(self.server.ask("SHOW ENGINE INNODB STATUS")[0][2])
+        return said.rpartition("LIST OF TRANSACTIONS")[2]
+
+    def bytes(self, table: str) -> int:
+        self.ask(f"ANALYZE TABLE {table}")
+        text = "SELECT data_length FROM information_schema.tables WHERE table_name = %s"
+        return int(self.ask(text, table)[0][0])
+
+    def new_user(self, user: str, password: str) -> None:
+        self.server.ask(f"CREATE USER {user}@'%' IDENTIFIED BY '{password}'")
+
+    def named(self, user: str) -> str:
+        return f"{user}@'%'"
+
+    def grant(self, text: str) -> None:
+        self.server.ask(text.replace(" ON ", f" ON {NAME}."))
+
+
+def run(connection: Any, text: str, *values: Any) -> list[tuple[Any, ...]]:
+    """A statement in the connection's transaction."""
+    cursor = connection.cursor()
+    cursor.execute(text, values or None)
+    return list(cursor.fetchall()) if cursor.description else []
+
+
+def refused(connection: Any, name: str, timeout: float = 0) -> bool:
+    """Is the name somebody else's?"""
+    try:
+        row_lock(connection, name, timeout=timeout)
+    except NotAcquired:
+        return True
+    return False

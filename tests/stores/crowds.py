@@ -1,0 +1,38 @@
+"""Processes that all want one name, over and over: who had it when, and is that as it must be?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from holdfast.testing.faults import Subject
+
+#: One use of the name: its fence, when it began, and when it ended.
+Turn = Sequence[float]
+
+
+def turns_of(count: int, act: str, *args: object) -> list[list[Turn]]:
+    """The turns of each of so many processes that begin together."""
+    crew = [Subject(act, *args) for _ in range(count)]
+    try:
+        for one in crew:
+            assert one.hear(60) == "ready"
+        for one in crew:
+            one.say("go")
+        found = [one.hear(90) for one in crew]
+        for one in crew:
+            one.end()
+    finally:
+        for one in crew:
+            one.__exit__()
+    return found
+
+
+def overlaps(found: Sequence[Sequence[Turn]]) -> list[tuple[Turn, Turn]]:
+    """Turns that were two at once, or whose fences don't rise."""
+    turns = sorted(turn for mine in found for turn in mine)
+    return [
+        (late, soon)
+        for soon, late in itertools.pairwise(turns)
+        if late[1] < soon[2] or late[0] <= soon[0]
+    ]

@@ -1,0 +1,75 @@
+"""Whoever holds and dies, or stands still, costs the others what the lease says, and no more.
+
+The tests of a store import these, and give them ``url``, ``locks`` (a client there) and ``line``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from holdfast import Client
+from holdfast.core.model import LineRecord
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
+from holdfast.testing.faults import Subject
+from tests.servers.process import until
+from tests.torture.scale import times
+
+Look = Callable[[str], LineRecord | None]
+HOLD = "tests.stores.acts:hold"
+TTL_S = 2.0
+lag.watch()
+
+
+def served(locks: Client, name: str) -> tuple[threading.Thread, list[tuple[float, int]]]:
+    """A thread that waits for it; when it holds, it notes time and fence, and leaves."""
+    at: list[tuple[float, int]] = []
+
+    def work() -> None:
+        with locks.lock(name, timeout=60) as hold:
+            at.append((time.monotonic(), hold.fence))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, at
+
+
+def waits(found: LineRecord | None) -> bool:
+    """Does anybody wait there?"""
+    return bool(found and found.waiters)
+
+
+def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
+    locks: Client, url: str, own_name: str, line: Look
+) -> None:
+    for number in range(times(50, 1)):
+        name = f"{own_name}:{number}"
+        with Subject(HOLD, url, name, TTL_S) as holder:
+            first = holder.hear()
+            thread, at = served(locks, name)
+            until(lambda: waits(line(name)), "one waits")  # noqa: B023
+            holder.kill()
+            killed, begun = time.monotonic(), boottime()
+            thread.join(60)
+        assert at[0][0] - killed - lag.since(begun) <= TTL_S + 1.0
+        assert at[0][1] > first
+        assert line(name) is None
+
+
+def test_a_holder_stopped_past_its_lease_knows_it_when_it_goes_on(
+    locks: Client, url: str, own_name: str, line: Look
+) -> None:
+    for number in range(times(50, 1)):
+        name = f"{own_name}:{number}"
+        with Subject(HOLD, url, name, TTL_S) as holder:
+            first = holder.hear()
+            holder.stop()
+            thread, at = served(locks, name)
+            thread.join(60)
+            holder.go_on()
+            holder.say("go on")
+            assert holder.hear() is False
+        assert at[0][1] > first
+        assert line(name) is None

@@ -1,0 +1,71 @@
+"""What doctor finds on a MySQL or MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client, ConfigError
+from holdfast.cli import main
+from holdfast.core.finding import Finding, Level
+from holdfast.stores.mysql import examine
+from holdfast.url import find
+from tests.servers.mariadb_server import MariadbServer
+
+NewMariadb = Callable[..., MariadbServer]
+
+
+def found(url: str) -> dict[str, Finding]:
+    """The findings by their subjects; the worst of each."""
+    order = list(Level)
+    seen: dict[str, Finding] = {}
+    for one in examine(find(url)[1]):
+        before = seen.get(one.subject)
+        if before is None or order.index(one.level) > order.index(before.level):
+            seen[one.subject] = one
+    return seen
+
+
+def test_a_server_that_is_well(
+    shared_mariadb: MariadbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--url", shared_mariadb.url]) == 0
+    text = capsys.readouterr().out
+    assert "MariaDB 10" in text
+    assert "acquire and release take" in text
+    assert "sesame" not in text
+
+
+def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:
+    server = new_mariadb(
+        "innodb_flush_log_at_trx_commit=0", "wait_timeout=20", "log_bin=on", "binlog_format=ROW"
+    )
+    seen = found(server.url)
+    assert seen["durability"].level is Level.WARN
+    assert "the end of the server" in seen["durability"].text
+    assert seen["wait_timeout"].level is Level.WARN
+    assert "first use makes them" in seen["schema"].text
+    assert "binlog" not in seen
+    # And what makes it unusable
+    server.ask("SET GLOBAL binlog_format = STATEMENT")
+    assert found(server.url)["binlog"].level is Level.FAIL
+    server.ask("SET GLOBAL binlog_format = MIXED, GLOBAL read_only = 1")
+    assert found(server.url)["role"].level is Level.FAIL
+    server.ask("SET GLOBAL read_only = 0")
+    with server.connect(autocommit=True) as one, one.cursor() as cursor:
+        cursor.execute("CREATE TABLE holdfast_lines (name INT) ENGINE=MyISAM")
+    assert found(server.url)["engine"].level is Level.FAIL
+
+
+def test_a_binary_log_of_statements_is_an_error_that_says_what_to_do(
+    new_mariadb: NewMariadb,
+) -> None:
+    server = new_mariadb("log_bin=on", "binlog_format=STATEMENT")
+    wrong = pytest.raises(ConfigError, match="binlog_format to ROW or MIXED")
+    with Client(server.url) as client, wrong:
+        client.lock("x").acquire()
+    # With any other it works
+    server.ask("SET GLOBAL binlog_format = MIXED")
+    with Client(server.url) as client, client.lock("x", timeout=5):
+        pass

@@ -1,0 +1,148 @@
+"""A Galera cluster: nodes know nothing of each other's row locks, and yet nobody overlaps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from holdfast import Client
+from holdfast.core.finding import Level
+from holdfast.core.guard.model import Abandon, Begun, Busy, Duty, Entry, Finish, Wish
+from holdfast.core.model import Held
+from holdfast.core.queue.model import Delivered
+from holdfast.runtime.blocking import run_sync
+from holdfast.testing.faults import Subject
+from tests.servers.galera import Galera
+from tests.stores.mysql.conftest import Direct
+from tests.stores.mysql.queueing import Verbs, job
+from tests.stores.mysql.test_doctor import found
+from tests.stores.mysql.test_refresh import guards_of, wish
+from tests.stores.mysql.test_rows import at_once
+from tests.torture.scale import times
+
+SECONDS = times(60, 2)
+ROUNDS = times(500, 25)
+JOBS = times(1000, 25)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Galera]:
+    """Three nodes, with the tables."""
+    with Galera(tmp_path_factory.mktemp("galera")) as one:
+        with Client(one.urls[0]) as client:
+            client.lock("warm", timeout=20).acquire().release()
+        yield one
+
+
+def test_of_two_nodes_that_are_written_at_once_one_lets_in(cluster: Galera) -> None:
+    nodes = [Direct(url) for url in cluster.urls[:2]]
+    for turn in range(ROUNDS):
+        claims = [one.claim(f"race:{turn}", 2 * turn + at + 1) for at, one in enumerate(nodes)]
+        answers = at_once(2, lambda at: nodes[at].join(claims[at]))  # noqa: B023
+        held = [one for one in answers if isinstance(one, Held)]
+        assert len(held) == 1, answers
+    for one in nodes:
+        one.close()
+
+
+def test_processes_on_all_nodes_never_overlap(cluster: Galera) -> None:
+    # Given processes on each of the nodes that all want one name
+    act = "tests.stores.mysql.workers:takes_turns"
+    crew = [Subject(act, url, "turns", float(SECONDS), 0.002) for url in 2 * cluster.urls]
+    try:
+        for one in crew:
+            assert one.hear(60) == "ready"
+        for one in crew:
+            one.say("go")
+        turns = sorted(turn for one in crew for turn in one.hear(120))
+        for one in crew:
+            one.end()
+    finally:
+        for one in crew:
+            one.__exit__()
+    # Then no two were inside at once, and fences rise with the time
+    overlaps = [
+        (soon, late) for soon, late in pairwise(turns) if late[1] < soon[2] or late[0] <= soon[0]
+    ]
+    print(f"{len(turns)} turns on {len(cluster.nodes)} nodes")
+    assert overlaps == []
+    assert turns
+
+
+def test_jobs_on_two_nodes_come_once_and_in_order(cluster: Galera, own_name: str) -> None:
+    # Given two nodes, at which a group is put into and taken from at once
+    nodes = [Verbs(url, own_name) for url in cluster.urls[:2]]
+    found: list[list[Delivered]] = [[], []]
+
+    def work(at: int) -> None:
+        for number in range(JOBS):
+            nodes[at].put(job(f"{at}:{number}", "g"), job(f"{at}:{number}"))
+            request = nodes[at].wish(most=2)
+            got = nodes[at].take(request)
+            found[at] += [
+                one for one, ours in zip(got, nodes[at].settle(request, got), strict=True) if ours
+            ]
+
+    at_once(2, work)
+    time.sleep(0.5)
+    found[0] += nodes[0].drain()
+    # Then each job was done once; those of the group in order
+    assert len(found[0]) + len(found[1]) == 4 * JOBS
+    mine = sorted((one.fence, one.seq, one.payload) for both in found for one in both if one.group)
+    assert len({seq for _, seq, _ in mine}) == 2 * JOBS
+    assert [seq for _, seq, _ in mine] == sorted(seq for _, seq, _ in mine)
+    for at in (b"0:", b"1:"):
+        numbers = [int(payload[2:]) for _, _, payload in mine if payload.startswith(at)]
+        assert numbers == sorted(numbers)
+    for one in nodes:
+        one.close()
+
+
+def test_what_is_begun_on_one_node_and_invalidated_on_another_is_not_stored(
+    cluster: Galera, own_name: str
+) -> None:
+    with Client(cluster.urls[0]) as one, Client(cluster.urls[1]) as two:
+        here, there = guards_of(one), guards_of(two)
+        for turn in range(ROUNDS):
+            mine = wish(own_name, f"{turn % 3}")
+            begun = run_sync(here.begin(mine, 20.0))
+            assert isinstance(begun, Duty)
+            run_sync(there.invalidate([mine.entry], 20.0))
+            finish = Finish(mine.entry, mine.id, begun.fence, b"bold", 60.0, 0.0, 0.0, 0.1)
+            assert run_sync(here.finish(finish, 20.0)) is False
+            assert run_sync(here.read([mine.entry], 20.0)) == [None]
+
+
+def _begun(client: Client, mine: Wish) -> Begun:
+    """As a guard asks: again, if a node took its answer back in the middle."""
+    ctx, guards = client._ctx, guards_of(client)
+    begun, _ = run_sync(ctx.insist(lambda within: guards.begin(mine, within), ctx.now() + 20.0))
+    return begun
+
+
+def test_of_those_who_begin_on_all_nodes_one_computes(cluster: Galera, own_name: str) -> None:
+    clients = [Client(url) for url in cluster.urls]
+    for turn in range(ROUNDS):
+        wishes = [wish(own_name, f"{turn % 3}") for _ in clients]
+        answers = at_once(
+            len(clients),
+            lambda at: _begun(clients[at], wishes[at]),  # noqa: B023
+        )
+        kinds = sorted(type(one).__name__ for one in answers)
+        assert kinds == [Busy.__name__, Busy.__name__, Duty.__name__]
+        mine = wishes[[isinstance(one, Duty) for one in answers].index(True)]
+        gone = Abandon(Entry(own_name, f"{turn % 3}"), mine.id, 60.0)
+        assert run_sync(guards_of(clients[0]).abandon(gone, 20.0)) in (True, False)
+        # On a node that hadn't heard of it yet nothing was given up
+        run_sync(guards_of(clients[turn % 3]).invalidate([mine.entry], 20.0))
+    for client in clients:
+        client.close()
+
+
+def test_doctor_names_the_cluster(cluster: Galera) -> None:
+    galera = found(cluster.urls[1])["galera"]
+    assert galera.level is Level.WARN
+    assert "cluster of 3, Primary" in galera.text

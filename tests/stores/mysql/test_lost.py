@@ -1,0 +1,134 @@
+"""Requests and answers that are lost, late or cut off: see ``tests/stores/lost.py``."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client, StoreUnavailable
+from holdfast.core.model import LineRecord
+from holdfast.testing.faults import (
+    HOLD_REPLY,
+    HOLD_REQUEST,
+    RESET_REPLY,
+    Fault,
+    Proxy,
+    delay_reply,
+)
+from tests.stores import lost
+from tests.stores.lost import *  # noqa: F403
+from tests.stores.mysql.conftest import eventually
+from tests.torture.scale import times
+
+Look = Callable[[str], LineRecord | None]
+JOIN, LEAVE, STAND, RENEW = b"_join_1(", b"_leave_1(", b"_stand_1(", b"_renew_1("
+PEEK = b"SELECT held"
+JOIN_FREE, LEAVE_ALL = b"_join_free_1(", b"_leave_all_1("
+
+
+@pytest.fixture
+def words() -> lost.Words:
+    return lost.Words(JOIN, LEAVE, STAND, STAND, (STAND, PEEK), JOIN_FREE, LEAVE_ALL)
+
+
+@lost.RESETS
+def test_renewals_that_are_cut_off_together_cost_no_hold(
+    fault: Fault, by_proxy: Client, proxy: Proxy, own_name: str
+) -> None:
+    # Given
+    ttl = 1.8
+    holds = [by_proxy.lock(f"{own_name}:{at}", ttl=ttl).acquire() for at in range(4)]
+    # When two renewals are cut off, one after the other
+    for _ in range(times(25, 1)):
+        for _ in range(2):
+            proxy.arm(RENEW, fault).wait()
+        # Then
+        time.sleep(ttl / 2)
+        for hold in holds:
+            hold.check()
+    for hold in holds:
+        assert hold.release()
+
+
+@pytest.mark.parametrize("verb", [JOIN, LEAVE], ids=["join", "leave"])
+def test_a_late_reply_is_never_taken_for_anothers(
+    verb: bytes, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
+) -> None:
+    # Given a request that was given up, and whose answer comes after all
+    late = proxy.arm(verb, HOLD_REPLY)
+    with contextlib.suppress(StoreUnavailable):
+        if hold := by_proxy.lock(own_name, ttl=0.3, auto_renew=False).acquire(timeout=0.05):
+            hold.release()
+    assert late.hits == 1
+    late.let_go()
+    # When others are asked for, then each gets its own answer
+    for number in range(5):
+        name = f"{own_name}:{number}"
+        mine = by_proxy.lock(name).acquire(timeout=10)
+        found = line(name)
+        assert mine is not None
+        assert found is not None
+        assert [one.fence for one in found.claims] == [mine.fence]
+        assert mine.release()
+
+
+def test_a_late_copy_of_a_join_finds_a_tombstone(
+    by_proxy: Client, proxy: Proxy, own_name: str, line: Look
+) -> None:
+    for number in range(times(50, 3)):
+        name = f"{own_name}:{number}"
+        # Given a join that is on its way while its client gives up
+        late = proxy.arm(JOIN, HOLD_REQUEST)
+        with pytest.raises(StoreUnavailable):
+            by_proxy.lock(name).acquire(timeout=0.05)
+        eventually(lambda: _buried(by_proxy, name))  # noqa: B023
+        # When it arrives after all
+        late.let_go()
+        time.sleep(0.3)
+        # Then nobody holds
+        assert line(name) is None
+
+
+def _buried(client: Client, name: str) -> bool:
+    """Has its undo been carried out? Then somebody else can enter, and leave."""
+    hold = client.lock(name).acquire(timeout=5)
+    return hold is not None and hold.release()
+
+
+def test_what_may_have_been_carried_out_is_not_sent_again(
+    by_proxy: Client, proxy: Proxy, own_name: str
+) -> None:
+    # Given joins whose answers are cut off
+    seen: list[bytes] = []
+
+    def counted(sent: bytes) -> bool:
+        if JOIN in sent and own_name.encode().hex().encode() in sent:
+            seen.append(sent)
+        return False
+
+    proxy.arm(counted, delay_reply(0.0))
+    armed = proxy.arm(JOIN, RESET_REPLY)
+    # When somebody tries once, and has no time to try again
+    with pytest.raises(StoreUnavailable):
+        by_proxy.lock(own_name).acquire(timeout=0.001)
+    assert armed.hits == 1
+    # Then the store itself has sent it once
+    time.sleep(0.2)
+    assert len(seen) == 1
+
+
+def test_a_connection_that_idled_for_too_long_is_no_loss(
+    by_proxy: Client, proxy: Proxy, own_name: str
+) -> None:
+    # Given a hold, and connections that the server has ended meanwhile
+    hold = by_proxy.lock(own_name).acquire()
+    time.sleep(1.1)
+    proxy.reset()
+    time.sleep(0.1)
+    # Then nobody notices
+    assert hold.release()
+    with by_proxy.lock(own_name, timeout=0) as again:
+        assert again.fence > hold.fence

@@ -1,0 +1,273 @@
+"""Tables and procedures: made on demand or by hand, with few rights, and versioned."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, HoldfastError
+from holdfast.cli import main
+from holdfast.stores.mysql import schema
+from holdfast.url import find
+from tests.servers.mariadb_server import DATABASE, MariadbServer, give, own_folder
+from tests.servers.tls import Certificate
+from tests.stores.mysql.conftest import play
+
+NewMariadb = Callable[..., MariadbServer]
+#: A change of what the procedures do needs another VERSION, and then another number here.
+FINGERPRINTS = {1: "71084e079b7e6b23"}
+QUEUE_FINGERPRINTS = {1: "e08fdf1dc85d5237"}
+REFRESH_FINGERPRINTS = {1: "038c0249eeaa3494"}
+#: The least rights of those who use it, in the words of docs/stores/mysql.md.
+LEAST = (
+    "CREATE USER IF NOT EXISTS least@'%' IDENTIFIED BY 'least'",
+    f"GRANT EXECUTE, SELECT, INSERT, UPDATE, DELETE ON {DATABASE}.* TO least@'%'",
+    "CREATE USER IF NOT EXISTS looker@'%' IDENTIFIED BY 'looker'",
+    f"GRANT SELECT ON {DATABASE}.* TO looker@'%'",
+)
+
+
+def use(client: Any) -> None:
+    """Everything that a client does."""
+    with client.lock("x", timeout=5) as hold:
+        hold.extend()
+        assert client.lock("x").acquire(blocking=False) is None
+        assert client.lock("x").acquire(timeout=0.05) is None
+    hold = client.lock("y", timeout=5).acquire()
+    assert client.break_("y", hold.fence)
+    with client.all("a", "b", timeout=5), client.semaphore("s", 2, timeout=5):
+        client.semaphore("s", 2).resize(3)
+        assert len(client.inspect()) == 3
+
+
+def test_the_procedures_are_what_their_version_says() -> None:
+    assert fingerprint(schema.FILES) == FINGERPRINTS[schema.VERSION]
+    assert fingerprint(schema.QUEUE_FILES) == QUEUE_FINGERPRINTS[schema.QUEUE_VERSION]
+    assert fingerprint(schema.REFRESH_FILES) == REFRESH_FINGERPRINTS[schema.REFRESH_VERSION]
+
+
+def fingerprint(files: Sequence[str]) -> str:
+    text = "\n".join(schema.statements("holdfast", files))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_a_database_that_knows_only_locks_gets_queues_when_they_are_used(
+    new_mariadb: NewMariadb,
+) -> None:
+    server = new_mariadb(grants=LEAST)
+    # Given what an earlier version has made, and its locks in use
+    with server.connect(autocommit=True) as one, one.cursor() as cursor:
+        for sql in schema.statements("holdfast", schema.FILES):
+            cursor.execute(sql)
+    with Client(server.url) as client, client.lock("held") as hold:
+        # When somebody who may not make tables asks for a queue, then only that fails
+        with Client(server.url_for("least", "least")) as least:
+            assert least.inspect("held")
+            with pytest.raises(ConfigError, match=r"lacks a right|may not"):
+                least.queue("q").put(1)
+        # And who may, makes them; then everybody has them
+        client.queue("q").put("first", group="g")
+        with Client(server.url_for("least", "least")) as least:
+            use_queue(least)
+            use_guard(least)
+        hold.check()
+    # And who may only read, can look
+    with Client(server.url_for("looker", "looker")) as looker:
+        assert [one.name for one in looker.queues()] == ["q"]
+        assert looker.queue("q").jobs() == []
+        assert [one.name for one in looker.guards()] == ["g"]
+        assert looker.guard("g", ttl=60).get(lambda: 2, key="kept") == 1
+
+
+def use_guard(client: Any) -> None:
+    """Everything that is done with a refresh guard."""
+    guard = client.guard("g", ttl=60, lease=0.6)
+
+    def compute() -> int:
+        time.sleep(0.5)  # its duty is renewed meanwhile
+        return 1
+
+    assert guard.get(compute) == 1
+    assert guard.get_many(["kept", "b"], lambda _: 1) == {"kept": 1, "b": 1}
+    with pytest.raises(ZeroDivisionError):
+        guard.get(lambda: 1 // 0, key="c")
+    assert guard.invalidate("", "b", "c") == 2
+    assert (guard.look().version, guard.stats().computes) == (0, 4)
+
+
+def use_queue(client: Any) -> None:
+    """Everything that is done with a queue."""
+    queue = client.queue("q", ttl=1.0, min_interval=0.01, rate=1000)
+    queue.put("second", group="g", id="known")
+    jobs = [queue.take(timeout=5)]
+    assert jobs[0].payload == "first"
+    time.sleep(0.5)
+    jobs[0].check()
+    assert jobs[0].dead_letter("no")
+    assert queue.revive() == 1
+    assert len(queue.jobs()) == queue.stats().waiting == 2
+    assert queue.purge() == 2
+
+
+def test_many_who_come_first_at_once_make_it_together(new_mariadb: NewMariadb) -> None:
+    server = new_mariadb()
+    wrong: list[BaseException] = []
+
+    def come(number: int) -> None:
+        try:
+            with Client(server.url) as client, client.lock(f"x{number % 2}", timeout=30):
+                pass
+        except BaseException as failure:
+            wrong.append(failure)
+
+    crew = [threading.Thread(target=come, args=(number,)) for number in range(6)]
+    for one in crew:
+        one.start()
+    for one in crew:
+        one.join()
+    assert wrong == []
+    ((engines,),) = server.ask(
+        "SELECT GROUP_CONCAT(DISTINCT engine) FROM information_schema.tables "
+        "WHERE table_schema = %s",
+        DATABASE,
+    )
+    assert engines == "InnoDB"
+
+
+def test_the_least_rights_suffice_once_it_is_made(
+    new_mariadb: NewMariadb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = new_mariadb(grants=LEAST)
+    least = server.url_for("least", "least")
+    # Given a user who may not make it
+    with Client(least) as client, pytest.raises(ConfigError, match=r"lacks a right|may not"):
+        client.lock("x").acquire()
+    # When somebody else does, twice
+    for _ in range(2):
+        assert main(["schema", "--apply", "--url", server.url]) == 0
+    assert "version 1" in capsys.readouterr().err
+    # Then everything works
+    with Client(least) as client:
+        use(client)
+
+    async def too() -> None:
+        async with AsyncClient(least) as client, client.lock("x", timeout=5):
+            pass
+
+    play(too)
+    # And who may only read, can look, and gets an error that says so
+    with Client(server.url_for("looker", "looker")) as looker:
+        assert looker.inspect() == []
+        with pytest.raises(ConfigError, match="may not call"):
+            looker.lock("x").acquire()
+
+
+def test_a_prefix_is_a_world_of_its_own(
+    mariadb_url: str, own_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"{mariadb_url}?prefix=other"
+    with (
+        Client(mariadb_url) as one,
+        Client(url) as other,
+        one.lock(own_name),
+        other.lock(own_name, timeout=5),
+    ):
+        assert len(other.inspect(own_name)) == 1
+    assert main(["schema", "--url", url]) == 0
+    text = capsys.readouterr().out
+    assert "other_lines" in text
+    assert "holdfast_" not in text
+    assert text.startswith("DELIMITER //\n")
+
+
+def test_the_script_says_the_same_as_the_clients_do(
+    shared_mariadb: MariadbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", "mysql"]) == 0
+    text = capsys.readouterr().out
+    parts = text.removeprefix("DELIMITER //\n").removesuffix("\n//\nDELIMITER ;\n").split("\n//\n")
+    assert parts[1:] == list(schema.statements("holdfast"))
+    with shared_mariadb.connect(autocommit=True) as one, one.cursor() as cursor:
+        for part in parts:
+            cursor.execute(part)
+
+
+@pytest.mark.parametrize(
+    "url, words",
+    [
+        ("mysql://app:sesame@127.0.0.1:{port}", "the path of a mysql:// URL is the database"),
+        ("mysql://app:sesame@127.0.0.1:{port}/a/b", "is the database"),
+        ("mysql://app:wrong@127.0.0.1:{port}/holdfast", "the user or the password is wrong"),
+        ("mysql://app:sesame@127.0.0.1:{port}/nothing", "may not use this database"),
+        ("mysql://app:sesame@127.0.0.1:x/holdfast", "is no host and port"),
+        ("mysql://127.0.0.1/holdfast?prefix=a-b", "a letter, then letters"),
+        ("mysql://127.0.0.1/holdfast?unixsocket=/x", 'did you mean "unix_socket"'),
+        ("mysql://127.0.0.1/holdfast?ssl_mode=on", "known: disabled"),
+    ],
+)
+def test_a_url_that_is_wrong_says_so(url: str, words: str, shared_mariadb: MariadbServer) -> None:
+    wrong = pytest.raises(ConfigError, match=words)
+    with wrong as told, Client(url.format(port=shared_mariadb.port)) as client:
+        client.lock("x").acquire()
+    assert "wrong" not in str(told.value).replace("is wrong", "")
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql+pymysql", "mariadb+asyncmy", "mysql"])
+def test_urls_of_others_work_unchanged(
+    scheme: str, shared_mariadb: MariadbServer, own_name: str
+) -> None:
+    url = shared_mariadb.url_for("app", "sesame", scheme=scheme) + "?charset=utf8mb4"
+    with Client(url) as client, client.lock(own_name):
+        pass
+    assert "sesame" not in repr(client) + str(find(url)[1])
+
+
+def test_by_the_socket(shared_mariadb: MariadbServer, own_name: str) -> None:
+    url = f"mysql://app:sesame@/{DATABASE}?unix_socket={shared_mariadb.socket}"
+
+    async def too() -> None:
+        async with AsyncClient(url) as client, client.lock(own_name):
+            pass
+
+    with Client(url) as client, client.lock(own_name):
+        pass
+    play(too)
+
+
+def test_by_tls_with_its_own_certificate(
+    new_mariadb: NewMariadb, certificate: Certificate, own_name: str
+) -> None:
+    # Given a server that takes no connection without TLS; its files must be its own
+    place = own_folder()
+    for file in (certificate.certificate, certificate.key):
+        copy = place / file.name
+        shutil.copy(file, copy)
+        give(copy)
+    server = new_mariadb(
+        f"ssl_cert={place / certificate.certificate.name}",
+        f"ssl_key={place / certificate.key.name}",
+        "require_secure_transport=ON",
+    )
+    trusted = f"{server.url}?ssl_ca={certificate.certificate}"
+
+    async def too(url: str) -> None:
+        async with AsyncClient(url) as client, client.lock(own_name, timeout=20):
+            pass
+
+    # Then it is taken by both faces, trusted or merely encrypted
+    for url in (f"{trusted}&ssl_mode=verify_identity", f"{server.url}?ssl_mode=required"):
+        with Client(url) as client, client.lock(own_name, timeout=20):
+            pass
+        asyncio.run(too(url))
+    # And a certificate that nobody knows is refused, and so is a connection without
+    for url in (f"{server.url}?ssl_mode=verify_ca", server.url):
+        with Client(url) as client, pytest.raises(HoldfastError):
+            client.lock(own_name).acquire(blocking=False)
+    shutil.rmtree(place)

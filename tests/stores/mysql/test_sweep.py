@@ -1,0 +1,101 @@
+"""Names that nobody uses any more are forgotten, and no others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast import Client
+from holdfast.stores.mysql import store as of_store
+from tests.servers.mariadb_server import MariadbServer
+
+HOUR = 3600 * 1_000_000
+Sweep = Callable[[int], int]
+
+
+@pytest.fixture
+def client(new_mariadb: Callable[..., MariadbServer]) -> Iterator[tuple[Client, MariadbServer]]:
+    """A server of the test's own, and a client of it."""
+    server = new_mariadb()
+    with Client(server.url) as one:
+        one.inspect()
+        yield one, server
+
+
+def names(server: MariadbServer) -> list[str]:
+    return [name.decode() for (name,) in server.ask("SELECT name FROM holdfast.holdfast_lines")]
+
+
+def sweep(server: MariadbServer, idle: int) -> int:
+    ((gone,),) = server.ask(f"CALL holdfast.holdfast_sweep_1(256, {idle})")
+    return int(gone)
+
+
+def test_what_is_idle_goes_and_what_is_used_stays(client: tuple[Client, MariadbServer]) -> None:
+    locks, server = client
+    # Given names that are idle, held, waited for, and left with a tombstone
+    for at in range(300):
+        locks.lock(f"idle:{at}").acquire().release()
+    held = locks.lock("held").acquire()
+    shared = [locks.semaphore("shared", 3).acquire() for _ in range(2)]
+    dead = [locks.semaphore("dead", 3, ttl=0.05, auto_renew=False).acquire() for _ in range(2)]
+    broken = locks.lock("broken").acquire()
+    locks.break_("broken", broken.fence)
+    time.sleep(0.1)
+    # When they are swept as if an hour was over, in two parts
+    assert sweep(server, HOUR) == 0
+    assert len(names(server)) == 304
+    gone = [sweep(server, 0) for _ in range(3)]
+    # Then those in use are still there
+    assert sum(gone) == 301
+    assert max(gone) <= 256
+    assert set(names(server)) == {"held", "shared", "broken"}
+    held.check()
+    assert held.release()
+    assert all(one.release() for one in shared)
+    assert all(one.release() is False for one in dead)
+    # And a name that was forgotten begins anew, with a greater fence
+    with locks.lock("held") as again:
+        assert again.fence > held.fence
+
+
+def test_who_has_the_row_locked_is_passed_over(client: tuple[Client, MariadbServer]) -> None:
+    locks, server = client
+    for name in ("a", "b"):
+        locks.lock(name).acquire().release()
+    with server.connect() as other, other.cursor() as cursor:
+        cursor.execute("SELECT last FROM holdfast_lines WHERE name = 'a' FOR UPDATE")
+        assert sweep(server, 0) == 1
+        other.rollback()
+    assert names(server) == ["a"]
+
+
+def test_a_client_sweeps_by_itself(
+    client: tuple[Client, MariadbServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks, server = client
+    locks.lock("old").acquire().release()
+    server.ask("UPDATE holdfast.holdfast_lines SET last = last - %s", HOUR + 1)
+    monkeypatch.setattr(of_store, "SWEEP_EVERY", 1)
+    locks.lock("new").acquire().release()
+    assert names(server) == ["new"]
+
+
+def test_a_name_is_forgotten_and_used_in_the_same_moment(
+    client: tuple[Client, MariadbServer],
+) -> None:
+    locks, server = client
+    end = time.monotonic() + 1.5
+    fences = []
+    with server.root(database="holdfast") as other, other.cursor() as cursor:
+        while time.monotonic() < end:
+            hold = locks.lock("x").acquire()
+            fences.append(hold.fence)
+            cursor.execute("CALL holdfast_sweep_1(256, 0)")
+            while cursor.nextset():
+                pass
+            hold.check()
+            assert hold.release()
+    assert fences == sorted(set(fences))

@@ -1,0 +1,98 @@
+"""Torture on MariaDB: struck workers, lost messages, a server that is killed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from bench.stats import jain
+from holdfast.testing.faults import dice
+from holdfast.testing.torture import Options, Outcome, run
+from tests.servers.mariadb_server import MariadbServer
+from tests.stores.crowds import overlaps, turns_of
+from tests.torture.scale import FULL, times
+
+SECONDS = times(300, 5)
+USUAL = Options(
+    seconds=SECONDS,
+    processes=times(12, 5),
+    names=4,
+    ttl=1.0,
+    every=0.4,
+    weather=True,
+    strikes=("kill", "stop", "stop", "stop", "fork"),
+)
+#: Between two deaths of the server.
+DEATH_S = 3.0
+CREW = 8
+TURN_S = 0.002
+
+
+def seeded(what: str) -> int:
+    """A seed for this run, which is printed."""
+    return dice(what).randrange(1 << 32)
+
+
+def broken(outcome: Outcome) -> set[str]:
+    """The promises that are broken; in a short run only those that don't depend on what else the
+    machine does."""
+    return set(outcome.verdict.counts) - (set() if FULL else {"bounded waiting"})
+
+
+def test_processes_under_torture_and_weather_break_no_promise(mariadb_url: str) -> None:
+    # Given processes of both faces that lock, are struck, and whose messages are lost and late
+    outcome = run(USUAL._replace(store=mariadb_url, seed=seeded("torture on MariaDB")))
+    print(outcome)
+    # Then no promise is broken, and nothing is left
+    assert broken(outcome) == set(), str(outcome)
+    assert not outcome.troubles, str(outcome)
+    assert outcome.verdict.figures["held"] > times(SECONDS, 0)
+
+
+def test_a_server_that_is_killed_under_load_lets_nobody_overlap(
+    new_mariadb: Callable[..., MariadbServer],
+) -> None:
+    # Given workers that are killed and stopped, on a server that is killed now and then
+    server = new_mariadb()
+    options = Options(
+        store=server.url,
+        seconds=times(320, 5),
+        seed=seeded("torture on a killed MariaDB"),
+        processes=5,
+        names=4,
+        ttl=2.0,
+        every=0.5,
+        strikes=("kill", "stop"),
+    )
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(run(options)))
+    thread.start()
+    deaths, end = 0, time.monotonic() + options.seconds
+    while time.monotonic() + DEATH_S < end:
+        time.sleep(DEATH_S)
+        server.kill()
+        server.start()
+        deaths += 1
+    thread.join()
+    (outcome,) = outcomes
+    print(f"{deaths} deaths of the server")
+    print(outcome)
+    # Then nobody overlaps, no fence falls, and nothing is left
+    assert broken(outcome) <= {"bounded waiting"}, str(outcome)
+    assert not outcome.troubles, str(outcome)
+    assert deaths >= times(50, 1)
+
+
+def test_processes_on_one_name_get_the_same(mariadb_url: str, own_name: str) -> None:
+    # Given processes that all want the same name, over and over
+    seconds = 5.0
+    act = "tests.stores.mysql.workers:takes_turns"
+    found = turns_of(CREW, act, mariadb_url, own_name, seconds, TURN_S)
+    # Then no two are inside at once, fences rise, and everybody gets as much
+    shares = [len(mine) for mine in found]
+    fairness = jain(shares)
+    print(f"{sum(shares)} turns, shares {shares}, Jain {fairness:.4f}")
+    assert overlaps(found) == []
+    assert min(shares) > 0
+    assert fairness >= 0.98

@@ -1,0 +1,39 @@
+"""What processes do that the tests start (``holdfast.testing.faults.Subject``)."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from holdfast import Client
+from holdfast.testing.faults.stage import Stage
+
+
+def takes_turns(stage: Stage, url: str, name: str, seconds: float, inside: float) -> None:
+    """Take the name over and over; say of each turn its fence, when it began and when it ended."""
+    turns = []
+    with Client(url) as client:
+        client.lock(f"{name}:warm", timeout=20).acquire().release()
+        stage.say("ready")
+        stage.hear()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with client.lock(name, timeout=30) as hold:
+                begun = time.monotonic()
+                time.sleep(inside)
+                turns.append([hold.fence, begun, time.monotonic()])
+    stage.say(turns)
+
+
+def works(stage: Stage, url: str, name: str, file: str) -> None:
+    """Work on a queue until the end; write of each job its number, its fence, and from when to
+    when, before it is acknowledged."""
+    with Client(url) as client, open(file, "a", buffering=1) as log:
+
+        def handle(job: Any) -> None:
+            begun = time.monotonic()
+            time.sleep(0.002)
+            log.write(json.dumps([job.payload, job.fence, begun, time.monotonic()]) + "\n")
+
+        client.queue(name, ttl=1.5, retry_first=0, retry_max=0).worker(handle, concurrency=2).run()

@@ -1,0 +1,92 @@
+"""Somebody's old snapshot keeps what is over from being removed: the verbs stay quick."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from holdfast import Client
+from tests.servers.postgres_server import PostgresServer
+from tests.torture.scale import times
+
+#: Claims that come and go while the snapshot is open.
+CLAIMS = times(100_000, 1_600)
+SAMPLES = 200
+#: With all of them in the way a verb may look at so many times as many pages. Pages, because how
+#: long that takes depends on what else the machine does; it is printed.
+MORE = 3.0
+#: What a session has counted is told after a second at the latest.
+TOLD_S = 1.5
+_CHURN = """
+DO $$ DECLARE secret uuid; BEGIN FOR i IN 1 .. {count} LOOP
+    secret := gen_random_uuid();
+    PERFORM holdfast.join_1('{name}', secret, 'lock', 1, 1, 30000000, -3000000, '', 'me', '',
+        4000000, false);
+    PERFORM holdfast.leave_1('{name}', secret, 0, 0, false, 30000000, 4000000, false);
+    IF i % 50 = 0 THEN COMMIT; END IF;
+END LOOP; END $$
+"""
+
+
+def cost(server: PostgresServer, client: Client, name: str) -> tuple[float, float]:
+    """Pages that acquire and release look at, on average, and how long they take, in the middle."""
+    taken = []
+    server.ask("SELECT pg_stat_statements_reset()")
+    for _ in range(SAMPLES):
+        begun = time.perf_counter()
+        client.lock(name).acquire().release()
+        taken.append(time.perf_counter() - begun)
+    ((pages,),) = server.ask(
+        "SELECT sum(shared_blks_hit + shared_blks_read) FROM pg_stat_statements"
+        " WHERE query LIKE 'SELECT%join_1(%' OR query LIKE 'SELECT%leave_1(%'"
+    )
+    return float(pages) / SAMPLES, statistics.median(taken)
+
+
+def test_claims_that_came_and_went_under_an_open_snapshot_slow_nobody_down(
+    new_postgres: Callable[..., PostgresServer],
+) -> None:
+    server = new_postgres("shared_preload_libraries = pg_stat_statements")
+    server.ask("CREATE EXTENSION pg_stat_statements")
+    with Client(server.url) as client, server.connect() as old:
+        cost(server, client, "one name")
+        before, took = cost(server, client, "one name")
+        print(f"before: {before:.1f} pages, {took * 1e6:.0f} us")
+        # Given a snapshot that is open all the while
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM holdfast.lines")
+        # When claims come and go: half of them on one name, half on many; and when the planner
+        # hears that none is left
+        for analyze in (False, True):
+            server.ask(_CHURN.format(count=CLAIMS // 4, name="one name"))
+            for number in range(10):
+                server.ask(_CHURN.format(count=CLAIMS // 40, name=f"name {number}"))
+            if analyze:
+                server.ask("ANALYZE holdfast.lines, holdfast.claims")
+            # Then
+            for name in ("one name", "name 3", "a new name"):
+                pages, took = cost(server, client, name)
+                print(f"{name}: {pages:.1f} pages, {took * 1e6:.0f} us")
+                assert pages < MORE * before
+        old.execute("ROLLBACK")
+
+
+def test_every_statement_goes_by_an_index(new_postgres: Callable[..., PostgresServer]) -> None:
+    server = new_postgres()
+    with Client(server.url) as client:
+        client.lock("x").acquire().release()
+    time.sleep(TOLD_S)
+    server.ask("SELECT pg_stat_reset()")
+    with Client(server.url) as client:
+        for number in range(50):
+            hold = client.lock(f"x{number % 5}").acquire()
+            hold.extend()
+            assert client.lock(f"x{number % 5}").acquire(blocking=False) is None
+            hold.release()
+        assert client.inspect("x") == []
+    time.sleep(TOLD_S)
+    rows = server.ask(
+        "SELECT relname, seq_scan FROM pg_stat_user_tables WHERE relname IN ('lines', 'claims')"
+    )
+    assert dict(rows) == {"lines": 0, "claims": 0}

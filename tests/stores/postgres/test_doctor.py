@@ -1,0 +1,93 @@
+"""What `holdfast doctor` finds on a PostgreSQL: each part as it is, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client
+from holdfast.core.finding import Finding, Level
+from holdfast.stores.postgres import examine
+from holdfast.url import find
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.process import until
+
+NewServer = Callable[..., PostgresServer]
+
+
+def looked_at(url: str) -> dict[str, Finding]:
+    """What is found, by its subject; the worst where there are several."""
+    found: dict[str, Finding] = {}
+    for one in examine(find(url)[1]):
+        if one.subject not in found or one.level is not Level.OK:
+            found[one.subject] = one
+    return found
+
+
+def test_the_command_speaks_of_every_part(postgres_url: str) -> None:
+    with Client(postgres_url) as client:
+        client.lock("doctor").acquire().release()
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "doctor", "--json", "--url", postgres_url],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PGAPPNAME": "doctor"},
+        timeout=60,
+    )
+    found = {one["subject"]: one for one in json.loads(done.stdout)}
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(found) >= {
+        "server", "pooler", "latency", "clock", "pokes", "schema", "rights", "durability",
+        "timeouts", "connections", "snapshots", "test lock", "hand-over",
+    }  # fmt: skip
+    assert all(one["remedy"] for one in found.values() if one["level"] != "ok")
+
+
+def test_what_is_set_against_us_is_told(new_postgres: NewServer) -> None:
+    server = new_postgres("statement_timeout = 700", "autovacuum = off", "max_connections = 12")
+    with Client(server.url) as client:
+        client.lock("x").acquire().release()
+    crowd = [server.connect() for _ in range(8)]
+    found = looked_at(server.url_for(options="durable=relaxed&guard=off&pool=3"))
+    for one in crowd:
+        one.close()
+    for subject in ("timeouts", "autovacuum", "durability", "connections"):
+        assert found[subject].level is Level.WARN, subject
+        assert found[subject].remedy, subject
+
+
+def test_a_forgotten_transaction_is_found(new_postgres: NewServer) -> None:
+    server = new_postgres()
+    with server.connect() as old:
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT 1")
+        assert "open transaction" in looked_at(server.url)["snapshots"].text
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_standbys_are_told_apart(synchronous: bool, new_postgres: NewServer) -> None:
+    server = new_postgres(*(["synchronous_standby_names = '*'"] if synchronous else []))
+    new_postgres(standby_of=server)
+    until(lambda: server.ask("SELECT 1 FROM pg_stat_replication"), "it follows")
+    until(
+        lambda: (looked_at(server.url)["standbys"].level is Level.OK) is synchronous,
+        "it is told as what it is",
+    )
+
+
+def test_a_standby_can_not_be_used(new_postgres: NewServer) -> None:
+    server = new_postgres()
+    standby = new_postgres(standby_of=server)
+    with pytest.raises(Exception, match="it is a standby"):
+        looked_at(standby.url)
+
+
+def test_without_a_schema_it_says_who_makes_it(new_postgres: NewServer) -> None:
+    server = new_postgres()
+    assert looked_at(server.url)["schema"].level is Level.OK
+    assert looked_at(server.url_for(options="create=off"))["schema"].level is Level.FAIL

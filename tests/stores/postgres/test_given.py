@@ -1,0 +1,125 @@
+"""A pool or an engine in place of a URL: our connections are made as its own are."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg_pool
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast.stores.postgres.config import settings
+from holdfast.url import StoreURL, find
+
+
+def test_a_pool_is_taken(postgres_url: str, own_name: str) -> None:
+    with psycopg_pool.ConnectionPool(postgres_url, open=False) as pool:
+        before = pool.get_stats()
+        with Client(pool) as client, client.lock(own_name) as hold, Client(postgres_url) as other:
+            assert other.inspect(own_name)[0].claims[0].fence == hold.fence
+        assert pool.get_stats().get("requests_num", 0) == before.get("requests_num", 0)
+
+
+def test_an_engine_is_taken(postgres_url: str, own_name: str) -> None:
+    engine = sqlalchemy.create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+    with Client(engine) as client, client.lock(own_name):
+        assert client.lock(own_name).acquire(blocking=False) is None
+    engine.dispose()
+
+
+def test_an_asyncio_engine_and_an_asyncio_pool_are_taken(postgres_url: str, own_name: str) -> None:
+    async def main() -> None:
+        engine = create_async_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+        async with AsyncClient(engine) as client, client.lock(own_name):
+            pass
+        pool = psycopg_pool.AsyncConnectionPool(postgres_url, open=False)
+        async with AsyncClient(pool) as client, client.lock(own_name):
+            pass
+
+    asyncio.run(main())
+
+
+def _engine(**more: object) -> sqlalchemy.Engine:
+    url = "postgresql+psycopg://me:s%20e@db:5433/x?sslmode=verify-full"
+    return sqlalchemy.create_engine(url, **more)
+
+
+def test_what_an_engine_adds_to_its_url_counts_as_well() -> None:
+    added = {"sslrootcert": "/etc/ca.pem", "host": "other", "prepare_threshold": None}
+    (place,) = settings(find(_engine(connect_args=added))[1]).places
+    for word in ("host='other'", "sslmode='verify-full'", "sslrootcert='/etc/ca.pem'"):
+        assert word in place
+    assert "password='s e'" in place
+    assert "prepare_threshold" not in place
+
+
+def test_an_engine_that_connects_in_a_way_of_its_own_is_refused() -> None:
+    listened = _engine()
+    sqlalchemy.event.listen(listened, "do_connect", lambda *_: None)
+    for engine in (_engine(creator=lambda: None), listened):
+        with pytest.raises(ConfigError, match="creator="):
+            settings(find(engine)[1])
+
+
+def test_an_engine_whose_tls_cant_be_had_is_refused() -> None:
+    with pytest.raises(ConfigError, match="ssl="):
+        settings(find(_engine(connect_args={"ssl": "require"}))[1])
+
+
+def test_an_engine_for_another_database_is_refused() -> None:
+    engine = sqlalchemy.create_engine("sqlite://")
+    with pytest.raises(ConfigError, match="SQLAlchemy"):
+        Client(engine).lock("x").acquire()
+
+
+@pytest.mark.parametrize(
+    "url, places, label",
+    [
+        ("postgresql://", [""], "postgresql:///"),
+        ("postgresql://me:s%20e@db/x", ["host='db'", "user='me'", "password='s e'"], "db/x"),
+        ("postgres://[::1]:5433/x", ["host='::1'", "port='5433'"], "postgresql://[::1]:5433/x"),
+        ("postgresql:///x?host=/run/pg", ["host='/run/pg'", "dbname='x'"], "/run/pg/x"),
+        ("postgresql://a/x?schema=s", ["host='a'"], "postgresql://a/x?schema=s"),
+    ],
+)
+def test_a_url_is_understood(url: str, places: list[str], label: str) -> None:
+    found = settings(find(url)[1])
+    assert all(place in found.places[0] for place in places)
+    assert found.label.endswith(label)
+    assert "s e" not in repr(found)
+
+
+def test_several_hosts_are_tried_one_after_the_other() -> None:
+    found = settings(find("postgresql://a:1,b/x")[1])
+    assert ["host='a'" in found.places[0], "host='b'" in found.places[1]] == [True, True]
+    assert all("target_session_attrs='read-write'" in one for one in found.places)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://db:99999/x",
+        "postgresql://db/x?schema=Locks",
+        "postgresql://db/x?durable=perhaps",
+        "postgresql://db/x?pool=0",
+        "postgresql://a,b/x?port=1,2,3",
+        "postgresql://db/x?gard=off",
+    ],
+)
+def test_a_wrong_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError):
+        settings(find(url)[1])
+
+
+def test_what_is_no_pool_is_refused() -> None:
+    with pytest.raises(ConfigError, match="can't be used"):
+        settings(StoreURL("postgresql", native=object()))
+
+
+def test_a_password_never_shows() -> None:
+    with Client("postgresql://me:geheim@127.0.0.1:1/x") as client:
+        with pytest.raises(StoreUnavailable) as caught:
+            client.lock("x").acquire(timeout=0.5)
+        assert "geheim" not in str(caught.value) + repr(client)

@@ -1,0 +1,146 @@
+"""A server that may have lost what it acknowledged lets nobody in until holders have said so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client, ConfigError, StoreUnavailable
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.process import until
+from tests.torture.scale import FULL
+
+NewServer = Callable[..., PostgresServer]
+#: So long nobody is let in, seconds; in the URL.
+GRACE = "grace=5"
+
+
+def forget(server: PostgresServer) -> None:
+    """As if the last commits had not reached the disk before a crash."""
+    server.ask("DELETE FROM holdfast.claims")
+    server.ask(
+        "UPDATE holdfast.lines SET holders = 0, used = 0, waiters = 0, low = 9223372036854775807,"
+        " high = 0, first = 9223372036854775807, head = 9223372036854775807"
+    )
+
+
+def is_barred(client: Client, name: str) -> bool:
+    """Is somebody who wants to get in told to wait?"""
+    try:
+        hold = client.lock(name).acquire(timeout=0.2)
+    except StoreUnavailable as wrong:
+        return "lets nobody in" in str(wrong)
+    if hold:
+        hold.release()
+    return False
+
+
+def test_after_a_crash_of_a_relaxed_server_holders_come_back_and_nobody_else_is_let_in(
+    new_postgres: NewServer,
+) -> None:
+    server = new_postgres(fsync=True)
+    with (
+        Client(server.url_for(options=f"durable=relaxed&{GRACE}")) as one,
+        Client(server.url_for(options=f"durable=relaxed&{GRACE}")) as two,
+    ):
+        hold = one.lock("a").acquire()
+        # When it crashes, and has forgotten the hold
+        forget(server)
+        server.crash()
+        # Then nobody is let in at first
+        assert until(lambda: is_barred(two, "b"), "nobody is let in")
+        # And who held holds, with its fence, when somebody is
+        until(lambda: two.inspect("a"), "it is back")
+        (claim,) = two.inspect("a")[0].claims
+        assert claim.fence == hold.fence
+        # For as long as it is believed in, which is longer than nobody is let in
+        assert claim.expires_in > hold.remaining()
+        with two.lock("b", timeout=20):
+            assert two.lock("a").acquire(blocking=False) is None
+        hold.check()
+        assert hold.release()
+
+
+def test_a_crash_of_a_durable_server_makes_nobody_wait(new_postgres: NewServer) -> None:
+    server = new_postgres(fsync=True)
+    with Client(server.url_for(options="grace=60")) as one:
+        hold = one.lock("a").acquire()
+        server.crash()
+        with one.lock("b", timeout=20):
+            pass
+        assert hold.release()
+
+
+def test_a_restart_in_order_makes_nobody_wait(new_postgres: NewServer) -> None:
+    server = new_postgres()
+    with Client(server.url_for(options="durable=relaxed&grace=60")) as one:
+        hold = one.lock("a").acquire()
+        server.restart()
+        with one.lock("b", timeout=20):
+            pass
+        assert hold.release()
+
+
+def test_the_death_of_one_of_its_processes_is_a_crash_too(new_postgres: NewServer) -> None:
+    """The server goes on under the same process id, but what wasn't on the disk is lost."""
+    server = new_postgres()
+    with Client(server.url_for(options=f"durable=relaxed&{GRACE}")) as one:
+        one.lock("a").acquire().release()
+        with server.connect() as doomed:
+            os.kill(doomed.info.backend_pid, signal.SIGKILL)
+        assert until(lambda: is_barred(one, "b"), "nobody is let in")
+        # Another name, as the last release of that one may be forgotten: it came just before
+        with one.lock("c", timeout=20):
+            pass
+
+
+@pytest.mark.parametrize("options", ["", "durable=relaxed&"] if FULL else [""])
+def test_a_standby_that_is_promoted_lets_nobody_in_at_first(
+    options: str, new_postgres: NewServer
+) -> None:
+    # Given a standby that has missed the last grant
+    server = new_postgres()
+    with Client(server.url) as one:
+        one.lock("warm").acquire().release()
+    standby = new_postgres(standby_of=server)
+    hosts = f"{server.host}:{server.port},{standby.host}:{standby.port}"
+    url = f"postgresql://postgres@{hosts}/postgres?{options}{GRACE}"
+    with Client(url) as one, Client(url) as two:
+        standby.ask("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.ask("SELECT pg_reload_conf()")
+        until(lambda: not standby.ask("SELECT 1 FROM pg_stat_wal_receiver"), "it follows no more")
+        hold = one.lock("a").acquire()
+        # When its primary dies and it takes over
+        server.kill()
+        standby.ask("SELECT pg_promote()")
+        assert until(lambda: is_barred(two, "b"), "nobody is let in")
+        # Then the hold is there again before anybody is let in
+        until(lambda: two.inspect("a"), "it is back")
+        with two.lock("b", timeout=20):
+            assert two.lock("a").acquire(blocking=False) is None
+        assert hold.release()
+
+
+def test_without_a_guard_nobody_waits(new_postgres: NewServer) -> None:
+    server = new_postgres()
+    with Client(server.url_for(options="durable=relaxed&guard=off")) as one:
+        one.lock("a").acquire().release()
+        server.crash()
+        begun = time.monotonic()
+        with one.lock("b", timeout=20):  # the release of the other one may be forgotten
+            pass
+        assert time.monotonic() - begun < 5
+
+
+def test_a_strict_guard_keeps_leases_within_its_window(postgres_url: str, own_name: str) -> None:
+    with (
+        Client(f"{postgres_url}?guard=strict&grace=3") as one,
+        one.lock(own_name, ttl=60) as hold,
+    ):
+        assert hold.remaining() <= 3
+    with pytest.raises(ConfigError, match="too short"):
+        Client(f"{postgres_url}?guard=strict&grace=1").lock("x").acquire()

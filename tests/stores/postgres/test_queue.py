@@ -1,0 +1,347 @@
+"""Queues on PostgreSQL: what happens when transactions meet, and what stays behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Client, LockLost, StoreUnavailable
+from holdfast.core.queue.model import Job, Put
+from holdfast.core.queue.policy import EXPIRED_REASON
+from holdfast.runtime.blocking import boottime, run_sync
+from holdfast.stores.postgres.config import settings
+from holdfast.stores.postgres.queue_calls import QueueCalls
+from holdfast.testing import lag
+from holdfast.url import find
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.process import until
+
+MakeClient = Callable[..., Client]
+lag.watch()
+HOUR_US = 3_600_000_000
+TABLES = ("jobs", "groups", "ready", "loans", "known", "lanes", "counts", "idle", "rates")
+
+
+@contextmanager
+def uncommitted(server: PostgresServer, put: Put) -> Iterator[psycopg.Connection[Any]]:
+    """A put that is on its way: done, and not yet there for others."""
+    _, url = find(server.url)
+    call = QueueCalls(settings(url)).put(put, tidy=False)
+    with server.connect() as link:
+        link.pgconn.exec_(b"BEGIN")
+        formats = call.verb.formats
+        link.pgconn.exec_params(call.verb.sql, list(call.values), param_formats=list(formats))
+        yield link
+
+
+def put_of(queue: str, *payloads: bytes, group: str = "", number: int = 1) -> Put:
+    jobs = tuple(Job(f"{at}", group, b"b" + one) for at, one in enumerate(payloads))
+    return Put(queue, uuid.uuid5(uuid.NAMESPACE_URL, queue).hex, number, jobs, 60.0)
+
+
+def left(server: PostgresServer, queue: str) -> dict[str, int]:
+    """How many rows of a queue there are, in each table that has any."""
+    found = {}
+    for table in TABLES:
+        if table == "lanes":
+            continue
+        ((rows,),) = server.ask(
+            f"SELECT count(*) FROM holdfast.{table} WHERE queue = %s", queue.encode()
+        )
+        if rows:
+            found[table] = rows
+    return found
+
+
+def tidy(server: PostgresServer, hours: int) -> None:
+    """Remove what is over, as if so many hours had passed."""
+    with server.connect(options="-c search_path=holdfast") as link:
+        link.execute("SELECT queue_tidy(clock() + %s)", [hours * HOUR_US])
+
+
+def test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it(
+    shared_postgres: PostgresServer, locks: Client, own_name: str
+) -> None:
+    queue = locks.queue(own_name)
+    assert queue.take(timeout=0.05) is None
+    got: list[tuple[float, Any]] = []
+
+    def work() -> None:
+        job = queue.take(timeout=20)
+        assert job is not None
+        got.append((time.monotonic(), job.payload))
+        job.ack()
+
+    with uncommitted(shared_postgres, put_of(own_name, b"x")) as link:
+        worker = threading.Thread(target=work)
+        worker.start()
+        time.sleep(0.3)
+        begun, since = time.monotonic(), boottime()
+        link.pgconn.exec_(b"COMMIT")
+        worker.join(30)
+    assert got[0][1] == b"x"
+    # Sooner than it would have asked anyway
+    assert got[0][0] - begun < 0.5 + lag.since(since)
+
+
+def test_one_put_wakes_one_of_those_who_sleep(
+    shared_postgres: PostgresServer, new_client: MakeClient, own_name: str
+) -> None:
+    def asleep() -> int:
+        return left(shared_postgres, own_name).get("idle", 0)
+
+    done: list[object] = []
+    assert new_client().queue(own_name).jobs() == []
+
+    def work(client: Client) -> None:
+        job = client.queue(own_name).take(timeout=20)
+        assert job is not None
+        done.append(job.payload)
+        job.ack()
+
+    workers = [threading.Thread(target=work, args=(new_client(),)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    until(lambda: asleep() == 3, "all sleep")
+    heard: list[str] = []
+    with shared_postgres.connect() as link:
+        for (address,) in link.execute(
+            "SELECT address FROM holdfast.idle WHERE queue = %s", [own_name.encode()]
+        ).fetchall():
+            link.execute(f'LISTEN "{address}"')
+        putter = new_client().queue(own_name)
+        for number in range(3):
+            putter.put(number)
+            until(lambda: len(done) == number + 1, "it is done")  # noqa: B023
+            heard += [one.payload for one in link.notifies(timeout=0.1)]
+    for worker in workers:
+        worker.join(30)
+    assert done == [0, 1, 2]
+    assert len(set(heard)) == len(heard) == 3
+    until(lambda: left(shared_postgres, own_name).keys() <= {"counts"}, "nothing is left")
+
+
+def test_whose_time_is_over_is_told_of_nothing_more(
+    shared_postgres: PostgresServer, locks: Client, own_name: str
+) -> None:
+    for _ in range(2):
+        assert locks.queue(own_name).take(timeout=0.3) is None
+        assert left(shared_postgres, own_name) == {}
+
+
+def test_who_puts_into_a_group_waits_for_who_came_before(
+    shared_postgres: PostgresServer, locks: Client, own_name: str
+) -> None:
+    queue = locks.queue(own_name)
+    queue.put("first", group="g")
+    with uncommitted(shared_postgres, put_of(own_name, b"second", group="g")) as link:
+        later = threading.Thread(target=lambda: queue.put("third", group="g"))
+        later.start()
+        # Another group isn't held up
+        queue.put("other", group="h")
+        until(
+            lambda: (
+                shared_postgres.ask(
+                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                )
+                == [(1,)]
+            ),
+            "it waits for the row of the group",
+        )
+        link.pgconn.exec_(b"COMMIT")
+        later.join(30)
+    seen = [job.payload for job in queue.consume(timeout=0) if job.group == "g"]
+    assert seen == ["first", b"second", "third"]
+
+
+def test_takers_dont_wait_for_each_other(
+    shared_postgres: PostgresServer, locks: Client, own_name: str
+) -> None:
+    queue = locks.queue(own_name)
+    queue.put_many([1, 2], group="a")
+    queue.put(3, group="b")
+    with shared_postgres.connect() as link, link.transaction(force_rollback=True):
+        # Given a take of the first that isn't committed
+        link.execute(
+            "DELETE FROM holdfast.ready WHERE queue = %s AND grp = 'a'", [own_name.encode()]
+        )
+        # When somebody else takes, then it gets the other group at once, and nothing of the first
+        job = queue.take(timeout=5)
+        assert job is not None
+        assert job.payload == 3
+        assert queue.take(timeout=0) is None
+    again = queue.take(timeout=5)
+    assert again is not None
+    assert again.payload == 1
+    assert job.ack()
+    assert again.ack()
+    assert queue.purge() == 1
+
+
+def test_a_late_copy_of_a_put_changes_nothing(locks: Client, own_name: str) -> None:
+    queues = locks._ctx.store.queues  # type: ignore[attr-defined]
+    first, second = put_of(own_name, b"a"), put_of(own_name, b"b", b"c", number=2)
+    assert run_sync(queues.put(first, 5)) == [True]
+    assert run_sync(queues.put(second, 5)) == [True, True]
+    assert run_sync(queues.put(second, 5)) == [True, True]
+    with pytest.raises(StoreUnavailable, match="came late"):
+        run_sync(queues.put(first, 5))
+    assert [job.payload for job in locks.queue(own_name).jobs()] == [b"ba", b"bb", b"bc"]
+    assert locks.queue(own_name).stats().accepted == 3
+    locks.queue(own_name).purge()
+
+
+def test_what_must_be_on_the_disk_is_waited_for(
+    new_postgres: Callable[..., PostgresServer],
+) -> None:
+    server = new_postgres()
+    with Client(server.url) as client:
+        queue, queues = client.queue("x"), client._ctx.store.queues  # type: ignore[attr-defined]
+        queue.put_many([1, 2, 3, 4])
+        done, job = queue.take_many(2, timeout=5)
+        # Given a server that can't confirm anything, as a standby of it is away
+        server.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        server.ask("SELECT pg_reload_conf()")
+        until(lambda: server.ask("SHOW synchronous_standby_names") == [("nobody",)], "it knows")
+        time.sleep(0.2)
+        # Then that a job is done is answered, as it may be forgotten; what promises something isn't
+        assert done.ack()
+        with pytest.raises(StoreUnavailable):
+            run_sync(queues.put(put_of("x", b"more"), 0.5))
+        with pytest.raises(StoreUnavailable):
+            run_sync(queues.extend([job._lease.extension(0.0)], 0.5))
+        take = job._lease.take._replace(id=uuid.uuid4().hex)
+        with pytest.raises(StoreUnavailable):
+            run_sync(queues.take(take, 0.5))
+
+
+def test_a_take_that_is_sent_again_gets_what_it_has_and_no_more(
+    locks: Client, own_name: str
+) -> None:
+    queue, queues = locks.queue(own_name), locks._ctx.store.queues  # type: ignore[attr-defined]
+    queue.put_many(range(4))
+    job = queue.take(timeout=5)
+    assert job is not None
+    take = job._lease.take._replace(id=uuid.uuid4().hex, most=2)
+    first = run_sync(queues.take(take, 5)).deliveries
+    again = run_sync(queues.take(take, 5)).deliveries
+    assert len(first) == 2
+    assert [(one.seq, one.fence) for one in again] == [(one.seq, one.fence) for one in first]
+    assert run_sync(queues.give_back(take, 5)) == 2
+    assert run_sync(queues.take(take, 5)).deliveries == ()
+    assert job.ack()
+    assert queue.purge() == 3
+
+
+def test_ids_and_order_hold_in_a_large_batch(locks: Client, own_name: str) -> None:
+    queue = locks.queue(own_name)
+    items = [
+        {"payload": number, "group": f"g{number % 7}", "id": f"id {number // 2}"}
+        for number in range(300)
+    ]
+    receipts = queue.put_many(items)
+    assert [one.duplicate for one in receipts] == [False, True] * 150
+    assert all(one.duplicate for one in queue.put_many(items))
+    seen: dict[str, list[int]] = {}
+    for job in queue.consume(timeout=0):
+        assert job.group is not None
+        seen.setdefault(job.group, []).append(job.payload)
+    assert sum(len(one) for one in seen.values()) == 150
+    assert all(one == sorted(one) for one in seen.values())
+
+
+def test_why_a_job_came_again_is_said(new_client: MakeClient, own_name: str) -> None:
+    dying = new_client(label="dying")
+    dying.queue(own_name, ttl=0.3).put("x", group="g")
+    job = dying.queue(own_name, ttl=0.3).take(timeout=5)
+    assert job is not None
+    job._ctx.keeper.drop(job._lease)
+    queue = new_client().queue(own_name)
+    again = queue.take(timeout=10)
+    assert again is not None
+    (record,) = queue.jobs("taken")
+    assert record.reason == EXPIRED_REASON.format(dying.owner)
+    assert again.ack()
+
+
+def test_hundreds_of_leases_that_end_at_once_are_all_taken_back(
+    shared_postgres: PostgresServer, locks: Client, new_client: MakeClient, own_name: str
+) -> None:
+    dying = new_client().queue(own_name, ttl=0.5)
+    dying.put_many(range(350))
+    taken = dying.take_many(350, timeout=5)
+    assert len(taken) == 350
+    for job in taken:
+        job._ctx.keeper.drop(job._lease)  # as if its process had been killed
+    running = "SELECT count(*) FROM holdfast.loans WHERE queue = %s AND expires > holdfast.clock()"
+    until(
+        lambda: shared_postgres.ask(running, own_name.encode()) == [(0,)], "all leases have ended"
+    )
+    queue, left_over = locks.queue(own_name), set(range(350))
+    for _ in range(8):  # a hundred at a time, and at once
+        for job in queue.take_many(100, timeout=0):
+            left_over.discard(job.payload)
+            assert job.ack()
+    assert not left_over
+
+
+def test_what_is_over_leaves_no_row_behind(
+    new_postgres: Callable[..., PostgresServer],
+) -> None:
+    server = new_postgres()
+    with Client(server.url) as client:
+        queue = client.queue("x", window=60, rate=1000, retry_first=0, retry_max=0)
+        for number in range(20):
+            queue.put(number, group=f"g{number % 3}" if number % 2 else None, id=f"i{number}")
+        for job in queue.take_many(3, timeout=5):
+            assert job.retry(in_=0)
+        assert queue.purge(ids=["i19"]) == 1
+        for _ in queue.consume(timeout=0):
+            pass
+        before = queue.stats()
+        assert (before.accepted, before.done, before.waiting) == (20, 19, 0)
+        assert left(server, "x").keys() <= {"groups", "known", "counts", "idle", "rates"}
+        # When two hours have passed
+        tidy(server, 3)
+        # Then nothing is left but the sums, and after a day not even these
+        assert left(server, "x") == {}
+        assert server.ask("SELECT count(*) FROM holdfast.lanes") == [(0,)]
+        assert queue.stats() == before
+        tidy(server, 50)
+        assert queue.stats().accepted == 0
+
+
+def test_after_a_crash_of_a_relaxed_server_nothing_is_delivered_before_its_window_is_over(
+    new_postgres: Callable[..., PostgresServer],
+) -> None:
+    server = new_postgres(fsync=True)
+    url = server.url_for(options="durable=relaxed&grace=1")
+    with Client(url) as client, Client(url) as other:
+        queue = client.queue("x", ttl=30)
+        queue.put("x", group="g")
+        job = queue.take(timeout=5)
+        assert job is not None
+        # Given a server that has forgotten the delivery, as it may
+        server.crash()
+        with server.connect() as admin:
+            admin.execute("DELETE FROM holdfast.loans")
+            admin.execute(
+                "INSERT INTO holdfast.ready SELECT queue, 0, holdfast.clock(), seq, grp, 0"
+                " FROM holdfast.jobs"
+            )
+        begun = time.monotonic()
+        # When somebody takes, then only when its worker has heard that it is lost
+        again = other.queue("x").take(timeout=20)
+        assert again is not None
+        assert time.monotonic() - begun > 0.5
+        until(lambda: job.lost is not None, "its worker knows")
+        with pytest.raises(LockLost):
+            job.check()
+        assert again.ack()

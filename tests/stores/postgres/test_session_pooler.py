@@ -1,0 +1,137 @@
+"""Behind PgBouncer in session mode, if one says so: there waiters are woken, as without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+
+from holdfast import AsyncClient, Client
+from holdfast.core.finding import Level
+from holdfast.testing.faults import Step, aim
+from tests.servers.pgbouncer import PgBouncer
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.process import until
+from tests.stores.postgres.conftest import asked_when_woken
+from tests.stores.postgres.test_doctor import looked_at
+
+SESSIONS = 40
+#: With nothing that asks by itself meanwhile.
+SAID = "?pooler=session&guard=off"
+
+
+@pytest.fixture(scope="module")
+def pooler(shared_postgres: PostgresServer) -> Iterator[PgBouncer]:
+    with PgBouncer(shared_postgres, "session", SESSIONS) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def sharing(shared_postgres: PostgresServer) -> Iterator[PgBouncer]:
+    """One that is in transaction mode, whatever is said of it."""
+    with PgBouncer(shared_postgres) as one:
+        yield one
+
+
+def test_threads_are_woken(pooler: PgBouncer, own_name: str) -> None:
+    with Client(pooler.url + SAID) as one, Client(pooler.url + SAID) as two:
+        asked = [asked_when_woken(one, two, own_name) for _ in range(3)]
+        assert two.capabilities.push
+    assert min(asked) == 0
+
+
+def test_tasks_are_woken(pooler: PgBouncer, own_name: str) -> None:
+    async def main() -> None:
+        url = pooler.url + SAID
+        async with AsyncClient(url) as one, AsyncClient(url) as two:
+            for _ in range(3):
+                steps: list[Step] = []
+                with aim(two, steps.append):
+                    await _served(one, two, own_name)
+                asked.append(steps.count(Step("keep", "before")))
+            assert two.capabilities.push
+
+    asked: list[int] = []
+    asyncio.run(main())
+    assert min(asked) == 0
+
+
+async def _served(one: AsyncClient, two: AsyncClient, name: str) -> None:
+    """The second one waits while the first one holds, and then has its turn."""
+    hold = await one.lock(name).acquire()
+    waiter = asyncio.create_task(two.lock(name, timeout=20).acquire())
+    while not (await one.inspect(name))[0].waiters:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    await hold.release()
+    assert await (await waiter).release()
+
+
+def test_without_a_word_nobody_listens(pooler: PgBouncer, own_name: str) -> None:
+    with Client(pooler.url) as one, Client(pooler.url) as two:
+        assert asked_when_woken(one, two, own_name) > 0
+        assert not two.capabilities.push
+
+
+@pytest.mark.parametrize("face", ["threads", "tasks"])
+def test_a_wrong_word_is_noticed_before_anybody_listens(
+    face: str,
+    sharing: PgBouncer,
+    own_name: str,
+    caplog: pytest.LogCaptureFixture,
+    postgres_url: str,
+) -> None:
+    # When somebody waits there, and nobody else uses its sessions
+    if face == "threads":
+        with Client(postgres_url) as one, Client(sharing.url + SAID) as two:
+            assert asked_when_woken(one, two, own_name) > 0
+            assert not two.capabilities.push
+    else:
+        asyncio.run(_wait_as_tasks(postgres_url, sharing.url + SAID, own_name))
+    # Then it is told
+    assert "isn't in session mode" in caplog.text
+    # And no session that others are given hears anything
+    with ExitStack() as stack:
+        for _ in range(5):
+            plain = stack.enter_context(psycopg.connect(sharing.url, prepare_threshold=None))
+            row = plain.execute("SELECT count(*) FROM pg_listening_channels()").fetchone()
+            assert row == (0,)
+
+
+async def _wait_as_tasks(direct: str, pooled: str, name: str) -> None:
+    async with AsyncClient(direct) as one, AsyncClient(pooled) as two:
+        await _served(one, two, name)
+        assert not two.capabilities.push
+
+
+def test_doctor_tells_which_is_which(pooler: PgBouncer, sharing: PgBouncer) -> None:
+    said = looked_at(pooler.url + SAID)
+    assert said["pooler"].level is Level.OK
+    assert "arrives" in said["pokes"].text
+    unsaid = looked_at(pooler.url)["pooler"]
+    assert unsaid.level is Level.WARN
+    assert "pooler=session" in unsaid.remedy
+    wrong = looked_at(sharing.url + SAID)
+    assert wrong["pooler"].level is Level.FAIL
+    assert "pokes" not in wrong
+
+
+def test_a_session_that_is_given_back_hears_nothing(
+    pooler: PgBouncer, own_name: str, shared_postgres: PostgresServer
+) -> None:
+    # Given a client that has listened, and is gone
+    with Client(pooler.url + SAID) as one, Client(pooler.url + SAID) as two:
+        asked_when_woken(one, two, own_name)
+    # Then a session that is used again has none of it
+    until(lambda: not _busy(shared_postgres), "the sessions are given back")
+    with psycopg.connect(pooler.url, prepare_threshold=None) as plain:
+        row = plain.execute("SELECT count(*) FROM pg_listening_channels()").fetchone()
+        assert row == (0,)
+
+
+def _busy(server: PostgresServer) -> bool:
+    rows = server.ask("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    return bool(rows)

@@ -1,0 +1,224 @@
+"""The verbs of refresh guards mean what they mean in memory, in whatever order they come."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.core.guard.model import (
+    Abandon,
+    Busy,
+    Duty,
+    Entry,
+    EntryRecord,
+    Failing,
+    Finish,
+    Prolong,
+    Tally,
+    Value,
+    Wish,
+)
+from holdfast.stores.memory.values import Values
+from holdfast.stores.sqlite.blocking import annex, way
+from holdfast.stores.sqlite.blocking.sql import guards as statements
+from holdfast.stores.sqlite.blocking.values import engine as engines
+from holdfast.stores.sqlite.blocking.values.engine import ValueEngine
+from holdfast.stores.sqlite.blocking.values.reading import slot
+from holdfast.stores.sqlite.blocking.wake import Boxes
+from holdfast.url import find
+from tests.torture.scale import times
+
+WITHIN = 10.0
+#: Two of them share the word that counts their changes.
+ENTRIES = [Entry("g", ""), Entry("g", "a\0b"), Entry("g\0a", "b"), Entry("other", "\N{SNOWMAN}")]
+
+
+class Bench:
+    """The same guards twice, under one clock that is moved by hand; both are asked the same."""
+
+    def __init__(self, path: Path, dice: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.dice = dice
+        self.now = 10_000.0
+        for module in (way, annex, engines):
+            monkeypatch.setattr(module, "clock_gettime", lambda _: self.now)
+        self.engines = [ValueEngine(find(f"sqlite://{path}")[1], Boxes()) for _ in range(3)]
+        self.memory = Values()
+        #: Ours by what memory calls the same fence.
+        self.fences: dict[int, int] = {0: 0}
+        self.wishes: list[Wish] = []
+        self.duties: list[tuple[Wish, int]] = []
+        self.finishes: list[Finish] = []
+
+    @property
+    def engine(self) -> ValueEngine:
+        """One of several clients, each of which has read something before."""
+        return self.dice.choice(self.engines)
+
+    def seen(self, found: Value | None) -> Any:
+        """A value of ours, or of the memory's: the same words for the same value."""
+        if found is None:
+            return None
+        ages = (pytest.approx(found.fresh_in, abs=1e-6), pytest.approx(found.stale_in, abs=1e-6))
+        return (found.data, *ages, found.cost, found.version)
+
+    def same(self, ours: Value | None, theirs: Value | None) -> None:
+        if theirs is not None:
+            theirs = theirs._replace(version=self.fences[theirs.version])
+        assert self.seen(ours) == self.seen(theirs)
+
+    def read(self) -> None:
+        for one in self.engines:
+            entries = self.dice.sample(ENTRIES, self.dice.randint(1, len(ENTRIES)))
+            for entry, ours in zip(entries, one.read(entries, WITHIN), strict=True):
+                self.same(ours, self.memory.read(entry, self.now))
+
+    def begin(self) -> None:
+        if self.wishes and self.dice.random() < 0.2:
+            wish = self.dice.choice(self.wishes)
+        else:
+            known = self.dice.choice([0, 0, *self.fences])
+            number = f"{len(self.wishes):032x}"
+            wish = Wish(
+                self.dice.choice(ENTRIES), number, "me", self.dice.choice([1, 5, 50]), known
+            )
+            self.wishes.append(wish)
+        expected = self.memory.begin(wish, self.now, None)
+        found = self.engine.begin(wish._replace(known=self.fences[wish.known]), WITHIN)
+        assert type(found) is type(expected)
+        if isinstance(expected, Value):
+            assert isinstance(found, Value)
+            self.same(found, expected)
+        elif isinstance(expected, Duty):
+            assert isinstance(found, Duty)
+            if expected.fence not in self.fences:
+                assert found.fence > max(self.fences.values())
+                self.fences[expected.fence] = found.fence
+            assert self.fences[expected.fence] == found.fence
+            assert found.failures == expected.failures
+            self.duties.append((wish, expected.fence))
+        else:
+            assert isinstance(expected, Busy | Failing)
+            assert found == pytest.approx(expected, abs=1e-6) or (
+                found[1:] == expected[1:] and found[0] == pytest.approx(expected[0], abs=1e-6)  # type: ignore[index]
+            )
+
+    def finish(self) -> None:
+        if self.finishes and self.dice.random() < 0.2:
+            finish = self.dice.choice(self.finishes)
+        elif self.duties:
+            wish, fence = self.dice.choice(self.duties)
+            data = self.dice.randbytes(self.dice.choice([0, 3, 3, 20_000]))
+            spans = [self.dice.choice([0.5, 2.0, 20.0]) for _ in range(3)]
+            finish = Finish(wish.entry, wish.id, fence, data, *spans, 0.25)
+            self.finishes.append(finish)
+        else:
+            return
+        ours = finish._replace(fence=self.fences[finish.fence])
+        assert self.engine.finish(ours, WITHIN) == self.memory.finish(finish, self.now)
+
+    def abandon(self) -> None:
+        if self.duties:
+            wish, _ = self.dice.choice(self.duties)
+            pause = self.dice.choice([0.0, 1.0, 10.0])
+            one = Abandon(wish.entry, wish.id, 5.0, pause, 4 * pause, "in vain")
+            assert self.engine.abandon(one, WITHIN) == self.memory.abandon(one, self.now)
+
+    def prolong(self) -> None:
+        if self.duties:
+            wish, fence = self.dice.choice(self.duties)
+            one = Prolong(wish.entry, wish.id, fence, 5.0)
+            expected = self.memory.prolong(one, self.now)
+            ours = one._replace(fence=self.fences[fence])
+            (found,) = self.engine.prolong([ours], WITHIN)
+            assert type(found) is type(expected)
+
+    def invalidate(self) -> None:
+        entries = self.dice.sample(ENTRIES, self.dice.choice([1, 1, 1, 2]))
+        expected = [self.memory.invalidate(entry, self.now) for entry in entries]
+        assert self.engine.invalidate(entries, WITHIN) == expected
+
+    def look(self) -> None:
+        for entry in ENTRIES:
+            theirs = self.memory.look(entry, self.now)
+            theirs = theirs._replace(version=self.fences[theirs.version])
+            assert self.plain(self.engine.look(entry, WITHIN)) == self.plain(theirs)
+
+    @staticmethod
+    def plain(record: EntryRecord) -> list[Any]:
+        return [
+            pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
+            for value in record
+        ]
+
+    def step(self) -> None:
+        verbs = [self.begin, self.begin, self.finish, self.finish, self.read, self.read]
+        self.dice.choice([*verbs, self.abandon, self.prolong, self.invalidate, self.look])()
+        # Always by something, as the fences of the memory are those of its clock.
+        self.now += self.dice.choice([0.0001, 0.0001, 0.001, 0.3, 1.1, 3.0])
+
+
+def test_random_verbs_are_answered_as_the_memory_store_answers_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(seed := random.randrange(1 << 32))
+    print(f"seed {seed}")
+    bench = Bench(path, dice, monkeypatch)
+    for _ in range(times(100_000, 1200)):
+        bench.step()
+    assert len(bench.finishes) > 100
+    for one in bench.engines:
+        one.close(WITHIN)
+
+
+def test_every_statement_that_a_read_or_a_verb_makes_goes_by_a_key(path: Path) -> None:
+    engine = ValueEngine(find(f"sqlite://{path}")[1], Boxes())
+    engine.read(ENTRIES, WITHIN)
+    assert engine._files is not None
+    for name, sql in vars(statements()).items():
+        if name in ("tallies_fade", "session_there", "session_over"):
+            continue  # short tables, and seldom
+        values = (1,) * sql.count("?")
+        for row in engine._files.run("EXPLAIN QUERY PLAN " + sql, values):
+            assert not row[3].startswith("SCAN") or "CONSTANT" in row[3], (name, row)
+            assert "TEMP B-TREE" not in row[3], (name, row)
+    engine.close(WITHIN)
+
+
+def test_entries_that_share_a_count_are_still_apart(path: Path) -> None:
+    first = Entry("g", "0")
+    second = next(one for n in range(1, 100_000) if slot(one := Entry("g", str(n))) == slot(first))
+    with Client(f"sqlite://{path}") as client, Client(f"sqlite://{path}") as other:
+        ours, theirs = client.guard("g", ttl=60), other.guard("g", ttl=60)
+        for key in (first.key, second.key):
+            assert ours.get(lambda key=key: f"of {key}", key=key) == f"of {key}"
+        for key in (first.key, second.key):
+            assert theirs.get(lambda: "", key=key) == f"of {key}"
+        assert ours.invalidate(first.key) == 1
+        assert theirs.get(lambda: "new", key=first.key) == "new"
+        assert theirs.get(lambda: "new", key=second.key) == f"of {second.key}"
+
+
+def test_what_is_counted_adds_up_and_is_forgotten_after_a_week(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(path, random.Random(1), monkeypatch)
+    for one in bench.engines:
+        one.tally("g", Tally(*range(9)), WITHIN)
+    one.tally("gg", Tally(hits=1), WITHIN)
+    one.tally("h\N{SNOWMAN}", Tally(hits=2), WITHIN)
+    assert [(r.name, r.tally) for r in one.survey("g", False, WITHIN)] == [
+        ("g", Tally(*(3 * n for n in range(9)))),
+        ("gg", Tally(hits=1)),
+    ]
+    assert [r.name for r in one.survey("g", True, WITHIN)] == ["g"]
+    assert len(one.survey("", False, WITHIN)) == 3
+    bench.now += 7 * 86_400.0 + 1
+    assert one.survey("", False, WITHIN) == []
+    one.tally("g", Tally(hits=1), WITHIN)
+    assert one.survey("", False, WITHIN)[0].tally == Tally(hits=1)
+    for one in bench.engines:
+        one.close(WITHIN)

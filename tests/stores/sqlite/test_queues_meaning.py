@@ -1,0 +1,309 @@
+"""Queues in the embedded store answer as those in memory do, whatever is asked in what order."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.model import Gone, Held
+from holdfast.core.queue.model import (
+    Delivered,
+    Extend,
+    Job,
+    JobState,
+    Pace,
+    Patience,
+    Put,
+    Settle,
+    Start,
+    Take,
+    Taken,
+    Verdict,
+)
+from holdfast.errors import StoreUnavailable
+from holdfast.stores.memory import jobs_look
+from holdfast.stores.memory.jobs import Queue
+from holdfast.stores.sqlite.blocking import annex, way
+from holdfast.stores.sqlite.blocking.queues.engine import JobEngine
+from holdfast.stores.sqlite.blocking.sql import jobs as statements
+from holdfast.stores.sqlite.blocking.wake import Boxes
+from holdfast.url import find
+from tests.torture.scale import times
+
+WITHIN = 10.0
+TABLES = ("groups", "jobs", "ready", "loans", "known", "lanes", "tombs")
+
+
+class Bench:
+    """One queue twice, under one clock that is moved by hand; both are asked the same."""
+
+    def __init__(self, path: Path, dice: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.dice = dice
+        self.now = 10_000.0
+        for module in (way, annex):
+            monkeypatch.setattr(module, "clock_gettime", lambda _: self.now)
+        self.engine = JobEngine(find(f"sqlite://{path}?sync=none")[1], Boxes())
+        self.engine.put(Put("q", "set-up", 1, (), 0.0), WITHIN)
+        files = self.engine._files
+        assert files is not None
+        self.run = files.run
+        self.offset = files.offset
+        self.memory = Queue()
+        #: What the two call the same job, and the last fence of each.
+        self.theirs: dict[int, int] = {}
+        self.fences = (0, 0)
+        self.lanes: dict[str, int] = {}
+        self.puts: list[Put] = []
+        self.takes: list[Take] = []
+        self.given: list[tuple[Take, Delivered]] = []
+
+    @property
+    def moment(self) -> float:
+        """The time by the clock of the queues."""
+        return self.now + self.offset
+
+    def put(self, put: Put) -> None:
+        try:
+            expected: object = self.memory.put(put, self.moment)
+        except StoreUnavailable:
+            with pytest.raises(StoreUnavailable, match="came late"):
+                self.engine.put(put, WITHIN)
+        else:
+            assert self.engine.put(put, WITHIN) == expected
+
+    def take(self, take: Take) -> None:
+        expected = self.memory.take(take, self.moment)
+        found = self.engine.take(take, WITHIN)
+        # That of the memory may also count from a lease that was prolonged or has ended since.
+        assert expected.retry_in - 1e-3 <= found.retry_in <= 1.0
+        self._same(take, expected, found)
+
+    def _same(self, take: Take, expected: Taken, found: Taken) -> None:
+        assert len(found.deliveries) == len(expected.deliveries)
+        for theirs, ours in zip(expected.deliveries, found.deliveries, strict=True):
+            words = (ours.id, ours.group, ours.payload, ours.attempt)
+            assert words == (theirs.id, theirs.group, theirs.payload, theirs.attempt)
+            assert ours.age == pytest.approx(theirs.age, abs=1e-3)
+            known = [one for _, one in self.given if one.fence == ours.fence]
+            if not known:
+                assert ours.fence > self.fences[1]
+                self.fences = (theirs.fence, ours.fence)
+                self.given.append((take, ours))
+            self.theirs[ours.seq] = theirs.seq
+
+    def settle(self, settle: Settle) -> None:
+        expected = self.memory.settle(self._there(settle), self.moment)
+        assert self.engine.settle([settle], WITHIN) == [expected]
+
+    def extend(self, extend: Extend) -> None:
+        expected = self.memory.extend(self._there(extend), self.moment)
+        (found,) = self.engine.extend([extend], WITHIN)
+        assert type(found) is type(expected)
+        assert isinstance(found, Held | Gone)
+
+    def _there(self, asked: Any) -> Any:
+        return asked._replace(seq=self.theirs[asked.seq])
+
+    def give_back(self, take: Take) -> None:
+        expected = self.memory.give_back(take, self.moment)
+        assert self.engine.give_back(take, WITHIN) == expected
+
+    def look(self) -> None:
+        """What people see; leases that are over are taken back before."""
+        self.give_back(self.new_take())
+        expected = jobs_look.survey("q", self.memory, self.moment)
+        (found,) = self.engine.survey("q", True, WITHIN)
+        assert found._replace(oldest=0.0) == expected._replace(oldest=0.0)
+        for state in (None, *JobState):
+            for group in (None, "", "a"):
+                theirs = [
+                    one
+                    for one in jobs_look.records(self.memory, self.moment)
+                    if state in (None, one.state) and group in (None, one.group)
+                ]
+                ours = self.engine.jobs("q", state, group, 10_000, WITHIN)
+                assert [_words(one) for one in ours] == [_words(one) for one in theirs]
+        self.sums()
+
+    def sums(self) -> None:
+        """The counts that are kept are those that are there."""
+        (row,) = self.run(
+            "SELECT waiting, taken, dead, groups FROM queues WHERE name = 'q'"
+        ).fetchall()
+        (taken,) = self.run("SELECT count(*) FROM loans").fetchone()
+        (dead,) = self.run("SELECT count(*) FROM jobs WHERE dead").fetchone()
+        (jobs,) = self.run("SELECT count(*) FROM jobs").fetchone()
+        (groups,) = self.run("SELECT count(DISTINCT grp) FROM jobs WHERE grp").fetchone()
+        assert row == (jobs - taken - dead, taken, dead, groups)
+
+    def new_take(self, **other: Any) -> Take:
+        dice = self.dice
+        interval = dice.choice([0.0, 0.0, 0.3, 2.0])
+        pace = Pace(interval, dice.choice([Start.ACK, Start.TAKE]), dice.choice([1e9, 5.0]))
+        patience = Patience(dice.choice([1, 2, 10]), dice.random() < 0.5)
+        ttl = dice.choice([0.2, 1.0, 5.0])
+        return Take("q", secrets.token_hex(16), 1, ttl, "me", pace, patience)._replace(**other)
+
+    # -- what may be asked -----------------------------------------------------------------
+
+    def step(self) -> None:
+        """One verb, new or again."""
+        dice = self.dice
+        self.now += dice.choice([1e-4, 1e-3, 0.1, 0.1, 0.7]) * dice.uniform(0.5, 1.5)
+        kind = dice.choices(
+            ["put", "take", "settle", "extend", "again", "revive", "purge", "give back"],
+            [30, 40, 30, 8, 15, 4, 2, 5],
+        )[0]
+        if kind == "put":
+            self.put(self._new_put())
+        elif kind == "take":
+            self.takes.append(self.new_take())
+            self.take(self.takes[-1])
+        elif kind == "give back":
+            self.give_back(dice.choice([self.new_take(), *self.takes[-3:]]))
+        elif kind == "settle" and self.given:
+            self.settle(self._settle_of(*dice.choice(self.given[-4:])))
+        elif kind == "extend" and self.given:
+            take, job = dice.choice(self.given[-4:])
+            self.extend(Extend("q", job.group, job.seq, take.id, job.fence, dice.uniform(0.1, 3)))
+        elif kind == "again" and self.puts and self.takes:
+            if dice.random() < 0.5:
+                self.put(dice.choice(self.puts[-5:]))
+            else:
+                self.take(dice.choice(self.takes[-5:]))
+        else:
+            self._mend(kind)
+
+    def _new_put(self) -> Put:
+        dice, jobs = self.dice, []
+        for _ in range(dice.choice([1, 1, 3])):
+            known = dice.random() < 0.4
+            job_id = f"k{dice.randrange(12)}" if known else secrets.token_hex(8)
+            # No two are due at the very same moment, where the order would be anybody's choice
+            delay = dice.choice([0.0, 0.0, 1.0]) + dice.random() * 1e-4
+            group = dice.choice(["a", "b", "c", ""])
+            jobs.append(Job(job_id, group, secrets.token_bytes(4), delay, known))
+        lane = dice.choice(["one", "two"])
+        self.lanes[lane] = self.lanes.get(lane, 0) + 1
+        self.puts.append(Put("q", lane, self.lanes[lane], tuple(jobs), dice.choice([0.5, 5.0])))
+        return self.puts[-1]
+
+    def _settle_of(self, take: Take, job: Delivered) -> Settle:
+        dice = self.dice
+        verdict = dice.choice([Verdict.ACK, Verdict.ACK, *Verdict])
+        delay = dice.choice([0.0, 0.5]) if verdict is Verdict.RETRY else 0.0
+        reason = dice.choice(["", "why"]) if verdict in (Verdict.RETRY, Verdict.DEAD) else ""
+        what = (job.seq, take.id, verdict, delay, reason, take.ttl, dice.random() < 0.2)
+        return Settle("q", job.group, *what)
+
+    def _mend(self, kind: str) -> None:
+        self.give_back(self.new_take())  # so that leases that are over are taken back by both
+        records = jobs_look.records(self.memory, self.moment)
+        wanted = [one.id for one in records if kind == "purge" or one.state is JobState.DEAD]
+        if not wanted or len({one.id for one in records}) != len(records):
+            return
+        ids: Sequence[str] = [self.dice.choice(wanted)]
+        if kind == "revive":
+            expected = jobs_look.revive(self.memory, ids, self.moment)
+            assert self.engine.revive("q", ids, WITHIN) == expected
+        elif kind == "purge":
+            expected = jobs_look.purge(self.memory, None, ids, self.moment)
+            assert self.engine.purge("q", None, ids, WITHIN) == expected
+
+
+def _words(record: Any) -> tuple[Any, ...]:
+    """A record without its times, which differ by less than what a float can tell."""
+    times_of = (record.due_in, record.expires_in)
+    return (*record._replace(age=0, due_in=0, expires_in=0), *[round(one, 2) for one in times_of])
+
+
+@pytest.mark.parametrize("number", range(times(200, 12)))
+def test_random_verbs_are_answered_as_the_memory_store_answers_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    bench = Bench(path, random.Random(seed), monkeypatch)
+    for step in range(200):
+        bench.step()
+        if step % 20 == 0:
+            bench.look()
+    bench.look()
+    # When all is over, and what is remembered has faded
+    bench.engine.purge("q", None, None, WITHIN)
+    bench.now += 5000.0
+    bench.give_back(bench.new_take())
+    while bench.engine.purge("q", None, None, WITHIN):
+        pass
+    bench.now += 5000.0
+    for turn in range(40):
+        bench.engine.put(Put("q", "last", turn + 1, (Job("x", "g", b""),), 0.0), WITHIN)
+        (job,) = bench.engine.take(take := bench.new_take(), WITHIN).deliveries or (None,)
+        if job is not None:
+            bench.engine.settle(
+                [Settle("q", "g", job.seq, take.id, Verdict.ACK, suspect=True)], WITHIN
+            )
+        bench.now += 100.0
+    bench.engine.purge("q", None, None, WITHIN)
+    # Then nothing is left but the last lane, the last tombs, and a group that rests
+    left = {table: bench.run(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
+    assert left.pop("lanes") == 1
+    assert left.pop("tombs") <= 2
+    assert left.pop("groups") <= 1
+    assert set(left.values()) == {0}, left
+    bench.engine.close(WITHIN)
+
+
+def test_a_late_copy_of_a_take_that_was_given_back_gets_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(path, random.Random(1), monkeypatch)
+    bench.put(Put("q", "lane", 1, (Job("a", "g", b""),), 0.0))
+    take = bench.new_take(pace=Pace())
+    bench.give_back(take)
+    bench.take(take)
+    assert not bench.given
+    bench.engine.close(WITHIN)
+
+
+def test_a_group_is_not_served_while_its_first_job_is_on_loan_whatever_is_removed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(path, random.Random(1), monkeypatch)
+    bench.put(
+        Put("q", "lane", 1, (Job("a", "g", b""), Job("b", "g", b""), Job("c", "g", b"")), 0.0)
+    )
+    bench.take(bench.new_take(ttl=5.0, pace=Pace()))
+    assert len(bench.given) == 1
+    assert bench.engine.purge("q", None, ["b"], WITHIN) == 1
+    assert not bench.engine.take(bench.new_take(pace=Pace()), WITHIN).deliveries
+    bench.sums()
+    bench.engine.close(WITHIN)
+
+
+#: Statements that look at a small table from end to end, or are for people and walk in order.
+WALKS = {"latest", "queues_forget", "sessions", "session_there", "oldest"}
+
+
+def test_no_verb_reads_a_table_from_end_to_end(path: Path) -> None:
+    engine = JobEngine(find(f"sqlite://{path}")[1], Boxes())
+    engine.survey("", False, WITHIN)
+    assert engine._files is not None
+    for name, sql in vars(statements()).items():
+        if name in WALKS or name.startswith("listed"):
+            continue
+        most = sql.count("?") if "?1" not in sql else 13
+        values = [1] * (most if "?1" not in sql else max(int(c) for c in _numbers(sql)))
+        for row in engine._files.run("EXPLAIN QUERY PLAN " + sql, values):
+            assert not row[3].startswith("SCAN") or "CONSTANT" in row[3], (name, row)
+            assert "TEMP B-TREE" not in row[3] or name == "loans_of_take", (name, row)
+    engine.close(WITHIN)
+
+
+def _numbers(sql: str) -> list[str]:
+    return [part.split(" ")[0].rstrip("),\n;") for part in sql.replace("\n", " ").split("?")[1:]]

@@ -1,0 +1,93 @@
+"""Curator itself, in Java, on the same nodes as ours; `tests.interop` says how it is fetched."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast import Client
+from tests.interop.foreign import curator as command
+from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.zookeeper.conftest import MakeClient, eventually
+
+
+class Curator:
+    """A process with Curator's InterProcessMutex, which does what it is told."""
+
+    def __init__(self, place: str, path: str) -> None:
+        self._process = subprocess.Popen(
+            [*command(), place, path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.hear() == "ready"
+
+    def say(self, word: str) -> None:
+        """Tell it: "acquire", "try" or "release"."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        """What came of the oldest word that isn't answered yet."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def does(self, word: str) -> str:
+        """Tell it, and hear what came of it."""
+        self.say(word)
+        return self.hear()
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def curator(shared_zookeeper: ZooKeeperServer, own_name: str) -> Iterator[Curator]:
+    process = Curator(shared_zookeeper.place, f"/holdfast/{own_name}")
+    yield process
+    process.close()
+
+
+def test_curators_own_mutex_and_ours_keep_each_other_out(
+    curator: Curator, new_client: MakeClient, zookeeper_url: str, own_name: str
+) -> None:
+    client: Client = new_client(f"{zookeeper_url}?recipe=curator")
+    lock = client.lock(own_name)
+    # Given that Curator holds, we are kept out
+    assert curator.does("acquire") == "held"
+    assert lock.acquire(blocking=False) is None
+    assert lock.acquire(timeout=0.2) is None
+    assert len(client.inspect(own_name)[0].holders) == 1
+    # When it releases, who waits here is served
+    held: list[int] = []
+    release = threading.Event()
+    waiter = threading.Thread(target=_hold, args=(client, own_name, held, release.wait))
+    waiter.start()
+    eventually(lambda: len(client.inspect(own_name)[0].claims) == 2)
+    assert curator.does("release") == "released"
+    eventually(lambda: held)
+    # Given that we hold, it is kept out, and served when we release
+    assert curator.does("try") == "busy"
+    curator.say("acquire")
+    eventually(lambda: len(client.inspect(own_name)[0].claims) == 2)
+    release.set()
+    waiter.join(20)
+    assert curator.hear() == "held"
+    assert lock.acquire(blocking=False) is None
+    assert curator.does("release") == "released"
+    with lock as hold:
+        assert hold.fence > held[0]
+
+
+def _hold(client: Client, name: str, held: list[int], wait: Callable[[float], object]) -> None:
+    with client.lock(name, timeout=20) as hold:
+        held.append(hold.fence)
+        wait(30.0)

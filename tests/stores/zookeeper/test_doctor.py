@@ -1,0 +1,89 @@
+"""What ``holdfast doctor`` finds on an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Client
+from holdfast.cli import main
+from holdfast.core.finding import Finding, Level
+from holdfast.url import find
+from tests.servers.process import free_port
+from tests.servers.zookeeper import ZooKeeperServer
+
+
+def examined(url: str) -> dict[str, list[Finding]]:
+    """What is found, by its subject."""
+    module, parsed = find(url)
+    found: dict[str, list[Finding]] = {}
+    for finding in module.examine(parsed):  # type: ignore[attr-defined]
+        found.setdefault(finding.subject, []).append(finding)
+    return found
+
+
+def one(url: str, subject: str) -> Finding:
+    """What is found of one subject."""
+    (finding,) = examined(url)[subject]
+    return finding
+
+
+def test_a_server_alone_works_and_is_said_to_be_alone(zookeeper_url: str) -> None:
+    found = examined(zookeeper_url)
+    assert found["server"][0].level is Level.OK
+    assert "standalone" in found["server"][0].text
+    assert found["ensemble"][0].level is Level.WARN
+    assert found["session"][0].text.startswith("30 s")
+    assert found["writing"][0].level is not Level.FAIL
+    assert "may do anything" in found["rights"][0].text
+    assert found["nodes"][0].level is Level.OK
+    assert "secrecy" not in found
+
+
+def test_the_command_says_it_in_words(
+    zookeeper_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--url", zookeeper_url]) == 0
+    said = capsys.readouterr().out
+    for words in ("standalone", "test lock", "the store works", "hand a hold to another process"):
+        assert words in said
+
+
+def test_limits_of_the_session_are_told(zookeeper_url: str) -> None:
+    # Given a server that gives no less than two ticks of 200 ms, and no more than a minute
+    short = one(f"{zookeeper_url}?session=0.4", "session")
+    assert short.level is Level.OK
+    long = one(f"{zookeeper_url}?session=90", "session")
+    assert long.level is Level.FAIL
+    assert "session=60" in long.text
+
+
+def test_a_longer_session_than_was_asked_for_is_worth_a_look(
+    new_zookeeper: Callable[..., ZooKeeperServer],
+) -> None:
+    server = new_zookeeper("minSessionTimeout=5000")
+    finding = one(f"{server.url}?session=2", "session")
+    assert finding.level is Level.WARN
+    assert "session=5" in finding.remedy
+    # And what is held there is believed for no longer than was asked for
+    with Client(f"{server.url}?session=2") as client, client.lock("x") as hold:
+        assert hold.ttl == 1.0
+        assert hold.remaining() < 1.0
+
+
+def test_a_server_that_is_not_there_fails() -> None:
+    found = examined(f"zookeeper://127.0.0.1:{free_port()}?session=2")
+    assert "doesn't answer" in found["server"][0].text
+    assert found["session"][0].level is Level.FAIL
+
+
+def test_a_login_in_the_open_and_rights_of_ones_own(zookeeper_url: str, own_name: str) -> None:
+    url = zookeeper_url.replace("://", "://ann:secret@") + f"?prefix={own_name}"
+    found = examined(url)
+    assert found["rights"][0].level is Level.OK
+    assert "password" in found["secrecy"][0].text
+    assert "secret" not in str(found)
+    # And another user can't use it
+    bob = examined(url.replace("ann:", "bob:"))
+    assert "doesn't let us" in bob["session"][0].text

@@ -1,0 +1,275 @@
+"""What is true of serial queues on ZooKeeper alone: who wakes whom, limits, and what it costs."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from holdfast import Client, ConfigError, NotSupported
+from holdfast.stores.zookeeper.names import digest
+from holdfast.stores.zookeeper.queues.names import FOLDERS, place_of
+from holdfast.stores.zookeeper.requests import Children, Multi
+from holdfast.testing import lag
+from tests.stores.zookeeper.conftest import MakeClient, eventually
+from tests.torture.scale import times
+
+lag.watch()
+
+
+def base(name: str) -> str:
+    """Where the queue is."""
+    return place_of("/holdfast", name).base
+
+
+def inside(kazoo: KazooClient, name: str, folder: str) -> list[str]:
+    """What is in one of its folders."""
+    return sorted(kazoo.get_children(f"{base(name)}/{folder}"))
+
+
+def talk(client: Client) -> Any:
+    """What the verbs of a client's queues speak by."""
+    return client._ctx.store.queues._talk  # type: ignore[attr-defined]
+
+
+@contextmanager
+def counted(client: Client) -> Iterator[list[list[object]]]:
+    """The requests of this client, those of each round trip together."""
+    port = client._ctx.store._port  # type: ignore[attr-defined]
+    asked: list[list[object]] = []
+    before = port.ask
+
+    async def ask(requests: list[object], until: float) -> Any:
+        asked.append(list(requests))
+        return await before(requests, until)
+
+    port.ask = ask
+    try:
+        yield asked
+    finally:
+        port.ask = before
+
+
+def test_each_verb_costs_one_round_trip_and_what_was_listed_serves_many(
+    other: Client, own_name: str
+) -> None:
+    queue = other.queue(own_name)
+    queue.put("first", group="g")
+    with counted(other) as asked:
+        queue.put_many(range(200))
+        assert len(asked) == 1
+        queue.put("more", group="g")
+        assert len(asked) == 2
+    jobs = [queue.take(timeout=10)]
+    with counted(other) as asked:
+        jobs += [queue.take(timeout=10) for _ in range(50)]
+        assert all(jobs)
+        taken = sum(any(isinstance(one, Multi) for one in some) for some in asked)
+        lists = sum(any(isinstance(one, Children) for one in some) for some in asked) - taken
+        assert taken == 50
+        assert lists <= 25  # for the lane that has nothing, now and then
+        asked.clear()
+        assert all(job.ack() for job in jobs[1:] if job)
+        assert len(asked) == 50
+        asked.clear()
+        assert len(queue.take_many(100, timeout=10)) == 100
+        assert len(asked) <= 3
+    with counted(other) as asked:
+        for job in jobs[:1]:
+            assert job
+            assert job.ack()
+        assert len(asked) == 1
+
+
+def test_a_job_wakes_one_of_those_who_wait_and_no_other(
+    new_client: MakeClient, other: Client, kazoo: KazooClient, own_name: str
+) -> None:
+    # Given ten who wait, two clients of five each
+    crowd = [new_client(), new_client()]
+    got: list[Any] = []
+
+    def wait(client: Client) -> None:
+        got.append(client.queue(own_name).take(timeout=30))
+
+    threads = [threading.Thread(target=wait, args=(crowd[n % 2],)) for n in range(10)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: kazoo.exists(f"{base(own_name)}/idle"))
+    eventually(lambda: len(inside(kazoo, own_name, "idle")) == 10)
+    for left in range(9, -1, -1):
+        # When there is a job, then one is woken, long before it would have asked by itself
+        begun = time.monotonic()
+        other.queue(own_name).put(left, group=f"g{left % 2}")
+        eventually(lambda left=left: len(got) == 10 - left)  # type: ignore[misc]
+        assert time.monotonic() - begun < 5.0 + lag.since(begun)
+        assert len(inside(kazoo, own_name, "idle")) == left
+        assert got[-1].payload == left
+        assert got[-1].ack()
+    for thread in threads:
+        thread.join(20)
+
+
+def test_what_is_empty_leaves_nothing_but_its_folders(
+    other: Client, kazoo: KazooClient, own_name: str
+) -> None:
+    queue = other.queue(own_name, min_interval=0.1, window=0, max_attempts=1)
+    queue.put_many([{"payload": n, "group": f"g{n % 3}", "id": f"i{n}"} for n in range(9)])
+    queue.put_many(range(5))
+    while job := queue.take(timeout=0.5):
+        if job.payload == 3:
+            assert job.retry()
+        else:
+            assert job.ack()
+    assert queue.purge("dead") == 2
+    # Groups stay until their interval is over, and somebody looks
+    time.sleep(0.2)
+    eventually(lambda: queue.take(timeout=0) is None and not inside(kazoo, own_name, "groups"))
+    for folder in FOLDERS:
+        if folder not in ("lanes", "ids"):
+            eventually(lambda f=folder: inside(kazoo, own_name, f) == [])  # type: ignore[misc]
+    record = queue.stats()
+    assert (record.accepted, record.done, record.waiting) == (14, 12, 0)
+
+
+def test_an_id_whose_window_is_over_is_removed_by_those_who_put(
+    other: Client, kazoo: KazooClient, own_name: str
+) -> None:
+    # Given ids that are remembered in one folder
+    ids = (f"i{n}" for n in itertools.count() if digest(f"i{n}").startswith("00"))
+    queue = other.queue(own_name, window=0)
+    for _ in range(4):
+        some = list(itertools.islice(ids, 10))
+        queue.put_many([{"payload": one, "id": one} for one in some])
+        assert all(queue.ack_many(queue.take_many(10, timeout=10)))
+    # Then those of former puts are forgotten
+    queue.put("one more", id=next(ids))
+    eventually(lambda: len(inside(kazoo, own_name, "ids/00")) <= 20)
+
+
+# -- limits ----------------------------------------------------------------------------------
+
+
+def test_a_request_that_no_server_takes_is_refused_before_it_is_sent(
+    other: Client, own_name: str
+) -> None:
+    queue = other.queue(own_name)
+    queue.put("x" * 262_000, group="g")  # the largest one is taken in
+    job = queue.take(timeout=5)
+    assert job
+    assert job.ack()
+    with pytest.raises(ConfigError, match=r"jute\.maxbuffer.*put at most \d+ of them at once"):
+        queue.put_many(["x" * 2000] * 1000)
+    assert queue.stats().waiting == 0
+    queue.put_many(["x" * 100] * 1000)
+    queue.put_many(["x" * 100] * 1000, group="a group with a name that is longer than most are")
+    assert queue.stats().waiting == 2000
+
+
+def test_a_queue_that_is_full_says_so_and_takes_more_when_there_is_room(
+    new_client: MakeClient, other: Client, own_name: str
+) -> None:
+    full = new_client()
+    full._ctx.store.queues._putting._depth = 10  # type: ignore[attr-defined]
+    queue = full.queue(own_name)
+    queue.put_many(range(8))
+    with pytest.raises(ConfigError, match=r"has 8 jobs, and .* no more than 10 .* catch up"):
+        queue.put_many(range(3))
+    queue.put_many(range(2))
+    with pytest.raises(ConfigError, match="1 more don't fit"):
+        queue.put("one more")
+    # When somebody else works them off
+    assert all(other.queue(own_name).ack_many(other.queue(own_name).take_many(4, timeout=5)))
+    queue.put_many(range(4))
+
+
+def test_a_depth_of_thousands_is_worked_off_in_order(other: Client, own_name: str) -> None:
+    depth, groups = times(18_000, 600), times(1000, 60)
+    queue = other.queue(own_name)
+    for start in range(0, depth, 600):
+        some = range(start, start + 600)
+        queue.put_many([{"payload": n, "group": f"g{n % groups}"} for n in some])
+    assert queue.stats().waiting == depth
+    seen: dict[str | None, list[int]] = {}
+    while sum(map(len, seen.values())) < depth:
+        jobs = queue.take_many(100, timeout=10)
+        assert jobs
+        for job in jobs:
+            seen.setdefault(job.group, []).append(job.payload)
+        assert all(queue.ack_many(jobs))
+    assert queue.stats().waiting == 0
+    assert all(some == sorted(some) for some in seen.values())
+
+
+def test_the_simple_recipe_has_no_queues(ours: Client) -> None:
+    assert not ours.supports("queues")
+    with pytest.raises(NotSupported, match="serial queues"):
+        ours.queue("q").put(1)
+
+
+# -- hints that are wrong ----------------------------------------------------------------------
+
+
+def test_a_group_that_begins_anew_is_not_taken_for_what_it_was(
+    new_client: MakeClient, other: Client, own_name: str
+) -> None:
+    # Given one who has seen the jobs of a group that has ended since
+    late = new_client().queue(own_name)
+    queue = other.queue(own_name)
+    queue.put_many(range(6), group="g")
+    for number in range(4):
+        job = late.take(timeout=5)
+        assert job
+        assert job.payload == number
+        assert job.ack() if number < 3 else job.give_back()
+    for number in range(3, 6):
+        job = queue.take(timeout=5)
+        assert job
+        assert job.payload == number
+        assert job.ack()
+    # When there are others of the same numbers
+    queue.put_many(range(10, 16), group="g")
+    # Then none is passed over
+    for number in range(10, 16):
+        job = (late, queue)[number % 3 == 2].take(timeout=5)
+        assert job
+        assert job.payload == number
+        assert job.ack()
+
+
+@pytest.mark.parametrize("wrong", [-20.0, 20.0])
+def test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early(
+    wrong: float, new_client: MakeClient, other: Client, own_name: str
+) -> None:
+    client = new_client()
+    queue = client.queue(own_name, min_interval=1.0)
+    queue.put_many([1, 2], group="g")
+    first = queue.take(timeout=5)
+    assert first
+    assert first.ack()
+    # When it believes that it is later, or earlier, at the leader
+    clock = talk(client).clock
+    clock._low += wrong
+    clock._high += wrong
+    clock._learnt -= 60.0  # so that it asks anew, as it does after 5 s
+    looking = time.monotonic()
+    second = queue.take(timeout=8 + lag.since(looking))
+    assert second
+    assert second.age >= 1.0
+    assert second.attempt == 1
+    assert second.ack()
+    # And what it puts for later comes later
+    clock._low += wrong
+    clock._high += wrong
+    queue.put("late", delay=0.5)
+    if wrong < 0:
+        late = other.queue(own_name).take(timeout=10)
+        assert late
+        assert late.age >= 0.5
+        assert late.attempt == 1
+        assert late.ack()

@@ -1,0 +1,77 @@
+"""By TLS, and with logins by SASL: on real servers that ask for them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client, ConfigError, StoreUnavailable
+from tests.servers.process import free_port
+from tests.servers.tls import Certificate
+from tests.servers.zookeeper import ZooKeeperServer
+
+NETTY = "-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"
+LOGINS = """Server {
+  org.apache.zookeeper.server.auth.DigestLoginModule required user_ann="secret" user_bob="other";
+};
+"""
+
+
+# kazoo forgets to close the socket of a server that it doesn't trust.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
+    new_zookeeper: Callable[..., ZooKeeperServer],
+    certificate: Certificate,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("CRITICAL", "holdfast.kazoo")  # or what is logged would keep the sockets
+    pem = tmp_path / "server.pem"
+    pem.write_text(certificate.key.read_text() + certificate.certificate.read_text())
+    port = free_port()
+    new_zookeeper(
+        f"secureClientPort={port}",
+        "secureClientPortAddress=127.0.0.1",
+        f"ssl.keyStore.location={pem}",
+        "ssl.keyStore.type=PEM",
+        "ssl.clientAuth=none",
+        java=[NETTY],
+    )
+    place = f"zookeeper://127.0.0.1:{port}?"
+    with Client(f"{place}ca={certificate.certificate}") as client, client.lock("x") as hold:
+        assert hold.extend() > 0
+    for wrong in ("tls=on", f"ca={certificate.certificate}&tls=off"):
+        _is_no_use(place + wrong)
+    gc.collect()
+
+
+def _is_no_use(url: str) -> None:
+    with Client(url) as client, pytest.raises(StoreUnavailable):
+        client.lock("x").acquire(timeout=0.5)
+
+
+def test_a_login_by_sasl_owns_its_nodes_and_a_wrong_one_is_refused(
+    new_zookeeper: Callable[..., ZooKeeperServer], tmp_path: Path
+) -> None:
+    pytest.importorskip("puresasl")
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(LOGINS)
+    server = new_zookeeper(
+        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        java=[f"-Djava.security.auth.login.config={jaas}"],
+    )
+
+    def url(login: str) -> str:
+        return server.url.replace("://", f"://{login}@") + "?sasl=digest-md5"
+
+    with Client(url("ann:secret")) as client, client.lock("x"):
+        assert len(client.inspect()) == 1
+        with Client(url("bob:other")) as bob, pytest.raises(ConfigError, match="doesn't let us"):
+            bob.inspect()
+        with Client(url("ann:wrong")) as wrong, pytest.raises(ConfigError, match="credentials"):
+            wrong.lock("x").acquire(timeout=5)
+        with Client(server.url) as nobody, pytest.raises(ConfigError, match="doesn't let us"):
+            nobody.lock("x").acquire(timeout=5)

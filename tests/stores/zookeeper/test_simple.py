@@ -1,0 +1,235 @@
+"""The simple recipe: one node called as the name, beside others who create and delete it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
+
+from holdfast import Client, ConfigError, Lock, NotAcquired, NotSupported
+from holdfast.cli import main
+from holdfast.core.model import Loss
+from holdfast.testing import lag
+from holdfast.testing.faces import Face
+from tests.stores.zookeeper.conftest import SIMPLE, MakeClient, claims, eventually
+
+
+def _refused(lock: Lock) -> str:
+    """What is said to one who is kept out."""
+    with pytest.raises(NotAcquired) as refusal, lock:
+        raise AssertionError("the body ran unheld")
+    return str(refusal.value)
+
+
+def test_one_who_merely_creates_the_node_and_we_keep_each_other_out(
+    kazoo: KazooClient, ours: Client, own_name: str, path: str
+) -> None:
+    lock = ours.lock(own_name)
+    for ephemeral in (True, False):
+        # Given that somebody else has created the node: we are kept out, and see who it is
+        kazoo.create(path, b"a colleague", ephemeral=ephemeral)
+        assert lock.acquire(blocking=False) is None
+        assert lock.acquire(timeout=0.2) is None
+        # The message names him, unless a busy machine leaves no time to look.
+        eventually(lambda: "a colleague" in _refused(ours.lock(own_name, timeout=0)))
+        (line,) = ours.inspect(own_name)
+        assert [(one.owner, one.held, one.fence) for one in line.claims] == [
+            ("a colleague", True, kazoo.exists(path).czxid)
+        ]
+        assert math.isinf(line.claims[0].expires_in) is not ephemeral
+        # And it is never removed, but for somebody who breaks it
+        assert kazoo.get(path)[0] == b"a colleague"
+        if ephemeral:
+            kazoo.delete(path)
+        else:
+            assert ours.break_(own_name, line.claims[0].fence) is True
+        # Given that we hold: so is it, and sees who we are
+        with lock as hold:
+            with pytest.raises(NodeExistsError):
+                kazoo.create(path, b"a colleague", ephemeral=True)
+            data, stat = kazoo.get(path)
+            assert data.decode().partition("\n")[0] == hold.owner
+            assert stat.czxid == hold.fence
+        assert kazoo.exists(path) is None
+    assert claims(kazoo) == []
+
+
+def test_we_are_served_as_soon_as_the_others_node_is_gone(
+    kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
+) -> None:
+    lag.watch()
+    for make in (lambda: None, lambda: rival.lock(own_name).acquire()):
+        for _ in range(3):
+            hold = make()
+            if hold is None:
+                kazoo.create(path, b"a colleague", ephemeral=True)
+            served: list[float] = []
+
+            def wait(served: list[float] = served) -> None:
+                with ours.lock(own_name, timeout=20):
+                    served.append(time.monotonic())
+
+            waiter = threading.Thread(target=wait)
+            waiter.start()
+            own = ours._ctx.store._own.claims
+            eventually(lambda own=own: any(one.armed for one in own.values()))
+            time.sleep(0.1)
+            begun = time.monotonic()
+            if hold is None:
+                kazoo.delete(path)
+            else:
+                hold.release()
+            waiter.join(20)
+            assert served[0] - begun < 0.25 + lag.since(begun)
+
+
+def test_never_two_are_inside_be_they_ours_or_somebody_elses(
+    kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
+) -> None:
+    inside: list[str] = []
+    most: list[int] = []
+
+    def enter() -> None:
+        inside.append("one")
+        time.sleep(0.001)
+        most.append(len(inside))
+        inside.pop()
+
+    def work(one: Client) -> None:
+        for _ in range(15):
+            with one.lock(own_name, timeout=60):
+                enter()
+
+    def theirs() -> None:
+        done = 0
+        while done < 15:
+            try:
+                kazoo.create(path, b"a colleague", ephemeral=True)
+            except NodeExistsError:
+                time.sleep(0.002)
+                continue
+            enter()
+            kazoo.delete(path)
+            done += 1
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in (ours, ours, rival)]
+    threads.append(threading.Thread(target=theirs))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert most == [1] * 60
+    assert claims(kazoo) == []
+
+
+def test_a_try_is_one_round_trip_whatever_comes_of_it(
+    ours: Client, rival: Client, own_name: str
+) -> None:
+    ours.lock(own_name).acquire().release()
+    port = ours._ctx.store._port
+    asked: list[Any] = []
+    real = port.ask
+
+    async def counted(requests: Any, until: float) -> Any:
+        asked.append(requests)
+        return await real(requests, until)
+
+    port.ask = counted
+    hold = ours.lock(own_name).acquire(blocking=False)
+    assert len(asked) == 1
+    assert hold.release() is True
+    assert len(asked) == 2
+    with rival.lock(own_name):
+        assert ours.lock(own_name).acquire(blocking=False) is None
+    assert len(asked) == 3
+
+
+def test_a_release_spares_whoever_has_come_after_us(
+    kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
+) -> None:
+    # Given a hold that somebody breaks, and the next one
+    broken = ours.lock(own_name).acquire()
+    assert rival.break_(own_name, broken.fence) is True
+    with rival.lock(own_name, timeout=0) as after:
+        # Then the release of the first leaves it alone
+        assert broken.release() is False
+        assert [one.fence for one in rival.inspect(own_name)[0].holders] == [after.fence]
+        assert after.extend() > 0
+    # Given a hold whose node somebody deletes by hand, to take the name for himself
+    robbed = ours.lock(own_name).acquire()
+    kazoo.delete(path)
+    kazoo.create(path, b"a colleague", ephemeral=True)
+    # Then the release leaves that one alone, too
+    assert robbed.release() is False
+    assert kazoo.get(path)[0] == b"a colleague"
+    kazoo.delete(path)
+    assert claims(kazoo) == []
+    # And so does giving back several at once
+    ours.all(own_name, f"{own_name}-2").acquire().release()
+    many = ours.all(own_name, f"{own_name}-2").acquire()
+    kazoo.delete(path)
+    kazoo.create(path, b"a colleague", ephemeral=True)
+    many.release()
+    assert kazoo.get(path)[0] == b"a colleague"
+    assert kazoo.exists(f"{path}-2") is None
+    kazoo.delete(path)
+    assert claims(kazoo) == []
+
+
+def test_who_was_robbed_learns_of_it_and_the_next_one_keeps_the_name(
+    face: Face, kazoo: KazooClient, rival: Client, zookeeper_url: str, own_name: str, path: str
+) -> None:
+    async def play() -> None:
+        client = face.client(f"{zookeeper_url}?{SIMPLE}")
+        try:
+            # Given a hold whose node somebody deletes by hand, and another one of us who comes then
+            hold = await client.lock(own_name, ttl=1.6).acquire()
+            kazoo.delete(path)
+            with rival.lock(own_name, timeout=10) as after:
+                # Then the first is told with its next renewal, and leaves the next one alone
+                assert await hold.wait_lost(10) is Loss.BROKEN
+                assert await hold.release() is False
+                own = client._ctx.store._own
+                await face.outside(lambda: eventually(lambda: not own.claims))
+                assert after.extend() > 0
+                assert [one.fence for one in rival.inspect(own_name)[0].holders] == [after.fence]
+        finally:
+            await client.close()
+
+    face.run(play, 60.0)
+    assert claims(kazoo) == []
+
+
+def test_a_line_and_the_simple_recipe_refuse_each_other(
+    new_client: MakeClient, zookeeper_url: str, own_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simple = f"{zookeeper_url}?prefix={own_name}&recipe=simple"
+    line = f"{zookeeper_url}?prefix={own_name}"
+    one, other = new_client(simple), new_client(line)
+    with one.lock("x"):
+        with pytest.raises(ConfigError, match=r"simple recipe's nodes.*recipe=simple"):
+            other.lock("x").acquire(timeout=5)
+        assert main(["doctor", "--url", line]) == 0
+        assert "the simple recipe's nodes" in capsys.readouterr().out
+    acts: list[Callable[[], object]] = [
+        lambda: one.lock("y").acquire(timeout=5),
+        lambda: one.lock("y").acquire(blocking=False),
+        lambda: one.inspect("y", exact=True),
+    ]
+    with other.lock("y"):
+        for act in acts:
+            with pytest.raises(ConfigError, match=r"a line's nodes.*recipe=kazoo"):
+                act()
+        assert one.inspect() == []
+        assert main(["doctor", "--url", simple]) == 0
+        assert "a line's nodes" in capsys.readouterr().out
+    for make in (lambda: one.semaphore("z", 2), lambda: one.rwlock("z"), lambda: one.election("z")):
+        with pytest.raises(NotSupported):
+            make()

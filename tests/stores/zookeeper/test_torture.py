@@ -1,0 +1,75 @@
+"""Torture on ZooKeeper: a server that is killed under load, and a crowd on one name."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from bench.stats import jain
+from holdfast.testing.faults import dice
+from holdfast.testing.torture import Options, Outcome, run
+from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.crowds import overlaps, turns_of
+from tests.torture.scale import FULL, times
+
+#: Between two deaths of the server, which is away for a second or two each time.
+DEATH_S = 2.0
+CREW = 8
+CROWD_S = times(5, 1)
+TURN_S = 0.002
+RECIPES = ("kazoo", "simple") if FULL else ("kazoo",)
+
+
+def test_a_server_that_is_killed_under_load_lets_nobody_overlap(
+    new_zookeeper: Callable[..., ZooKeeperServer],
+) -> None:
+    # Given workers that are killed and stopped, on a server that is killed now and then
+    server = new_zookeeper()
+    options = Options(
+        store=f"{server.url}?session=4",
+        seconds=times(300, 3),
+        seed=dice("torture on a killed ZooKeeper").randrange(1 << 32),
+        processes=5,
+        names=4,
+        ttl=4.0,
+        every=1.0,
+        # Who is killed keeps the end waiting for his session.
+        strikes=("kill", "stop") if FULL else ("stop",),
+    )
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(run(options)))
+    thread.start()
+    deaths, end = 0, time.monotonic() + options.seconds
+    while time.monotonic() + DEATH_S < end:
+        time.sleep(DEATH_S)
+        server.restart()
+        deaths += 1
+    thread.join()
+    (outcome,) = outcomes
+    print(f"{deaths} deaths of the server")
+    print(outcome)
+    # Then nobody overlaps, no fence falls, and nothing is left; some had to wait for long
+    assert set(outcome.verdict.counts) <= {"bounded waiting"}, str(outcome)
+    assert not outcome.troubles, str(outcome)
+    assert deaths >= times(50, 1)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_crowd_on_one_name_is_served_one_at_a_time(
+    recipe: str, zookeeper_url: str, own_name: str
+) -> None:
+    # Given processes that all want the same name, over and over
+    url = f"{zookeeper_url}?recipe={recipe}&prefix={recipe}"
+    act = "tests.stores.zookeeper.workers:takes_turns"
+    found = turns_of(CREW, act, url, own_name, CROWD_S, TURN_S)
+    # Then no two are inside at once, fences rise, and nobody starves
+    shares = [len(mine) for mine in found]
+    fairness = jain(shares)
+    print(f"{recipe}: {sum(shares)} turns, shares {shares}, Jain {fairness:.4f}")
+    assert overlaps(found) == []
+    assert min(shares) > 0
+    # And where there is a line, everybody gets as much
+    assert recipe == "simple" or fairness >= 0.98

@@ -1,0 +1,235 @@
+"""URLs, logins, rights, and clients that are given."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+
+from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast.core.model import Loss
+from holdfast.stores.zookeeper.config import lease_of, settings
+from holdfast.url import find
+from tests.servers.process import free_port
+from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.zookeeper.conftest import MakeClient
+
+
+@pytest.mark.parametrize(
+    "text, hosts, root",
+    [
+        ("zookeeper://a", "a:2181", "/holdfast"),
+        ("zk://a,b:1,[::1]:2,[::2]", "a:2181,b:1,[::1]:2,[::2]:2181", "/holdfast"),
+        ("zookeeper://a/x/y", "a:2181", "/x/y/holdfast"),
+        ("zookeeper://a/x?prefix=", "a:2181", "/x"),
+        ("zookeeper://a?prefix=/p/q/", "a:2181", "/p/q"),
+    ],
+)
+def test_a_url_says_where_the_lines_are(text: str, hosts: str, root: str) -> None:
+    found = settings(find(text)[1])
+    assert (found.hosts, found.root) == (hosts, root)
+    assert (found.session, found.recipe, found.acl) == (30.0, "kazoo", "open")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("zookeeper://", "names the servers"),
+        ("zookeeper://a?prefix=", "needs a chroot"),
+        ("zookeeper://a?prefix=..", "parts of letters"),
+        ("zookeeper://a/x%20y", "chroot"),
+        ("zookeeper://a b", "no host"),
+        ("zookeeper://a?session=0.1", "must be from"),
+        ("zookeeper://a?recipe=kazo", 'did you mean "kazoo"'),
+        ("zookeeper://a?sesion=3", 'did you mean "session"'),
+        ("zookeeper://a?sasl=digest-md5", "user:password@"),
+    ],
+)
+def test_what_can_not_be_right_is_refused_in_words(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        settings(find(text)[1])
+
+
+def test_logins_and_tls_are_handed_to_kazoo_as_it_wants_them() -> None:
+    found = settings(find("zookeeper://an%40n:se%3Acret@a")[1])
+    assert found.auth == (("digest", "an@n:se:cret"),)
+    assert (found.acl, found.sasl) == ("creator", None)
+    by_sasl = settings(find("zookeeper://ann:secret@a?sasl=digest-md5")[1])
+    assert by_sasl.auth == ()
+    assert by_sasl.sasl == {"mechanism": "DIGEST-MD5", "username": "ann", "password": "secret"}
+    kerberos = settings(find("zookeeper://a?sasl=gssapi")[1])
+    assert kerberos.sasl == {"mechanism": "GSSAPI", "service": "zookeeper"}
+    secure = settings(find("zookeeper://a?ca=/x&check_hostname=off")[1])
+    assert secure.tls == {
+        "use_ssl": True,
+        "verify_certs": True,
+        "check_hostname": False,
+        "ca": "/x",
+    }
+    for one in (found, by_sasl):
+        assert "secret" not in repr(one) + one.label
+
+
+def test_a_password_shows_nowhere(
+    zookeeper_url: str, own_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    url = zookeeper_url.replace("://", "://ann:s3cret@") + f"?prefix={own_name}"
+    with Client(url) as client:
+        with client.lock("x") as hold:
+            shown = [repr(client), repr(hold), str(client.inspect()), client.url]
+        claim_ids = [repr(one) for one in client._ctx.store._own.claims]
+        assert claim_ids == []
+    shown.append(caplog.text)
+    assert "s3cret" not in "".join(shown)
+
+
+def test_nodes_made_with_a_login_belong_to_it_alone(
+    zookeeper_url: str, own_name: str, kazoo: KazooClient, new_client: MakeClient
+) -> None:
+    url = zookeeper_url.replace("://", "://ann:secret@") + f"?prefix={own_name}"
+    ann = new_client(url)
+    hold = ann.lock("x", ttl=3).acquire()
+    # Then another user can neither look, nor lock, nor break
+    bob = new_client(url.replace("ann:", "bob:"))
+    for act in (bob.inspect, lambda: bob.break_("x", hold.fence), bob.lock("x").acquire):
+        with pytest.raises(ConfigError, match="doesn't let us"):
+            act()
+    with pytest.raises(NoAuthError):
+        kazoo.get_children(f"/{own_name}/x")
+    hold.check()
+    # And the same user can
+    again = new_client(url)
+    assert again.break_("x", hold.fence) is True
+    assert hold.wait_lost(15) is Loss.BROKEN
+
+
+def test_a_chroot_is_made_if_it_is_not_there(
+    zookeeper_url: str, own_name: str, kazoo: KazooClient, new_client: MakeClient
+) -> None:
+    client = new_client(f"{zookeeper_url}/{own_name}/deep?prefix=")
+    with client.lock("x"):
+        assert len(kazoo.get_children(f"/{own_name}/deep/x")) == 1
+    for text in (f"{zookeeper_url}/{own_name}", zookeeper_url):
+        assert new_client(text).inspect("x") == []
+
+
+def test_a_given_client_lends_its_settings_and_stays_as_it_is(
+    shared_zookeeper: ZooKeeperServer, own_name: str
+) -> None:
+    given = KazooClient(
+        hosts=f"{shared_zookeeper.place}/{own_name}",
+        timeout=7.0,
+        auth_data={("digest", "ann:secret")},
+    )
+    # It need not be connected
+    with Client(given) as client, client.lock("x", ttl=30) as hold:
+        assert hold.ttl == lease_of(7.0)
+        assert given.client_id is None
+    given.start(20)
+    try:
+        session = given.client_id
+        with Client(given) as client, client.lock("x"):
+            assert given.exists("/holdfast/x") is not None
+
+        async def play() -> None:
+            async with AsyncClient(given) as locks, locks.lock("x"):
+                pass
+
+        asyncio.run(play())
+        # And it stays open, in its own session
+        assert given.connected
+        assert given.client_id == session
+        stat = given.exists("/holdfast/x")
+        assert stat is None or stat.numChildren == 0  # an empty folder goes soon
+    finally:
+        given.stop()
+        given.close()
+
+
+def test_a_server_that_is_not_there_is_unavailable_in_time() -> None:
+    with Client(f"zookeeper://127.0.0.1:{free_port()}") as client:
+        with pytest.raises(StoreUnavailable, match="took no connection"):
+            client.lock("x").acquire(blocking=False)
+        with pytest.raises(StoreUnavailable):
+            client.lock("x").acquire(timeout=0.3)
+
+
+def test_a_session_that_the_servers_do_not_give_is_an_error_that_names_theirs(
+    zookeeper_url: str, new_client: MakeClient
+) -> None:
+    client = new_client(f"{zookeeper_url}?session=90")
+    with pytest.raises(ConfigError, match="session=60"):
+        client.lock("x").acquire()
+
+
+def test_a_lease_is_shorter_than_the_session(zookeeper_url: str, new_client: MakeClient) -> None:
+    client = new_client(f"{zookeeper_url}?session=4")
+    with client.lock("x", ttl=20) as hold:
+        assert hold.ttl == 2.5
+        assert 1.0 < hold.remaining() <= 2.5
+        assert hold.extend(20) <= 2.5
+
+
+def test_a_lease_that_nobody_renews_is_the_longest_unless_a_longer_one_is_asked_for(
+    zookeeper_url: str, new_client: MakeClient, own_name: str
+) -> None:
+    url = f"{zookeeper_url}?session=4"
+    client = new_client(url)
+    # Given that no ttl is named anywhere: there is a hold, and it says how long it lasts
+    with client.lock(own_name, auto_renew=False) as hold:
+        assert hold.ttl == 2.5
+        assert hold.remaining() <= 2.5
+    # Given one that can't be had: it is refused in words, be it the lock's or the client's
+    words = r"no lease of more than 2\.5 s.*max_hold=20 in place of auto_renew=False"
+    with pytest.raises(ConfigError, match=words):
+        client.lock(own_name, ttl=20, auto_renew=False)
+    with pytest.raises(ConfigError, match=words):
+        new_client(url, ttl=20).lock(own_name, auto_renew=False)
+    # And what the words say works
+    with client.lock(own_name, ttl=20, max_hold=20) as hold:
+        assert hold.remaining() <= 2.5
+
+
+def test_a_server_that_comes_late_is_found(
+    new_zookeeper: Callable[..., ZooKeeperServer], tmp_path: object
+) -> None:
+    # Given a client whose server is not up yet
+    port = free_port()
+    with Client(f"zookeeper://127.0.0.1:{port}") as client:
+        got: list[int] = []
+
+        def wait() -> None:
+            while not got:
+                try:
+                    got.append(client.lock("x", timeout=1).acquire().fence)
+                except StoreUnavailable:
+                    continue
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        # When it comes up
+        new_zookeeper(port=port)
+        # Then it is used, though many attempts have failed
+        waiter.join(30)
+        assert got
+
+
+def test_without_kazoo_it_says_what_to_install(zookeeper_url: str) -> None:
+    code = (
+        "import sys; sys.modules['kazoo'] = None\n"
+        "import holdfast\n"
+        "try:\n"
+        f"    holdfast.Client({zookeeper_url!r})\n"
+        "except holdfast.ConfigError as wrong:\n"
+        "    print(wrong)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'holdfast[zookeeper]'" in done.stdout, done.stderr

@@ -1,0 +1,24 @@
+"""What processes do that the tests start (``holdfast.testing.faults.Subject``)."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast import Client
+from holdfast.testing.faults.stage import Stage
+
+
+def takes_turns(stage: Stage, url: str, name: str, seconds: float, inside: float) -> None:
+    """Take the name over and over; say of each turn its fence, when it began and when it ended."""
+    turns = []
+    with Client(url) as client:
+        client.lock(f"{name}:warm", timeout=20).acquire().release()
+        stage.say("ready")
+        stage.hear()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with client.lock(name, timeout=60) as hold:
+                begun = time.monotonic()
+                time.sleep(inside)
+                turns.append([hold.fence, begun, time.monotonic()])
+    stage.say(turns)
