@@ -25,6 +25,7 @@ HOLDING = [
         "exclusion|ownership|local honesty",
         (LINE, "        if keep.new_id and keep.new_id != row.id:\n", "        if False:\n"),
         (ADOPT, "fresh = claim._replace(id=ctx.runtime.new_id())", "fresh = claim"),
+        near=97,
     ),
     bug(
         "fences from a plain counter, after data loss",
@@ -61,7 +62,7 @@ HOLDING = [
             "        if self.reason is not None:\n            return False\n",
             "        self.reason = None\n",
         ),
-        near=8172,
+        near=8559,
     ),
     bug(
         "release does not mark the hold as closing",
@@ -77,7 +78,7 @@ HOLDING = [
         "no leak|no false negative|bounded waiting",
         (
             CLAIMS,
-            "            await ctx.store.leave(leave, GRACE_S)\n",
+            "            await ctx.store.leave(leave, within)\n",
             "            pass\n",
         ),
     ),
@@ -171,6 +172,6 @@ HOLDING = [
                 "        if inside is not None and inside.lost is None:\n"
             ),
         ),
-        near=1633,
+        near=2127,
     ),
 ]

@@ -34,6 +34,7 @@ JOINING = [
             "self.sent = self.heard = self.asked",
             "self.sent = self.heard = self.ctx.now()",
         ),
+        near=92,
     ),
     bug(
         "a renewed lease starts at the reply",
@@ -43,7 +44,7 @@ JOINING = [
             "until = deadline(sent, length)",
             "until = deadline(now, length)",
         ),
-        near=2786,
+        near=2983,
     ),
     bug(
         "deadlines by the wall clock",
@@ -54,7 +55,12 @@ JOINING = [
         "acquire does not look at its deadline at the end",
         "local honesty|exclusion",
         (CLAIMS, "            if self.ctx.now() < until:\n", "            if True:\n"),
-        (CLAIMS, "if ctx.now() < lease.deadline and not ctx.closed:", "if True:"),
+        (CLAIMS, "lock._make(lease) if ctx.now() < lease.deadline else None", "lock._make(lease)"),
+        (
+            CLAIMS,
+            "if hold is not None and ctx.now() < lease.deadline and not ctx.closed:",
+            "if hold:",
+        ),
     ),
     bug(
         "an interrupted acquire is not undone",
@@ -64,6 +70,7 @@ JOINING = [
             "            await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)\n",
             "            pass\n",
         ),
+        near=30,
     ),
     bug(
         "the undo writes no tombstone, so a late join overtakes it",
@@ -73,12 +80,13 @@ JOINING = [
             "            await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)\n",
             "            await ctx.undo(attempt.leave(suspect=False))\n",
         ),
+        near=30,
     ),
     bug(
         "a release forgets the tombstone of a join that was retried",
         "no leak|bounded waiting",
         (LEASE, "        self.suspect = suspect\n", "        self.suspect = False\n"),
-        near=418,
+        near=5030,
     ),
     bug(
         "the store ignores tombstones",
@@ -88,6 +96,7 @@ JOINING = [
             "        if claim.id in self.tombs and self.tombs[claim.id][0] > now:\n",
             "        if False:\n",
         ),
+        near=30,
     ),
     bug(
         "an undo that fails is forgotten",
@@ -95,17 +104,17 @@ JOINING = [
         (
             CONTEXT,
             (
-                "            await self.runtime.finish(self.store.leave(leave, within))\n"
+                "            await self.runtime.finish(self.withdraw(leave, within))\n"
                 "        except BaseException:\n"
                 "            self.keeper.later(leave, self.now() + leave.ttl)\n"
             ),
             (
-                "            await self.runtime.finish(self.store.leave(leave, within))\n"
+                "            await self.runtime.finish(self.withdraw(leave, within))\n"
                 "        except BaseException:\n"
                 "            pass\n"
             ),
         ),
-        near=10416,
+        near=11054,
     ),
     bug(
         "a join is retried with a new id",
@@ -159,14 +168,14 @@ JOINING = [
             "        if not line.waiting and fits(line.capacity, line.used, spec.weight):\n",
             "        if not line.waiting and fits(spec.capacity, line.used, spec.weight):\n",
         ),
-        near=10078,
+        near=10232,
     ),
     bug(
         "a waiter sleeps until the holder's lease ends",
         "keep-alive|bounded waiting",
         (
             POLICY,
-            "    return max(ASK_AGAIN_S_MIN, min(retry_in, ASK_AGAIN_S_MAX, left))\n",
+            "    return max(ASK_AGAIN_S_MIN, min(retry_in, NAP_S_MAX, left))\n",
             "    return max(ASK_AGAIN_S_MIN, min(10.0, left))\n",
         ),
     ),
@@ -178,7 +187,7 @@ JOINING = [
             "sorted(locks, key=lambda lock: lock.name.encode())",
             "list(locks)",
         ),
-        near=638,
+        near=670,
     ),
     bug(
         "downgrade leaves and joins again",

@@ -19,6 +19,16 @@ class Edit(NamedTuple):
     new: str
 
 
+def edited(module: str, source: str, edits: Sequence[Edit]) -> str:
+    """The source of this module with those edits that are for it."""
+    for edit in edits:
+        if edit.module == module:
+            if source.count(edit.old) != 1:
+                raise LookupError(f"{module} has {source.count(edit.old)} times {edit.old!r}")
+            source = source.replace(edit.old, edit.new)
+    return source
+
+
 class Loader(importlib.machinery.SourceFileLoader):
     """Loads a source file with some texts replaced; each must be there exactly once."""
 
@@ -27,10 +37,7 @@ class Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str):  # type: ignore[no-untyped-def]
         """Compile the edited text; never from, nor to, the cache."""
         source = self.get_data(self.get_filename(fullname)).decode()
-        for edit in self.edits:
-            if source.count(edit.old) != 1:
-                raise LookupError(f"{fullname} has {source.count(edit.old)} times {edit.old!r}")
-            source = source.replace(edit.old, edit.new)
+        source = edited(fullname, source, self.edits)
         return compile(source, self.get_filename(fullname), "exec", dont_inherit=True)
 
 

@@ -7,21 +7,22 @@ of the core that virtual time can show.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from .plant import Edit
+from .bugs import bug
+from .planted_stores import STORES
 
 BLOCKING = "holdfast.stores.sqlite.blocking"
 SESSION = f"{BLOCKING}.session"
 ENTRY = f"{BLOCKING}.entry"
+WAY = f"{BLOCKING}.way"
 ENGINE = f"{BLOCKING}.engine"
 GATE = f"{BLOCKING}.gate"
 HEADER = f"{BLOCKING}.header"
+PROMISES = "            self._promised = files, files.header.promise()\n"
 LINE = f"{BLOCKING}.line"
 LONE = f"{BLOCKING}.lone"
 WAKE = f"{BLOCKING}.wake"
 WORLD = f"{BLOCKING}.world"
-WORKER = "holdfast.stores.sqlite.aio"
+WORKER = "holdfast.stores.sqlite.aio.loop"
 CLAIMS = "holdfast.core.claims"
 CONTEXT = "holdfast.core.context"
 SEMAPHORE = "holdfast.core.semaphore"
@@ -38,22 +39,6 @@ FORK = "holdfast.runtime.fork"
 STORE = "tests/stores/sqlite"
 TORTURE = "tests/torture"
 ALL = "tests/core/test_together.py"
-
-
-class Planted(NamedTuple):
-    """A bug, and the test that must fail with it."""
-
-    name: str
-    node: str
-    edits: tuple[Edit, ...]
-    #: Only the whole of its attempts is sure to find it.
-    full: bool
-
-
-def bug(name: str, node: str, *edits: tuple[str, str, str], full: bool = False) -> Planted:
-    """A planted bug: in a module, a text that stands there once becomes another."""
-    return Planted(name, node, tuple(Edit(*edit) for edit in edits), full)
-
 
 PLANTED = [
     # -- who is dead -----------------------------------------------------------------------
@@ -95,7 +80,7 @@ PLANTED = [
         (
             ENTRY,
             "                session.end(unlink=False)\n        self.mail.forked()",
-            "                _leaked.append(session)\n        self.mail.forked()",
+            "                setattr(Entry, session.name, session)\n        self.mail.forked()",
         ),
     ),
     bug(
@@ -126,9 +111,19 @@ PLANTED = [
         f"{STORE}/test_tickets.py::test_a_limit_counts_only_when_it_is_on_the_disk",
         (
             HEADER,
-            "        words[RESERVED] = limit\n        self.sync()\n",
-            "        words[RESERVED] = limit\n",
+            "        limit = self.promise()\n        self.sync()\n",
+            "        limit = self.promise()\n",
         ),
+    ),
+    bug(
+        "the next block of tickets counts before it is on the disk",
+        f"{STORE}/test_tickets.py::test_nobody_waits_while_the_next_tickets_are_put_on_the_disk",
+        (ENTRY, PROMISES, "            files.reserved(files.header.promise())\n"),
+    ),
+    bug(
+        "all wait at the gate for the next block of tickets",
+        f"{STORE}/test_tickets.py::test_nobody_waits_while_the_next_tickets_are_put_on_the_disk",
+        (ENTRY, PROMISES, "            files.reserve()\n"),
     ),
     # -- the gate --------------------------------------------------------------------------
     bug(
@@ -157,7 +152,7 @@ PLANTED = [
         "an interrupt in a verb leaves its transaction open",
         f"{STORE}/test_gate.py::test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held",
         (
-            ENTRY,
+            WAY,
             "                    if opened.connection.in_transaction:\n",
             "                    if False:\n",
         ),
@@ -204,7 +199,7 @@ PLANTED = [
     bug(
         "a client does not compare its world with the gate's",
         f"{STORE}/test_world.py::test_a_newcomer_after_a_deletion_waits_for_the_old_holders",
-        (ENTRY, "            if files.words[WORLD] != files.world:\n", "            if False:\n"),
+        (WAY, "            if files.words[WORLD] != files.world:\n", "            if False:\n"),
     ),
     bug(
         "after a deletion the next one is let in at once",
@@ -313,8 +308,20 @@ PLANTED = [
             ),
             "",
         ),
-        (CONTEXT, "min(UNDO_S, until - self.now())", "UNDO_S"),
+        (CONTEXT, "min(longest, until - self.now())", "longest"),
         (SEMAPHORE, "        if left <= 0:\n", "        if False:\n"),
+    ),
+    # -- a cluster -------------------------------------------------------------------------
+    bug(
+        "a channel that ends as it begins is relied on",
+        "tests/stores/redis/several/test_moves.py::"
+        "test_a_channel_that_ends_as_it_begins_is_not_relied_on",
+        (
+            "holdfast.stores.redis.aio.shard",
+            "        self._heard_of.add(bucket_in(address))\n",
+            "        self._loop.call_soon(self._heard_of.add, bucket_in(address))\n",
+        ),
+        seldom=True,
     ),
     # -- several names -----------------------------------------------------------------------
     bug(
@@ -361,8 +368,8 @@ PLANTED = [
         (DOOR, "                one.hold._cut(one.level)\n", "                pass\n"),
         (
             HOLD,
-            "            self._cut(level)\n            raise\n\n    async def _exit",
-            "            raise\n\n    async def _exit",
+            "            self._cut(level)\n            raise\n\n    async def _leave_again",
+            "            raise\n\n    async def _leave_again",
         ),
         full=True,
     ),
@@ -377,3 +384,4 @@ PLANTED = [
         full=True,
     ),
 ]
+PLANTED += STORES

@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+
+from tests.ahead import Ahead, asked
 
 from .simulated import MUTANTS
 
@@ -22,16 +23,17 @@ def _hunt(number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def hunts() -> Iterator[dict[int, Future[str]]]:
+def hunts(request: pytest.FixtureRequest) -> Iterator[Ahead[int, str]]:
     """All hunts, two at a time."""
-    with ThreadPoolExecutor(2) as pool:
-        yield {number: pool.submit(_hunt, number) for number in range(len(MUTANTS))}
+    numbers = asked(request, "test_planted_bug_is_caught", "number")
+    with Ahead(_hunt, numbers, at_once=2) as ahead:
+        yield ahead
 
 
 @pytest.mark.parametrize("number", range(len(MUTANTS)), ids=[m.name for m in MUTANTS])
-def test_planted_bug_is_caught(number: int, hunts: dict[int, Future[str]]) -> None:
+def test_planted_bug_is_caught(number: int, hunts: Ahead[int, str]) -> None:
     """Given the bug in the core, when histories run, then the right invariant is violated."""
-    found = hunts[number].result(timeout=LIMIT_S)
+    found = hunts[number]
     assert found, "not noticed in any history"
     assert found.split(":")[0] in MUTANTS[number].caught_by, found
 

@@ -34,7 +34,7 @@ AT_ONCE = [
             "        sent = ctx.now()\n        held = await _join(attempt, wanted, sent)\n",
             "        held = await _join(attempt, wanted, ctx.now())\n        sent = ctx.now()\n",
         ),
-        near=427,
+        near=587,
     ),
     bug(
         "the undo of all at once forgets one of them",
@@ -44,7 +44,7 @@ AT_ONCE = [
             "await _undo(ctx, _leaves(wanted), ",
             "await _undo(ctx, _leaves(wanted)[1:], ",
         ),
-        near=182,
+        near=2585,
     ),
     bug(
         "all at once without an answer is forgotten, and it goes on one by one",
@@ -54,6 +54,6 @@ AT_ONCE = [
             "        await _clear(attempt, wanted, failure)\n",
             "        del failure\n",
         ),
-        near=240,
+        near=454,
     ),
 ]

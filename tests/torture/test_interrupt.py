@@ -307,7 +307,7 @@ def test_real_signals_at_random_moments_leave_nothing_and_let_nobody_overlap(roo
 def test_interrupts_inside_the_gate_leave_it_free(room: Room) -> None:
     # Given the functions in which a verb stands inside the gate
     inside = (
-        "holdfast.stores.sqlite.blocking.entry:Entry._locked",
+        "holdfast.stores.sqlite.blocking.way:Way._locked",
         "holdfast.stores.sqlite.blocking.engine:Engine._join",
         "holdfast.stores.sqlite.blocking.engine:Engine._leave",
         "holdfast.stores.sqlite.blocking.entry:Entry._slow",

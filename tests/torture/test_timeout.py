@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
 from holdfast.testing.faults import Subject, dice
-from holdfast.testing.histories import Recorder, judge_files, tell
+from holdfast.testing.histories import GRACE_S, Recorder, judge_files, tell
 from tests.torture.scale import times
 
 WORKERS = 8
 TIMEOUT_S = 0.1
 LASTS_S = times(60, 8)
+lag.watch()
 
 
 def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_path: Path) -> None:
@@ -28,6 +31,7 @@ def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_pa
         return count, Subject(f"tests.torture.acts:{act}", url, str(folder), count, TIMEOUT_S)
 
     # Given eight processes that want one name all the time, of both faces
+    begun = boottime()
     workers = [start() for _ in range(WORKERS)]
     stops = kills = 0
     try:
@@ -58,8 +62,10 @@ def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_pa
         for number, worker in workers:
             nemesis.happened("dead", f"worker-{number}")
             worker.__exit__()
-    # Then all but one in a thousand of the others are back in time, and nothing else is broken
-    verdict = judge_files(*folder.glob("*.jsonl"))
+    # Then all but one in a thousand of the others are back in time, as far as the machine let them
+    # run, and nothing else is broken
+    grace = GRACE_S + lag.most(begun, TIMEOUT_S + GRACE_S)
+    verdict = judge_files(*folder.glob("*.jsonl"), grace=grace)
     print(f"{kills} kills, {stops} stops\n{tell(verdict)}")
     assert verdict.good, tell(verdict)
     assert verdict.figures["busy"] > 10 * LASTS_S

@@ -28,12 +28,12 @@ def test_processes_under_torture_break_no_promise() -> None:
 def test_a_client_that_does_not_look_at_its_deadline_is_found_out() -> None:
     # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
     seed = dice("torture, with a bug").randrange(1 << 32)
-    options = Options(seconds=6, seed=seed, names=1, ttl=0.3, strikes=("stop",))
+    options = Options(seconds=3, seed=seed, names=1, ttl=0.3, strikes=("stop",))
     # When it is run (a few times, if no stop has struck a holder at the right moment)
-    for _ in range(5):
+    for _ in range(10):
         outcome = run(options._replace(first="tests.torture.no_deadline"))
         print(outcome)
-        if not outcome.good:
+        if "exclusion" in outcome.verdict.counts:
             break
     # Then the judgement names overlaps
     assert outcome.verdict.counts.get("exclusion", 0) > 0

@@ -123,3 +123,15 @@ class Timestamp(Naive):
 
     def _set(self, name: str) -> bool:
         return bool(self.client.setnx(name, self.clock() + LEASE_S))
+
+
+class PopThenWork(Naive):
+    """A queue as a list: RPUSH to put, LPOP to take. What was popped is nowhere."""
+
+    def put(self, name: str, payload: bytes) -> None:
+        self.client.rpush(name, payload)
+
+    def take(self, name: str) -> bytes | None:
+        payload = self.client.lpop(name)
+        self.between()
+        return payload if isinstance(payload, bytes) else None

@@ -11,17 +11,10 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from ..core import checks
+from ..core.paramstyle import STYLES, render
 from ..errors import ConfigError, FenceRejected, NotSupported
 from .fence import Fence, number, refusal
 
-#: PEP 249's paramstyles: how the parameter ``name`` is written that is the ``at``-th.
-_STYLES = {
-    "qmark": "?",
-    "numeric": ":{at}",
-    "named": ":{name}",
-    "format": "%s",
-    "pyformat": "%({name})s",
-}
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 _NAME_CHARS = 255
 _SAVEPOINT = "holdfast_fence"
@@ -117,8 +110,8 @@ class SqlFence:
                 "48 characters in all"
             )
         style = getattr(paramstyle, "paramstyle", paramstyle)
-        if style is not None and style not in _STYLES:
-            raise ConfigError(f"no paramstyle {style!r:.80}; known: {', '.join(_STYLES)}")
+        if style is not None and style not in STYLES:
+            raise ConfigError(f"no paramstyle {style!r:.80}; known: {', '.join(STYLES)}")
         self._table = table
         self._style: str | None = style
         self._module = paramstyle.__name__ if isinstance(paramstyle, ModuleType) else ""
@@ -166,7 +159,7 @@ class SqlFence:
         if not style:
             raise ConfigError(
                 f"the driver of {type(given).__module__}.{type(given).__name__} doesn't tell its "
-                f"paramstyle; give SqlFence(paramstyle=...): its module, or {', '.join(_STYLES)}"
+                f"paramstyle; give SqlFence(paramstyle=...): its module, or {', '.join(STYLES)}"
             )
         mysql = module.partition(".")[0] in _MYSQL
         return _Statements(cursor, self._table, style, mysql, _stored(name), fence)
@@ -248,24 +241,6 @@ class _Statements:
         return self._cursor.rowcount
 
 
-def render(text: str, style: str, values: dict[str, Any]) -> tuple[str, Any]:
-    """A statement in a paramstyle, and its parameters in the form that goes with it.
-
-    >>> render("a = <x> AND b < <y> AND c = <x>", "numeric", {"x": 1, "y": 2})
-    ('a = :1 AND b < :2 AND c = :3', (1, 2, 1))
-    """
-    used: list[str] = []
-
-    def mark(found: re.Match[str]) -> str:
-        used.append(found[1])
-        return _STYLES[style].format(at=len(used), name=found[1])
-
-    sql = re.sub(r"<(\w+)>", mark, text)
-    if style in ("named", "pyformat"):
-        return sql, {name: values[name] for name in used}
-    return sql, tuple(values[name] for name in used)
-
-
 def _advance(ask: _Statements, what: str, mine: int) -> None:
     """Return if the fence was accepted. There is a second round for the one who loses the race
     for the first insert."""
@@ -309,7 +284,7 @@ def _driver(given: object) -> tuple[str, str | None]:
         room = kind.__module__
         while room:
             style = getattr(sys.modules.get(room), "paramstyle", None)
-            if style in _STYLES:
+            if style in STYLES:
                 return room, style
             room = room.rpartition(".")[0]
     return "", None

@@ -229,6 +229,9 @@ class _Port:
     def __init__(self, clock: TestClock, face: type[Latch]) -> None:
         self.space = clock.name
         self.call = clock.call
+        self.queue = memory.space(self.space).queue
+        self.queue_names = memory.space(self.space).queue_names
+        self.values = memory.space(self.space).values
         self._clock, self._face = clock, face
 
     def mailbox(self) -> _Mailbox:

@@ -29,7 +29,9 @@ R = TypeVar("R")
 
 #: The classes of the face for threads; each has a twin on the face for asyncio.
 _CLASSES = frozenset(
-    cls for cls in map(vars(holdfast.sync).get, holdfast.sync.__all__) if inspect.isclass(cls)
+    cls
+    for cls in (getattr(holdfast.sync, name) for name in holdfast.sync.__all__)
+    if inspect.isclass(cls)
 )
 
 
@@ -55,7 +57,7 @@ class Twin:
             return _dressed(value)
         if _awaited(type(self._thing).__name__, name):
             return functools.partial(_later, value)
-        return lambda *args, **kwargs: _dressed(value(*_bare(args), **kwargs))
+        return lambda *args, **kwargs: _dressed(value(*_given(args), **kwargs))
 
     async def __aenter__(self) -> Any:
         return _dressed(self._thing.__enter__())
@@ -92,8 +94,8 @@ def _dressed(value: Any) -> Any:
         return Twin(value)
     if isinstance(value, Iterator):
         return _walk(value)
-    if type(value) is tuple:
-        return tuple(_dressed(one) for one in value)
+    if type(value) in (tuple, list):
+        return type(value)(_dressed(one) for one in value)
     return value
 
 
@@ -102,10 +104,14 @@ def _bare(args: tuple[Any, ...]) -> list[Any]:
     return [arg._thing if isinstance(arg, Twin) else arg for arg in args]
 
 
+def _given(args: tuple[Any, ...]) -> list[Any]:
+    """The same, with functions that block in place of coroutine functions."""
+    return [_blocking(arg) if inspect.iscoroutinefunction(arg) else arg for arg in _bare(args)]
+
+
 async def _later(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call when awaited."""
-    given = [_blocking(arg) if inspect.iscoroutinefunction(arg) else arg for arg in _bare(args)]
-    return _dressed(method(*given, **kwargs))
+    return _dressed(method(*_given(args), **kwargs))
 
 
 async def _walk(items: Iterator[Any]) -> AsyncIterator[Any]:

@@ -128,14 +128,14 @@ class _Commands:
             async with self._client.lock(name) as hold:
                 number = int(file.read_text())
                 file.write_text(str(number + 1))
-                fences.append(hold.fence)
+                fences.append(hold._lease.fence)
         return fences
 
     def _keep(self, hold: AsyncHold | None) -> int | None:
         if hold is None:
             return None
         self._holds[hold.name] = hold
-        return hold.fence
+        return hold._lease.fence  # on a store without fences the number that people know it by
 
 
 async def _serve(client: AsyncClient, face: Face) -> None:

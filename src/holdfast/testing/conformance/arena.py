@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 from ...aio import AsyncClient, AsyncLock
+from ...aio.guard import AsyncGuard
+from ...aio.queue import AsyncQueue
 from ...core.model import Capabilities, ClaimRecord, Kind, LineRecord
+from ...core.policy import GRACE_S
 from .. import lag
 from ..faces import Actor, Face, Flag, now
 from ..worker import Worker
@@ -24,8 +27,15 @@ E = TypeVar("E", bound=BaseException)
 
 #: "At once", and what a bounded wait may take beyond its bound, in seconds, on a machine at rest.
 AT_ONCE_S = 0.25
+#: Where waiters can't be seen, they are given this long to begin to wait, seconds...
+UNSEEN_S = 0.15
+#: ...and where nobody wakes them, this long to ask again.
+ASKS_AGAIN_S = 1.25
 #: Nothing that is waited for without a bound of its own takes longer than this.
 SOON_S = 10.0
+#: A lease that a case must not lose is kept through a second in which the machine stands still:
+#: renewed each third, it has two thirds left. Where nothing renews it, it is given this long, too.
+KEPT_S = 1.6
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,11 @@ _ALL = [
     Primitive("read", "rwlock", Kind.RWLOCK, lambda c, n, **o: c.rwlock(n, **o).read, "rwlock"),
     Primitive("write", "rwlock", Kind.RWLOCK, lambda c, n, **o: c.rwlock(n, **o).write, "rwlock"),
     Primitive("all", "all", Kind.LOCK, lambda c, n, **o: c.all(n, n + "/2", **o)),
-    Primitive("election", "election", Kind.ELECTION, lambda c, n, **o: c.election(n, **o)),
+    Primitive(
+        "election", "election", Kind.ELECTION, lambda c, n, **o: c.election(n, **o), "election"
+    ),
+    Primitive("queue", "queue", Kind.LOCK, lambda c, n, **o: c.queue(n, **o), "queues"),
+    Primitive("guard", "guard", Kind.LOCK, lambda c, n, **o: c.guard(n, **o), "guards"),
 ]
 #: Every primitive, by name. ``weighted`` is a semaphore that only one claim fits into.
 PRIMITIVES = {one.name: one for one in _ALL}
@@ -76,6 +90,12 @@ TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 def at_once(begun: float) -> float:
     """What "at once" may take: 250 ms, and by how much the machine was late since ``begun``."""
     return AT_ONCE_S + lag.since(begun)
+
+
+def unclear(begun: float) -> bool:
+    """Has the machine stood still, since then, for so long that a store may rightly say that it got
+    no answer? At the end of a wait it is given a tenth of a second."""
+    return lag.most(begun, GRACE_S) > GRACE_S / 2
 
 
 class Caught(Generic[E]):
@@ -124,6 +144,19 @@ class Arena:
         self.locks = self.client(label="ours")
         self.others = self.client(label="rival")
 
+    def number(self, hold: Any) -> int:
+        """What people know the claim of a hold by: its fence, where the store has fences."""
+        return int(hold._lease.fence)
+
+    def in_order(self, *numbers: int) -> None:
+        """These fences must rise. Where the store has none, they are mere numbers."""
+        if self.can.fences:
+            assert list(numbers) == sorted(set(numbers)), numbers
+
+    def served(self, begun: float) -> float:
+        """What it may take until somebody who waits has what was given back at ``begun``."""
+        return at_once(begun) + (0.0 if self.can.push else ASKS_AGAIN_S)
+
     @property
     def can(self) -> Capabilities:
         """What the store says that it can do."""
@@ -144,6 +177,26 @@ class Arena:
         """The same by another client, so that another owner holds it."""
         lock: AsyncLock = self.primitive.make(self.others, self.name, **options)
         return lock
+
+    def queue(self, **options: Any) -> AsyncQueue:
+        """A queue of the name; with a short lease, as a case may leave one to its end."""
+        made: AsyncQueue = self.locks.queue(self.name, **options)
+        return made
+
+    def rival_queue(self, **options: Any) -> AsyncQueue:
+        """The same by another client."""
+        made: AsyncQueue = self.others.queue(self.name, **options)
+        return made
+
+    def guard(self, **options: Any) -> AsyncGuard:
+        """A refresh guard of the name."""
+        made: AsyncGuard = self.locks.guard(self.name, **options)
+        return made
+
+    def rival_guard(self, **options: Any) -> AsyncGuard:
+        """The same by another client."""
+        made: AsyncGuard = self.others.guard(self.name, **options)
+        return made
 
     def fresh(self, end: str) -> str:
         """Another name that nobody else uses."""
@@ -178,6 +231,11 @@ class Arena:
                 raise AssertionError(f"it did not come true within {within:g} s: {condition}")
             await self.sleep(0.002)
 
+    async def renewed(self, hold: Any) -> None:
+        """Wait until the keeper has renewed it once more."""
+        before = hold._lease.deadline
+        await self.until(lambda: hold._lease.deadline > before)
+
     async def look(self, name: str = "") -> LineRecord | None:
         """The line of the name, None if it is empty."""
         lines = await self.others.inspect(name or self.name, exact=True)
@@ -189,7 +247,10 @@ class Arena:
         return line.holders if line else ()
 
     async def line(self, waiters: int, name: str = "") -> None:
-        """Wait until so many claims wait for the name."""
+        """Wait until so many claims wait for the name; where they can't be seen, for a moment."""
+        if not self.can.line:
+            await self.sleep(UNSEEN_S)
+            return
         end = now() + SOON_S
         while True:
             line = await self.look(name)
@@ -200,10 +261,11 @@ class Arena:
             await self.sleep(0.002)
 
     async def free(self, within: float = SOON_S, name: str = "") -> float:
-        """Wait until nobody holds the name; how long that took."""
+        """Wait until nobody holds the name; how long that took. It fails as ``until`` does."""
         begun = now()
         while await self.holders(name):
-            assert now() < begun + within, f"still held after {within:g} s"
+            took = now() - begun
+            assert took < within + lag.since(begun), f"still held after {took:.3g} s"
             await self.sleep(0.005)
         return now() - begun
 
@@ -219,3 +281,10 @@ class Arena:
     async def left_behind(self) -> list[LineRecord]:
         """The claims that the case has left in the store."""
         return await self.others.inspect(self.start_of_names)
+
+    async def swept(self) -> None:
+        """No job is on loan any more; what else stands in queues is removed."""
+        if self.primitive.factory == "queue" and self.can.queues:
+            for record in await self.others.queues(self.start_of_names):
+                assert not record.taken, f"the case is over, but jobs are on loan: {record}"
+                await self.others.queue(record.name).purge()

@@ -13,15 +13,19 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...core.model import Capabilities
-from ...errors import NotSupported
+from ...errors import NotSupported, StoreUnavailable
 from ...url import find
-from ..faces import FACES
+from ..faces import FACES, now
 from . import cases
-from .arena import PRIMITIVES, Arena
+from .arena import PRIMITIVES, Arena, unclear
 from .registry import CASES, OPERATIONS, Case
 
 #: A case may take this long before it counts as hanging.
 LIMIT_S = 60.0
+#: The lease of what each client holds first, seconds.
+SHORT_S = 5.0
+#: So often a case is played on a machine that stands still each time.
+PLAYS_MAX = 5
 
 
 class Run(NamedTuple):
@@ -40,18 +44,33 @@ class Run(NamedTuple):
     def on(self, url: str) -> None:
         """Run it on the store at this URL; it uses names that nobody else uses.
 
-        ``AssertionError`` if what the case says isn't true there.
+        ``AssertionError`` if what the case says isn't true there. A store that the machine has kept
+        from answering in time may say so, which shows nothing: then it is played anew.
         """
         face = FACES[self.face]
-        face.run(lambda: self._play(Arena(url, face, self.primitive, self.case.name)), LIMIT_S)
+        for number in range(1, PLAYS_MAX + 1):
+            begun = now()
+            try:
+                face.run(
+                    lambda: self._play(Arena(url, face, self.primitive, self.case.name)), LIMIT_S
+                )
+            except StoreUnavailable:
+                if number == PLAYS_MAX or not unclear(begun):
+                    raise
+            else:
+                return
 
     async def _play(self, at: Arena) -> None:
         try:
             if self.lacks:
                 await self._refused(at)
                 return
+            for client in (at.locks, at.others):  # cases measure verbs, not connecting
+                async with client.lock(at.fresh("first"), ttl=SHORT_S, auto_renew=False):
+                    await client.inspect(at.name, exact=True)
             await self.case.text(at)
             left = await at.left_behind()
+            await at.swept()
             assert not left, f"the case is over, but claims are left: {left}"
         finally:
             await at.close()
@@ -73,14 +92,23 @@ def all_cases() -> list[Case]:
 
 
 def runs(*stores: str) -> list[Run]:
-    """Every run that these stores (URL schemes) must pass."""
+    """Every run that these stores must pass: URL schemes, or ``scheme?options``."""
     found: list[Run] = []
     for store in stores:
-        can = find(f"{store}://")[0].CAPABILITIES
+        can = capabilities_of(store)
         for one in all_cases():
             for primitive in one.primitives:
                 found += _runs(store, can, one, primitive)
     return found
+
+
+def capabilities_of(store: str) -> Capabilities:
+    """What a store can do, by its scheme; with ``scheme?options``, what it can with these."""
+    scheme, _, options = store.partition("?")
+    if not options:
+        return find(f"{scheme}://")[0].CAPABILITIES
+    module, url = find(f"{scheme}://localhost?{options}")
+    return module.open_blocking(url).capabilities  # it connects with the first verb
 
 
 def _runs(store: str, can: Capabilities, one: Case, primitive: str) -> Iterable[Run]:

@@ -9,7 +9,19 @@ from ..faces import FACES
 from .arena import PRIMITIVES, Arena
 
 #: Capabilities without which a call is refused. The others are properties.
-OPERATIONS = frozenset({"semaphore", "rwlock", "resize", "detach", "min_hold"})
+OPERATIONS = frozenset(
+    {
+        "semaphore",
+        "rwlock",
+        "election",
+        "resize",
+        "detach",
+        "min_hold",
+        "fences",
+        "queues",
+        "guards",
+    }
+)
 
 Text = Callable[[Arena], Awaitable[None]]
 

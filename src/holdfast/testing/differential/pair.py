@@ -8,8 +8,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...core.model import Claim, Gone, Granted, Held, Keep, Leave, LineRecord, Refused, Waiting
-from ...core.policy import ASK_AGAIN_S_MAX, ASK_AGAIN_S_MIN
+from ...core.model import (
+    Claim,
+    Gone,
+    Granted,
+    Held,
+    Keep,
+    Leave,
+    LineRecord,
+    Loss,
+    Refused,
+    Waiting,
+)
+from ...core.policy import ASK_AGAIN_S_MIN, NAP_S_MAX
 from ...core.ports import Runtime, Store
 from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke, Row
@@ -57,6 +68,10 @@ class Pair:
         self._tickets: dict[str, dict[int, int]] = {}
         #: The tickets that the model granted to one who waited, by the id of the claim.
         self._granted: dict[str, set[int]] = defaultdict(set)
+        #: Where the store may have served somebody sooner than the model, in a verb that said no.
+        self._sooner: set[str] = set()
+        #: The claims that were dead when they were broken.
+        self._broken_dead: set[str] = set()
         self._story: deque[str] = deque(maxlen=15)
         #: What a verb took at most: so far apart in time the two may be, in seconds.
         self._blur = 0.0
@@ -114,12 +129,14 @@ class Pair:
         )
         if theirs is not ours:
             self._differ(theirs, ours)
+        if not cid and not ours:
+            self._broken_dead.add(known.claim.id)
 
     async def join_free(self, group: list[Known]) -> bool:
         """Enter several lines that are empty; were they let in?
 
         A store may say no where the model says yes. Then nobody has been let in, which all that
-        follows shows.
+        follows shows. But it may have dropped who is dead, and served who fits then.
         """
         claims = [known.claim for known in group]
         said: list[Any] = []
@@ -134,7 +151,10 @@ class Pair:
         theirs, ours = await self._both(f"join_free({claims!r})", ask, model)
         if (theirs is None) is not (ours is None):
             self._differ(theirs, ours)
-        elif ours is not None:
+        elif ours is None:
+            names = {claim.spec.name for claim in claims}
+            self._sooner |= {one for one in names if self._has_dead(one)}
+        else:
             self.answers["Together"] += 1
             for known, one, other in zip(group, theirs, ours, strict=True):
                 self._compare(known, one, other)
@@ -166,8 +186,9 @@ class Pair:
         push = await self.store.wait(known.claim, known.waiting, ASK_AGAIN_S_MIN)
         if isinstance(push, Granted):
             self.answers["Granted"] += 1
-            tickets = self._tickets[known.claim.spec.name]
-            if push.fence not in {tickets[one] for one in self._granted[known.claim.id]}:
+            name = known.claim.spec.name
+            granted = {self._tickets[name][one] for one in self._granted[known.claim.id]}
+            if push.fence not in granted and name not in self._sooner:
                 self._differ(push, f"never granted that; its ticket is {known.theirs}")
 
     async def inspect(self, prefix: str, exact: bool) -> None:
@@ -185,10 +206,10 @@ class Pair:
             self._differ(theirs, ours)
         for line, model in zip(theirs, ours, strict=False):
             for one, other in zip(line.claims, model.claims, strict=False):
-                if (
-                    abs(one.age - other.age) + abs(one.expires_in - other.expires_in)
-                    > 2 * self._blur + FINE_S
-                ):
+                apart = abs(one.expires_in - other.expires_in)
+                if line.name not in self._sooner:
+                    apart += abs(one.age - other.age)
+                if apart > 2 * self._blur + FINE_S:
                     self._differ(one, other)
 
     async def resize(self, name: str, capacity: int) -> None:
@@ -266,10 +287,19 @@ class Pair:
             self._retry(known.claim.spec.name, theirs, ours)
             if theirs.holder not in {row.owner for row in self._rows(known.claim.spec.name)}:
                 self._differ(theirs, ours)
-        elif theirs != ours:
+        elif theirs != ours and not self._either(known, theirs, ours):
             self._differ(theirs, ours)
         elif isinstance(ours, Gone):
             known.waiting = None
+
+    def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
+        """It was dead already when it was broken: then it depends on when the dead are dropped
+        whether it is called broken or expired, and either is true."""
+        return (
+            isinstance(ours, Gone)
+            and {theirs.reason, ours.reason} == {Loss.EXPIRED, Loss.BROKEN}
+            and known.claim.id in self._broken_dead
+        )
 
     def _ticket(self, known: Known, theirs: int, ours: int, answer: Any) -> None:
         """The same claim has the same ticket, and a new one a greater one than all before."""
@@ -283,10 +313,10 @@ class Pair:
         known.theirs, known.ours = theirs, ours
 
     def _retry(self, name: str, theirs: Any, ours: Any) -> None:
-        """Not later than the earliest expiry ahead, and never later than a third of patience."""
+        """Not later than the earliest expiry ahead, and never later than a nap may last."""
         now = self._now
         alive = (row.expires - now for row in self._rows(name) if row.expires > now)
-        latest = min(ASK_AGAIN_S_MAX, min(alive, default=math.inf)) + self._blur + FINE_S
+        latest = min(NAP_S_MAX, min(alive, default=math.inf)) + self._blur + FINE_S
         if not 0.0 <= theirs.retry_in <= latest:
             self._differ(theirs, ours)
 
@@ -302,6 +332,9 @@ class Pair:
     def _rows(self, name: str) -> list[Row]:
         line = self.lines.lines.get(name)
         return list(line.rows()) if line else []
+
+    def _has_dead(self, name: str) -> bool:
+        return any(row.expires <= self._now for row in self._rows(name))
 
     def _ahead(self, known: Known) -> int:
         rows = self._rows(known.claim.spec.name)

@@ -34,7 +34,7 @@ from .proxy import (
 )
 from .strike import Strike, interrupt, points
 from .subject import Fork, Subject, SubjectGone
-from .wire import CHUNKS, LINES, RESP, Splitter, Wire
+from .wire import CHUNKS, LINES, MYSQL, RESP, Splitter, Wire
 
 __all__ = [
     "CHUNKS",
@@ -44,6 +44,7 @@ __all__ = [
     "HOLD_REPLY",
     "HOLD_REQUEST",
     "LINES",
+    "MYSQL",
     "RESET_REPLY",
     "RESET_REQUEST",
     "RESP",

@@ -1,7 +1,7 @@
 r"""How a protocol's bytes are parted into messages, and which messages answer which.
 
-``LINES`` and ``RESP`` (Redis and Valkey, both of its versions) are whole protocols. ``CHUNKS``
-serves any other one whose client sends one request at a time.
+``LINES``, ``RESP`` (Redis and Valkey, both of its versions) and ``MYSQL`` (and MariaDB, without
+TLS) are whole protocols. ``CHUNKS`` serves any other one whose client sends one request at a time.
 """
 
 from __future__ import annotations
@@ -90,6 +90,67 @@ def _pushed(message: bytes) -> bool:
     return _PUSH.match(message) is not None
 
 
+def packets(data: bytes) -> int:
+    r"""A splitter: each packet of MySQL and MariaDB is a message.
+
+    >>> packets(b"\x01\x00\x00\x00\x0e"), packets(b"\x02\x00\x00\x00\x0e")
+    (5, 0)
+    """
+    length = int.from_bytes(data[:3], "little") + 4
+    return length if len(data) >= length > 4 else 0
+
+
+_MORE_RESULTS = 8
+_EOF, _ERROR = 0xFE, 0xFF
+_EOF_BYTES = 5
+
+
+def _lenenc(data: bytes, at: int) -> int:
+    """Where the number ends that begins here."""
+    return at + {0xFC: 3, 0xFD: 4, _EOF: 9}.get(data[at], 1)
+
+
+def _more(last: bytes) -> bool:
+    """Does another result follow this last packet of one?"""
+    if last[0] == _ERROR:
+        return False
+    at = 3 if len(last) == _EOF_BYTES and last[0] == _EOF else _lenenc(last, _lenenc(last, 1))
+    return bool(last[at] & _MORE_RESULTS)
+
+
+def mysql_answer(data: bytes) -> int:
+    r"""A splitter: what the server says to one request, all results of it, is a message.
+
+    >>> ok, error = b"\x07\0\0\x01\0\0\0\x02\0\0\0", b"\x03\0\0\x01\xff\0\0"
+    >>> mysql_answer(ok + error), mysql_answer(error), mysql_answer(ok[:-1])
+    (11, 7, 0)
+    """
+    at = 0
+    while length := packets(data[at:]):
+        first, at = data[at + 4 : at + length], at + length
+        if data[3] == 0 or first[0] in (_EOF, _ERROR) or (first[0] == 1 < len(first)):
+            return at  # the greeting, or a step of the login
+        last = first
+        if first[0]:
+            columns = first[0]
+            while columns > 0 or not (last[0] == _EOF and len(last) < 1 << 16):
+                if not (length := packets(data[at:])):
+                    return 0
+                last, at = data[at + 4 : at + length], at + length
+                columns -= 1
+                if columns == -1 and last[0] == _EOF and len(last) == _EOF_BYTES:
+                    last = b"\0"  # this one only ends the columns
+        if not _more(last):
+            return at
+    return 0
+
+
+def _greets(message: bytes) -> bool:
+    """A packet that answers a request has a later number than that."""
+    return message[3:4] == b"\0"
+
+
 CHUNKS = Wire(chunks, chunks)
 LINES = Wire(lines, lines)
 RESP = Wire(resp, resp, _answered, _pushed)
+MYSQL = Wire(packets, mysql_answer, pushed=_greets)

@@ -100,7 +100,7 @@ class SimRuntime:
 
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
-    ) -> None:
+    ) -> Callable[[], object]:
         """Start the keeper."""
 
         async def keep() -> None:
@@ -108,3 +108,4 @@ class SimRuntime:
             over()
 
         self._world.spawn(self.process, keep(), f"{self.process!r} {name}")
+        return lambda: None

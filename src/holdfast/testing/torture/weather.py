@@ -18,6 +18,7 @@ from ..faults import (
     DROP_REQUEST,
     HOLD_REPLY,
     HOLD_REQUEST,
+    MYSQL,
     RESET_REPLY,
     RESET_REQUEST,
     RESP,
@@ -46,7 +47,9 @@ class Speech(NamedTuple):
 
 
 _REDIS = Speech(RESP, b"EVALSHA", b"message", 6379)
-_SPEECHES = {"redis": _REDIS, "valkey": _REDIS}
+#: There are no pushes, so nothing is marked as one.
+_MYSQL = Speech(MYSQL, b"CALL ", b"no push", 3306)
+_SPEECHES = {"redis": _REDIS, "valkey": _REDIS, "mysql": _MYSQL, "mariadb": _MYSQL}
 
 
 class Weather:

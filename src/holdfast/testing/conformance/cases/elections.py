@@ -85,9 +85,10 @@ async def run_tells_of_a_lost_term_and_frees_it_after_a_failure(at: Arena) -> No
 @case("election")
 async def observers_see_each_new_leader_and_disturb_nobody(at: Arena) -> None:
     seen = []
+    watched = at.others.election(at.name)
 
     async def observe() -> None:
-        async for leader in at.others.election(at.name).observe(every=0.01):
+        async for leader in watched.observe(every=0.01):
             seen.append(leader)
             if len(seen) == 4:
                 return

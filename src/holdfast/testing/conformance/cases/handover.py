@@ -7,7 +7,7 @@ from typing import Any
 from ....core.model import Loss, State
 from ....errors import LockLost, NotHeld
 from ...faces import now
-from ..arena import SINGLE, Arena, at_once, raises
+from ..arena import KEPT_S, SINGLE, Arena, at_once, raises
 from ..registry import case
 
 PORTABLE = tuple(name for name in SINGLE if name != "reentrant")
@@ -75,14 +75,14 @@ async def a_detached_hold_can_do_nothing_more(at: Arena) -> None:
 
 @case("lock", "semaphore", "read", needs=["detach"])
 async def detached_and_left_alone_it_lives_by_its_ttl(at: Arena) -> None:
-    hold = await at.lock(ttl=0.4).acquire()
+    hold = await at.lock(ttl=KEPT_S).acquire()
     begun = now()
     token = await hold.detach()
     await at.locks.close()  # nothing of it hangs on the one who took it
     await at.sleep(0.2)
     assert await at.holders()
-    await at.free(within=2.0)
-    assert 0.35 < now() - begun < 0.4 + at_once(begun)
+    await at.free(within=2.0 + KEPT_S)
+    assert KEPT_S - 0.05 < now() - begun < KEPT_S + at_once(begun)
     with raises(NotHeld):
         await at.others.adopt(token)
 
@@ -90,10 +90,10 @@ async def detached_and_left_alone_it_lives_by_its_ttl(at: Arena) -> None:
 @case("lock", "semaphore", needs=["detach"])
 async def an_adopted_hold_is_renewed_and_told_of_its_loss(at: Arena) -> None:
     told: list[Any] = []
-    token = await (await at.lock(ttl=0.9).acquire()).detach()
+    token = await (await at.lock(ttl=KEPT_S).acquire()).detach()
     mine = await at.others.adopt(token, on_lost=lambda *news: told.append(news))
     mine.on_lost(lambda *news: told.append(news))
-    await at.sleep(1.2)
+    await at.renewed(mine)
     mine.check()
     await at.locks.break_(at.name, mine.fence)
     assert await mine.wait_lost(5) is Loss.BROKEN
@@ -104,7 +104,7 @@ async def an_adopted_hold_is_renewed_and_told_of_its_loss(at: Arena) -> None:
 @case("lock", needs=["detach"])
 async def an_adopted_hold_need_not_be_renewed(at: Arena) -> None:
     told: list[Any] = []
-    token = await (await at.lock(ttl=0.2).acquire()).detach()
+    token = await (await at.lock(ttl=KEPT_S).acquire()).detach()
     mine = await at.others.adopt(
         token, auto_renew=False, on_lost=lambda hold, reason: told.append(reason)
     )

@@ -8,28 +8,31 @@ import warnings
 from ....core.model import Loss, State
 from ....errors import ConfigError, LockLost, NotHeld, StoreUnavailable
 from ...faces import now
-from ..arena import EXCLUSIVE, SINGLE, TUNABLE, Arena, at_once, raises
+from ..arena import EXCLUSIVE, KEPT_S, SINGLE, TUNABLE, Arena, at_once, raises
 from ..registry import case
-
-#: Short enough to see many renewals, long enough for a busy machine to do them in time.
-TTL_S = 0.9
 
 
 @case(*SINGLE)
 async def a_hold_says_what_it_is(at: Arena) -> None:
+    begun = now()
     async with at.lock(ttl=20.0, meta="night run") as hold:
         assert hold
         assert (hold.name, hold.owner, hold.ttl) == (at.name, at.locks.owner, 20.0)
         assert (hold.state, hold.lost) == (State.HELD, None)
-        assert 20.0 - 1.0 < hold.remaining() < 20.0
+        assert hold.remaining() + now() - begun > 20.0 - 1.0
+        assert hold.remaining() < 20.0
         hold.check()
         (seen,) = await at.holders()
-        assert (seen.fence, seen.owner, seen.meta) == (hold.fence, hold.owner, "night run")
+        assert seen.fence == at.number(hold)
         assert seen.weight == hold.weight
-        assert 19.0 < seen.expires_in <= 20.0
-        assert 0.0 <= seen.age < 1.0
+        assert seen.expires_in + now() - begun > 19.0
+        assert seen.expires_in <= 20.0
         assert repr(at.name) in repr(hold)
-        assert f"fence={hold.fence}" in repr(hold)
+        if at.can.owners:
+            assert (seen.owner, seen.meta) == (hold.owner, "night run")
+            assert 0.0 <= seen.age < now() - begun + 1.0
+        if at.can.fences:
+            assert f"fence={hold.fence}" in repr(hold)
 
 
 @case(*SINGLE)
@@ -46,18 +49,18 @@ async def a_released_hold_says_so_and_does_nothing_more(at: Arena) -> None:
 
 
 @case(*TUNABLE)
-async def a_renewed_hold_outlives_its_ttl_many_times(at: Arena) -> None:
-    async with at.lock(ttl=TTL_S) as hold:
-        await at.sleep(2 * TTL_S)
+async def a_renewed_hold_outlives_its_ttl(at: Arena) -> None:
+    async with at.lock(ttl=KEPT_S) as hold:
+        await at.sleep(1.4 * KEPT_S)
         hold.check()
-        assert [one.fence for one in await at.holders()] == [hold.fence]
-        assert 0 < hold.remaining() <= TTL_S
+        assert [one.fence for one in await at.holders()] == [at.number(hold)]
+        assert 0 < hold.remaining() <= KEPT_S
 
 
 @case(*EXCLUSIVE)
 async def believing_ends_before_the_store_lets_another_in(at: Arena) -> None:
     options = {"auto_renew": False} if at.primitive.name != "election" else {}
-    hold = await at.lock(ttl=0.5, **options).acquire()
+    hold = await at.lock(ttl=5.0, **options).acquire()
     (seen,) = await at.holders()
     assert hold.remaining() < seen.expires_in + 0.05
     await hold.release()
@@ -94,24 +97,29 @@ async def what_has_expired_never_comes_back(at: Arena) -> None:
 
 @case(*TUNABLE)
 async def extending_lengthens_the_hold_here_and_in_the_store(at: Arena) -> None:
-    hold = await at.lock(ttl=2.0, auto_renew=False).acquire()
+    hold = await at.lock(ttl=4.0, auto_renew=False).acquire()
     await at.sleep(0.05)
-    before = hold.remaining()
-    assert before <= 2.0 - 0.05
+    begun, before = now(), hold.remaining()
+    assert before <= 4.0 - 0.05
     after = await hold.extend()
-    assert before < after <= 2.0
-    assert 9.0 < await hold.extend(10.0) < 10.0
-    assert hold.ttl == 10.0
+    # How long the call took is no longer left; all that it adds counts from its beginning.
+    assert before < after + now() - begun
+    assert after <= 4.0
+    begun = now()
+    longer = await hold.extend(10.0)
+    assert longer + now() - begun > 9.0
+    assert longer < 10.0 == hold.ttl
     (seen,) = await at.holders()
-    assert 9.0 < seen.expires_in <= 10.0
+    assert seen.expires_in + now() - begun > 9.0
+    assert seen.expires_in <= 10.0
     await hold.release()
 
 
 @case("lock", "read")
 async def a_renewed_hold_that_is_extended_is_renewed_at_the_new_pace(at: Arena) -> None:
     hold = await at.lock(ttl=20.0).acquire()
-    await hold.extend(TTL_S)
-    await at.sleep(0.5 * TTL_S)
+    await hold.extend(KEPT_S)
+    await at.sleep(0.5 * KEPT_S)
     first = hold.remaining()
     await hold.extend(30.0)
     assert hold.remaining() > 20.0 > first
@@ -121,9 +129,9 @@ async def a_renewed_hold_that_is_extended_is_renewed_at_the_new_pace(at: Arena) 
 @case("lock", "reentrant")
 async def max_hold_ends_the_renewing(at: Arena) -> None:
     begun = now()
-    hold = await at.lock(ttl=0.45, max_hold=0.8).acquire()
+    hold = await at.lock(ttl=KEPT_S, max_hold=2.0).acquire()
     assert await hold.wait_lost(5) is Loss.MAX_HOLD
-    assert 0.7 < now() - begun <= 0.8 + at_once(begun)
+    assert KEPT_S < now() - begun <= 2.0 + at_once(begun)
     await at.free(within=1.0)
     assert await hold.release() is False
 
@@ -131,31 +139,30 @@ async def max_hold_ends_the_renewing(at: Arena) -> None:
 @case("lock", needs=["min_hold"])
 async def min_hold_keeps_a_released_name_occupied(at: Arena) -> None:
     begun = now()
-    hold = await at.lock(min_hold=0.3).acquire()
+    hold = await at.lock(min_hold=KEPT_S).acquire()
     assert await hold.release() is True
     assert await at.rival().acquire(blocking=False) is None
     async with at.rival() as later:
-        assert now() - begun >= 0.3
-        assert later.fence > hold.fence
-    assert now() - begun < 0.3 + 2 * at_once(begun)
+        assert now() - begun >= KEPT_S
+        at.in_order(at.number(hold), at.number(later))
+    assert now() - begun < KEPT_S + 2 * at_once(begun)
 
 
 @case("lock", needs=["min_hold"])
 async def min_hold_counts_from_the_grant_also_for_one_who_waited(at: Arena) -> None:
-    async def wait() -> float:
+    async def wait() -> None:
         hold = await lock.acquire()
-        granted = now()
         await hold.release()
-        return granted
 
     lock = at.lock(min_hold=0.5)
     async with at.rival():
         waiter = at.start(wait)
         await at.line(waiters=1)
         await at.sleep(0.3)
-    granted = await waiter.result()
+        begun = now()  # and it is granted later
+    await waiter.result()
     await at.free(within=2.0)
-    assert now() - granted >= 0.5 - 0.01
+    assert now() - begun >= 0.5 - 0.01
 
 
 @case("lock", needs=["min_hold"])
@@ -178,9 +185,9 @@ async def a_hold_is_a_context_manager_of_its_own(at: Arena) -> None:
 async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        fence = at.number(await at.lock(ttl=0.2).acquire())
+        gc.collect()  # it may take longer than the hold needs to be renewed once more
         begun = now()
-        fence = (await at.lock(ttl=0.2).acquire()).fence
-        gc.collect()
         await at.free(within=3.0)
         assert now() - begun < 0.2 + at_once(begun)
         async with at.lock():  # whoever comes next passes the warning on, if the keeper did not
@@ -188,19 +195,20 @@ async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
         await at.until(lambda: any(at.name in str(w.message) for w in caught))
     (said,) = (w for w in caught if at.name in str(w.message))
     assert said.category is ResourceWarning
-    assert f"fence {fence}" in str(said.message)
+    assert (f"fence {fence}" in str(said.message)) is at.can.fences
 
 
 @case("lock", alone=True)
 async def a_forgotten_hold_stops_nobody_where_warnings_are_errors(at: Arena) -> None:
-    kept = await at.locks.lock(at.fresh("kept"), ttl=TTL_S).acquire()
+    kept = await at.locks.lock(at.fresh("kept"), ttl=KEPT_S).acquire()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         await at.lock(ttl=0.2).acquire()
         gc.collect()
-        async with at.locks.lock(at.fresh("next"), ttl=TTL_S):
+        async with at.locks.lock(at.fresh("next"), ttl=KEPT_S) as following:
             await at.free(within=3.0)
-            await at.sleep(1.5 * TTL_S)
+            for hold in (kept, following):
+                await at.renewed(hold)
         kept.check()
     await kept.release()
 
@@ -229,7 +237,7 @@ async def a_closed_client_refuses_in_words(at: Arena) -> None:
             await act()
 
 
-@case("lock")
+@case("lock", needs=["detach"])
 async def a_token_that_is_none_is_refused(at: Arena) -> None:
     for token in ("", "hf1.", "hf1.e30", "x" * 40, None, 7, b"hf1."):
         with raises(ConfigError, "detach()"):

@@ -7,21 +7,18 @@ from typing import Any
 from ....core.model import Loss, State
 from ....errors import LockLost
 from ...faces import now
-from ..arena import EXCLUSIVE, SINGLE, TUNABLE, Arena, at_once, raises
+from ..arena import EXCLUSIVE, KEPT_S, SINGLE, TUNABLE, Arena, at_once, raises
 from ..registry import case
-
-#: A third of it is how soon a holder learns that it was broken.
-TTL_S = 0.9
 
 
 @case(*SINGLE)
 async def a_broken_hold_is_free_at_once_and_its_owner_told_soon(at: Arena) -> None:
-    hold = await at.lock(ttl=TTL_S).acquire()
-    assert await at.others.break_(at.name, hold.fence) is True
+    hold = await at.lock(ttl=KEPT_S).acquire()
+    assert await at.others.break_(at.name, at.number(hold)) is True
     assert not await at.holders()
     begun = now()
     assert await hold.wait_lost(5) is Loss.BROKEN
-    assert now() - begun < TTL_S / 3 + at_once(begun)
+    assert now() - begun < KEPT_S / 3 + at_once(begun)
     assert (hold.lost, hold.state) == (Loss.BROKEN, State.LOST)
     assert await hold.release() is False
 
@@ -32,38 +29,39 @@ async def the_next_one_gets_what_was_broken_and_keeps_it(at: Arena) -> None:
         async with at.rival() as mine:
             inside.set()
             await over.wait()
-            return mine.fence, mine.lost is None
+            return at.number(mine), mine.lost is None
 
     inside, over = at.flag(), at.flag()
     hold = await at.lock(ttl=20.0).acquire()
     waiter = at.start(wait)
     await at.line(waiters=1)
     begun = now()
-    assert await at.locks.break_(at.name, hold.fence) is True
+    assert await at.locks.break_(at.name, at.number(hold)) is True
     await inside.wait()
-    assert now() - begun < at_once(begun)
+    assert now() - begun < at.served(begun)
     assert await hold.release() is False  # and it frees nobody else's
     (seen,) = await at.holders()
     over.set()
     fence, kept = await waiter.result()
     assert kept
-    assert seen.fence == fence > hold.fence
+    assert seen.fence == fence
+    at.in_order(at.number(hold), fence)
 
 
 @case(*SINGLE)
 async def breaking_needs_the_fence_of_the_claim(at: Arena) -> None:
     async with at.lock() as hold:
-        assert await at.others.break_(at.name, hold.fence + 1) is False
-        assert await at.others.break_(at.name, hold.fence - 1) is False
-        assert await at.others.break_(at.fresh("empty"), hold.fence) is False
-        assert [one.fence for one in await at.holders()] == [hold.fence]
+        assert await at.others.break_(at.name, at.number(hold) + 1) is False
+        assert await at.others.break_(at.name, at.number(hold) - 1) is False
+        assert await at.others.break_(at.fresh("empty"), at.number(hold)) is False
+        assert [one.fence for one in await at.holders()] == [at.number(hold)]
 
 
-@case("lock", "semaphore")
+@case("lock", "semaphore", needs=["line"])
 async def a_waiter_that_is_broken_stands_in_line_again(at: Arena) -> None:
     async def wait() -> int:
         async with at.rival() as mine:
-            return mine.fence
+            return at.number(mine)
 
     async with at.lock() as hold:
         waiter = at.start(wait)
@@ -80,12 +78,12 @@ async def a_waiter_that_is_broken_stands_in_line_again(at: Arena) -> None:
 @case(*SINGLE)
 async def on_lost_is_called_once_with_the_hold_and_the_reason(at: Arena) -> None:
     told: list[tuple[Any, Any]] = []
-    hold = await at.lock(ttl=TTL_S, on_lost=lambda *news: told.append(news)).acquire()
+    hold = await at.lock(ttl=KEPT_S, on_lost=lambda *news: told.append(news)).acquire()
     hold.on_lost(lambda *news: told.append(news))
-    await at.others.break_(at.name, hold.fence)
+    await at.others.break_(at.name, at.number(hold))
     await at.until(lambda: len(told) >= 2)
     assert await hold.release() is False
-    await at.sleep(TTL_S / 2)
+    await at.sleep(KEPT_S / 2)
     assert told == [(hold, Loss.BROKEN)] * 2
 
 
@@ -102,8 +100,8 @@ async def on_lost_is_called_for_a_hold_that_nobody_renews(at: Arena) -> None:
 @case("lock", "read")
 async def on_lost_is_called_at_once_for_what_is_lost_already(at: Arena) -> None:
     told: list[tuple[Any, Any]] = []
-    hold = await at.lock(ttl=TTL_S).acquire()
-    await at.others.break_(at.name, hold.fence)
+    hold = await at.lock(ttl=KEPT_S).acquire()
+    await at.others.break_(at.name, at.number(hold))
     assert await hold.wait_lost(5) is Loss.BROKEN
     hold.on_lost(lambda *news: told.append(news))
     await at.until(lambda: told, within=1.0)
@@ -118,12 +116,12 @@ async def a_callback_that_raises_harms_nobody(at: Arena) -> None:
         told.append(reason)
         raise ValueError("planted")
 
-    kept = await at.locks.lock(at.fresh("kept"), ttl=TTL_S).acquire()
-    hold = await at.lock(ttl=TTL_S, on_lost=fail).acquire()
+    kept = await at.locks.lock(at.fresh("kept"), ttl=KEPT_S).acquire()
+    hold = await at.lock(ttl=KEPT_S, on_lost=fail).acquire()
     hold.on_lost(lambda hold, reason: told.append(reason))
-    await at.others.break_(at.name, hold.fence)
+    await at.others.break_(at.name, at.number(hold))
     await at.until(lambda: len(told) == 2)
-    await at.sleep(TTL_S)
+    await at.renewed(kept)
     kept.check()
     await kept.release()
 
@@ -131,9 +129,9 @@ async def a_callback_that_raises_harms_nobody(at: Arena) -> None:
 @case(*SINGLE)
 async def a_release_is_no_loss(at: Arena) -> None:
     told: list[Any] = []
-    hold = await at.lock(ttl=0.2, on_lost=lambda *news: told.append(news)).acquire()
+    hold = await at.lock(ttl=KEPT_S, on_lost=lambda *news: told.append(news)).acquire()
     await hold.release()
-    await at.sleep(0.3)
+    await at.sleep(KEPT_S / 3 + 0.1)  # whoever renewed it still would find it gone
     assert (told, hold.lost, hold.state) == ([], None, State.RELEASED)
 
 
@@ -157,8 +155,8 @@ async def waiting_for_a_loss_ends_with_the_release_or_with_its_time(at: Arena) -
 async def a_body_that_ends_without_noticing_the_loss_is_told(at: Arena) -> None:
     over = False
     with raises(LockLost) as caught:
-        async with at.lock(ttl=TTL_S) as hold:
-            await at.others.break_(at.name, hold.fence)
+        async with at.lock(ttl=KEPT_S) as hold:
+            await at.others.break_(at.name, at.number(hold))
             over = True
     assert caught.error.reason is Loss.BROKEN
     for part in (at.name, "broken", "before its body ended"):
@@ -168,18 +166,18 @@ async def a_body_that_ends_without_noticing_the_loss_is_told(at: Arena) -> None:
 
 @case(*SINGLE)
 async def the_hold_as_context_manager_tells_of_a_loss_too(at: Arena) -> None:
-    hold = await at.lock(ttl=TTL_S).acquire()
+    hold = await at.lock(ttl=KEPT_S).acquire()
     with raises(LockLost) as caught:
         async with hold:
-            await at.others.break_(at.name, hold.fence)
+            await at.others.break_(at.name, at.number(hold))
     assert caught.error.reason is Loss.BROKEN
 
 
 @case(*SINGLE)
 async def a_loss_never_hides_the_exception_of_the_body(at: Arena) -> None:
     with raises(KeyError) as caught:
-        async with at.lock(ttl=TTL_S) as hold:
-            await at.others.break_(at.name, hold.fence)
+        async with at.lock(ttl=KEPT_S) as hold:
+            await at.others.break_(at.name, at.number(hold))
             raise KeyError("the body's own")
     (note,) = caught.error.__notes__
     assert at.name in note
@@ -190,8 +188,8 @@ async def a_loss_never_hides_the_exception_of_the_body(at: Arena) -> None:
 async def check_in_the_body_raises_lock_lost_and_that_goes_on(at: Arena) -> None:
     passed = False
     with raises(LockLost, at.name) as caught:
-        async with at.lock(ttl=TTL_S) as hold:
-            await at.others.break_(at.name, hold.fence)
+        async with at.lock(ttl=KEPT_S) as hold:
+            await at.others.break_(at.name, at.number(hold))
             await hold.wait_lost(5)
             hold.check()
             passed = True

@@ -77,7 +77,7 @@ async def a_text_of_another_class_is_the_text_that_it_is(at: Arena) -> None:
         assert await at.holders()
 
 
-@case("lock", needs=["semaphore", "rwlock"])
+@case("lock", needs=["semaphore", "rwlock", "election", "kinds"])
 async def a_name_is_one_kind_at_a_time(at: Arena) -> None:
     kinds: dict[str, Callable[[Any], Any]] = {
         "a lock": lambda client: client.lock(at.name),
@@ -95,7 +95,7 @@ async def a_name_is_one_kind_at_a_time(at: Arena) -> None:
             hold.check()
 
 
-@case(*EXCLUSIVE)
+@case(*EXCLUSIVE, needs=["line", "owners"])
 async def people_see_who_holds_and_who_waits(at: Arena) -> None:
     async def wait() -> None:
         async with at.rival(meta="waits"):
@@ -113,11 +113,15 @@ async def people_see_who_holds_and_who_waits(at: Arena) -> None:
         one, two = line.waiters
         assert line.claims == (holder, one, two)
         assert isinstance(holder, ClaimRecord)
-        assert (holder.owner, holder.fence, holder.meta) == (at.locks.owner, hold.fence, "holds")
+        assert (holder.owner, holder.fence, holder.meta) == (
+            at.locks.owner,
+            at.number(hold),
+            "holds",
+        )
         assert (holder.held, holder.position, holder.weight) == (True, 0, hold.weight)
         assert 0 <= holder.age < 5
         assert 0 < holder.expires_in <= 20
-        assert hold.fence < one.fence < two.fence
+        at.in_order(at.number(hold), one.fence, two.fence)
         assert (one.held, one.position, two.position) == (False, 1, 2)
         assert (one.owner, one.meta) == (at.others.owner, "waits")
         assert 0 < one.expires_in <= 20
@@ -175,17 +179,31 @@ async def input_that_can_not_be_right_is_refused_in_words(at: Arena) -> None:
         (lambda: c.lock("x", on_lost="call me"), "call me"),
         (lambda: c.lock("x", meta=7), "meta"),
         (lambda: c.lock("x", meta="m" * 4097), "4097 bytes"),
-        (lambda: c.semaphore("x", 0), "permits=0"),
-        (lambda: c.semaphore("x", -1), "permits=-1"),
-        (lambda: c.semaphore("x", 2.0), "2.0"),
-        (lambda: c.semaphore("x", True), "True"),
-        (lambda: c.semaphore("x", 1 << 21), "permits=2097152"),
-        (lambda: c.semaphore("x", 4, weight=0), "weight=0"),
-        (lambda: c.semaphore("x", 4, on_conflict="resise"), "resise"),
-        (lambda: c.rwlock(""), "name is empty"),
-        (lambda: c.election(None), "NoneType"),
         (lambda: c.supports("flying"), "flying"),
     ]
+    _refused(wrong)
+
+
+@case("lock", needs=["semaphore", "rwlock", "election"])
+async def what_other_primitives_can_not_be_given_is_refused_in_words(at: Arena) -> None:
+    c: Any = at.locks
+    _refused(
+        [
+            (lambda: c.semaphore("x", 0), "permits=0"),
+            (lambda: c.semaphore("x", -1), "permits=-1"),
+            (lambda: c.semaphore("x", 2.0), "2.0"),
+            (lambda: c.semaphore("x", True), "True"),
+            (lambda: c.semaphore("x", 1 << 21), "permits=2097152"),
+            (lambda: c.semaphore("x", 4, weight=0), "weight=0"),
+            (lambda: c.semaphore("x", 4, on_conflict="resise"), "resise"),
+            (lambda: c.rwlock(""), "name is empty"),
+            (lambda: c.election(None), "NoneType"),
+        ]
+    )
+
+
+def _refused(wrong: list[tuple[Callable[[], Any], str]]) -> None:
+    """Each of these must be refused, in words with these among them."""
     for make, words in wrong:
         with raises(ConfigError) as caught:
             make()

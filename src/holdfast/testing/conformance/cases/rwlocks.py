@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ....errors import NotSupported
 from ...faces import now
-from ..arena import Arena, at_once, raises
+from ..arena import KEPT_S, Arena, at_once, raises
 from ..registry import case
 
 
 @case("read")
 async def readers_share_and_keep_writers_out(at: Arena) -> None:
     async with at.lock() as one, at.rival() as other:
-        assert other.fence > one.fence
+        at.in_order(at.number(one), at.number(other))
         assert one.weight == other.weight == 1
         assert await at.client().rwlock(at.name).write.acquire(blocking=False) is None
     async with at.locks.rwlock(at.name).write as hold:
@@ -143,10 +143,10 @@ async def a_downgrade_lets_readers_in_and_no_writer_between(at: Arena) -> None:
     await at.line(waiters=1)
     writer = at.start(act, "writer")
     await at.line(waiters=2)
-    fence = hold.fence
+    fence = at.number(hold)
     await hold.downgrade()
     await at.until(lambda: seen == ["reader"], within=1.5)
-    assert (hold.fence, hold.weight, hold.lost) == (fence, 1, None)
+    assert (at.number(hold), hold.weight, hold.lost) == (fence, 1, None)
     assert await at.others.rwlock(at.name).write.acquire(blocking=False) is None
     await hold.release()
     await at.sleep(0.02)
@@ -159,11 +159,11 @@ async def a_downgrade_lets_readers_in_and_no_writer_between(at: Arena) -> None:
 
 @case("write")
 async def a_downgraded_hold_goes_on_as_a_read_hold(at: Arena) -> None:
-    async with at.lock(ttl=0.9) as hold:
+    async with at.lock(ttl=KEPT_S) as hold:
         await hold.downgrade()
         await hold.downgrade()  # of a read hold: nothing to do
         async with at.others.rwlock(at.name).read as other:
-            await at.sleep(1.0)  # renewed meanwhile, as a reader
+            await at.renewed(hold)  # as a reader
             hold.check()
             other.check()
     assert not await at.holders()

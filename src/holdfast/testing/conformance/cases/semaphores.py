@@ -98,7 +98,13 @@ async def another_number_of_permits_is_refused_and_both_are_named(at: Arena) -> 
         for other in (at.others.semaphore(at.name, 8), at.others.semaphore(at.name, 3)):
             with raises(ConfigError, at.name, "4 permits", f"{other.permits} permits", "resize"):
                 await other.acquire()
-    async with at.others.semaphore(at.name, 8) as hold:  # nobody is there: it is declared anew
+
+
+@case("semaphore", needs=["forgets"])
+async def when_nobody_is_there_the_permits_are_declared_anew(at: Arena) -> None:
+    async with at.locks.semaphore(at.name, 4):
+        pass
+    async with at.others.semaphore(at.name, 8) as hold:
         hold.check()
 
 
@@ -119,7 +125,8 @@ async def more_permits_let_in_who_waits(at: Arena) -> None:
             actors.append(at.start(wait, number))
             await at.line(waiters=number + 1)
         assert await semaphore.resize(3) == 1
-        await at.until(lambda: sorted(inside) == [0, 1], within=1.5)
+        await at.until(lambda: len(inside) == 2, within=1.5)
+        assert not at.can.fair or sorted(inside) == [0, 1]
         assert semaphore.permits == 3
         assert await semaphore.available() == 0
     await at.until(lambda: len(inside) == 3)

@@ -1,0 +1,198 @@
+"""The duty of a guard: it is had by one, it ends, and only who has it stores a value."""
+
+from __future__ import annotations
+
+from ....core.guard.model import Busy, Duty, Entry, EntryState, Finish, Prolong, Value, Wish
+from ....core.guard.ports import guards_of
+from ....core.model import Gone
+from ....errors import ComputeFailed
+from ...faces import now
+from ..arena import Arena, raises
+from ..registry import case
+from .guards import MANY, Source
+
+#: What a request is given.
+WITHIN_S = 5.0
+
+
+@case("guard")
+async def when_one_fails_exactly_one_successor_computes_at_once(at: Arena) -> None:
+    inside, go = at.flag(), at.flag()
+    source = Source(at, 0.2)
+    ours, theirs = at.guard(ttl=60, lease=60), at.rival_guard(ttl=60, lease=60)
+
+    async def fail() -> int:
+        inside.set()
+        await go.wait()
+        raise LookupError("in vain")
+
+    async def first() -> None:
+        with raises(LookupError, "in vain"):
+            await ours.get(fail)
+
+    async def later(number: int) -> int:
+        return int(await (ours, theirs)[number % 2].get(source.compute()))
+
+    actor = at.start(first)
+    await inside.wait()
+    waiters = [at.start(later, number) for number in range(MANY)]
+    await at.sleep(0.1)
+    begun = now()
+    go.set()
+    await actor.result()
+    assert [await waiter.result() for waiter in waiters] == [1] * MANY
+    assert source.calls == 1
+    assert now() - begun < 0.2 + at.served(begun)
+
+
+@case("guard")
+async def a_failure_is_remembered_for_longer_and_longer(at: Arena) -> None:
+    calls = 0
+
+    async def fail() -> int:
+        nonlocal calls
+        calls += 1
+        raise LookupError("no such page")
+
+    ours = at.guard(ttl=60, failure_ttl=0.5)
+    theirs = at.rival_guard(ttl=60, failure_ttl=0.5)
+    pauses = []
+    for number in (1, 2):
+        with raises(LookupError):
+            await ours.get(fail)
+        with raises(ComputeFailed, at.name, "LookupError: no such page", "failure_ttl") as caught:
+            await theirs.get(fail)
+        seen = await theirs.look()
+        assert seen.failures == number
+        assert seen.reason == "LookupError: no such page"
+        pauses.append(caught.error.retry_in)
+        await at.sleep(caught.error.retry_in + 0.02)
+    assert calls == 2
+    assert pauses[0] <= 0.5 < pauses[1] <= 1.0
+    source = Source(at)
+    assert await theirs.get(source.compute()) == 1
+    assert (await ours.look()).failures == 0
+
+
+@case("guard")
+async def a_stale_value_is_served_while_failures_are_remembered(at: Arena) -> None:
+    async def fail() -> int:
+        raise LookupError("no such page")
+
+    source = Source(at)
+    ours = at.guard(ttl=0.2, stale=60, failure_ttl=60)
+    theirs = at.rival_guard(ttl=0.2, stale=60, failure_ttl=60)
+    assert await ours.get(source.compute()) == 1
+    await at.sleep(0.22)
+    with raises(LookupError):
+        await ours.get(fail)
+    assert await theirs.get(source.compute()) == 1
+    assert source.calls == 1
+
+
+@case("guard")
+async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena) -> None:
+    inside, go = at.flag(), at.flag()
+    ours, theirs = at.guard(ttl=60), at.rival_guard(ttl=60)
+
+    async def old() -> str:
+        inside.set()
+        await go.wait()
+        return "old"
+
+    async def new() -> str:
+        return "new"
+
+    async def first() -> str:
+        return str(await ours.get(old))
+
+    async def waits() -> str:
+        return str(await ours.get(new))
+
+    actor = at.start(first)
+    await inside.wait()
+    merged = at.start(waits)
+    await at.sleep(0.1)
+    assert await theirs.invalidate() == 0
+    # Whoever asks from now on doesn't get the old value, though it is being computed yet.
+    assert await theirs.get(new) == "new"
+    go.set()
+    assert await actor.result() == "old"
+    assert await merged.result() == "new"
+    assert await ours.get(old) == "new"
+    assert await theirs.invalidate() == 1
+    assert (await ours.look()).state is EntryState.MISSING
+
+
+@case("guard")
+async def a_computation_that_outlives_its_lease_overwrites_nothing(at: Arena) -> None:
+    inside, go = at.flag(), at.flag()
+    ours, theirs = at.guard(ttl=60, lease=0.3), at.rival_guard(ttl=60)
+    # The keeper is stopped, as in a process that is frozen.
+    at.locks._ctx.keeper.stop()
+
+    async def slow() -> str:
+        inside.set()
+        await go.wait()
+        return "late"
+
+    async def quick() -> str:
+        return "in time"
+
+    async def first() -> str:
+        return str(await ours.get(slow))
+
+    actor = at.start(first)
+    await inside.wait()
+    begun = now()
+    assert await theirs.get(quick) == "in time"
+    assert now() - begun < 0.3 + at.served(begun)
+    go.set()
+    assert await actor.result() == "late"
+    assert await theirs.get(slow) == "in time"
+    assert (await ours.stats()).refused == 1
+
+
+@case("guard")
+async def a_long_computation_keeps_its_duty(at: Arena) -> None:
+    source = Source(at, 3.2)
+    ours, theirs = at.guard(ttl=60, lease=1.5), at.rival_guard(ttl=60, lease=1.5)
+
+    async def first() -> int:
+        return int(await ours.get(source.compute()))
+
+    actor = at.start(first)
+    await at.until(lambda: source.calls == 1)
+    assert await theirs.get(source.compute()) == 1
+    assert await actor.result() == 1
+    assert source.calls == 1
+
+
+@case("guard")
+async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
+    guards, entry = guards_of(at.locks._ctx.store), Entry(at.name, "")
+    wish = Wish(entry, "1f" * 16, "owner", 60.0)
+    duty = await guards.begin(wish, WITHIN_S)
+    assert isinstance(duty, Duty)
+    again = await guards.begin(wish, WITHIN_S)
+    assert isinstance(again, Duty)
+    assert again.fence == duty.fence
+    assert await guards.invalidate([entry], WITHIN_S) == [False]
+    # The copy arrives after the invalidation, and takes the duty for nobody.
+    copy = await guards.begin(wish, WITHIN_S)
+    assert isinstance(copy, Duty)
+    assert copy.fence > duty.fence
+    finish = Finish(entry, wish.id, duty.fence, b"told", 60.0, 0.0, 0.0, 0.1)
+    assert await guards.finish(finish, WITHIN_S) is False
+    (gone,) = await guards.prolong([Prolong(entry, wish.id, duty.fence, 60.0)], WITHIN_S)
+    assert isinstance(gone, Gone)
+    assert await guards.read([entry], WITHIN_S) == [None]
+    assert isinstance(await guards.begin(wish._replace(id="2e" * 16), WITHIN_S), Busy)
+    # By its own fence it is a duty as any other; to say so twice changes nothing.
+    theirs = finish._replace(fence=copy.fence)
+    assert await guards.finish(theirs, WITHIN_S) is True
+    assert await guards.finish(theirs, WITHIN_S) is True
+    (value,) = await guards.read([entry], WITHIN_S)
+    assert isinstance(value, Value)
+    assert (value.data, value.version) == (b"told", copy.fence)
+    assert isinstance(await guards.begin(wish, WITHIN_S), Value)

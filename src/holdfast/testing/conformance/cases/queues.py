@@ -1,0 +1,301 @@
+"""Serial queues: accepted, executed in order, one at a time per group, never lost."""
+
+from __future__ import annotations
+
+from ....errors import ConfigError
+from ..arena import KEPT_S, Arena, raises
+from ..registry import case
+
+
+@case("queue")
+async def a_job_is_delivered_as_it_was_put(at: Arena) -> None:
+    queue = at.queue()
+    tree = {"order": 42, "lines": [1, 2.5, None, True]}
+    payloads = ["text \N{SNOWMAN}", b"\0\xff", tree, "", [], 7]
+    for one in payloads:
+        receipt = await queue.put(one, group="g")
+        assert not receipt.duplicate
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert job.payload == one
+        assert type(job.payload) is type(one)
+        assert (job.id, job.group, job.queue, job.attempt) == (receipt.id, "g", at.name, 1)
+        assert await job.ack()
+    assert await queue.take(timeout=0) is None
+
+
+@case("queue")
+async def jobs_of_a_group_come_in_order_one_at_a_time(at: Arena) -> None:
+    queue, other = at.queue(), at.rival_queue()
+    await queue.put_many(range(3), group="g")
+    await other.put(3, group="g")
+    for number in range(4):
+        job = await (queue, other)[number % 2].take(timeout=5)
+        assert job is not None
+        assert job.payload == number
+        assert await queue.take(timeout=0) is None
+        assert await other.take(timeout=0) is None
+        assert await job.ack()
+
+
+@case("queue")
+async def different_groups_and_the_plain_lane_run_side_by_side(at: Arena) -> None:
+    queue = at.queue()
+    await queue.put_many([0, 1], group="a")
+    await queue.put_many([2, 3], group="b")
+    await queue.put_many([4, 5])
+    jobs = await queue.take_many(10, timeout=5)
+    assert sorted(job.payload for job in jobs) == [0, 2, 4, 5]
+    assert await queue.take(timeout=0) is None
+    for job in jobs:
+        assert await job.ack()
+    rest = await queue.take_many(10, timeout=5)
+    assert sorted(job.payload for job in rest) == [1, 3]
+    for job in rest:
+        assert await job.ack()
+
+
+@case("queue")
+async def many_are_acked_at_once(at: Arena) -> None:
+    queue = at.queue()
+    await queue.put_many(range(5))
+    jobs = await queue.take_many(5, timeout=5)
+    assert await jobs[0].ack()
+    assert await queue.ack_many([*jobs, jobs[1]]) == [True] * 6
+    assert all(job.settled for job in jobs)
+    assert await queue.jobs() == []
+
+
+@case("queue")
+async def a_duplicate_is_dropped_and_says_so(at: Arena) -> None:
+    queue, other = at.queue(window=60), at.rival_queue(window=60)
+    assert not (await queue.put("first", id="order:1", group="g")).duplicate
+    assert (await other.put("second", id="order:1", group="g")).duplicate
+    receipts = await other.put_many(
+        [
+            {"payload": 1, "id": "order:1"},
+            {"payload": 2, "id": "order:2"},
+            {"payload": 3, "id": "order:2"},
+        ]
+    )
+    assert [one.duplicate for one in receipts] == [True, False, True]
+    for _ in range(2):
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert job.payload in ("first", 2)
+        assert await job.ack()
+    # Also when it is done, as long as the window lasts
+    assert (await queue.put("late", id="order:1")).duplicate
+    assert await queue.take(timeout=0) is None
+
+
+@case("queue")
+async def a_failed_job_comes_again_before_those_behind_it(at: Arena) -> None:
+    queue = at.queue(retry_first=KEPT_S, retry_max=KEPT_S)
+    await queue.put_many(["bad", "good"], group="g")
+    fences = []
+    job = await queue.take(timeout=5)
+    assert job is not None
+    fences.append(job.fence)
+    assert await job.retry()
+    assert await queue.take(timeout=0) is None
+    for attempt, expected in ((2, "bad"), (3, "bad"), (1, "good")):
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert (job.payload, job.attempt) == (expected, attempt)
+        fences.append(job.fence)
+        assert await (job.retry(in_=0) if attempt == 2 else job.ack())
+    assert fences == sorted(set(fences))
+
+
+@case("queue")
+async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: Arena) -> None:
+    queue = at.queue(max_attempts=2, retry_first=0, retry_max=0)
+    await queue.put_many(["bad", "good"], group="g")
+    for _ in range(2):
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert job.payload == "bad"
+        assert await job.retry(reason="no such account")
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert job.payload == "good"
+    (letter,) = await queue.jobs("dead")
+    assert (letter.group, letter.attempts, letter.reason) == ("g", 2, "no such account")
+    assert await job.ack()
+    # Somebody has it tried again
+    assert await queue.revive([letter.id]) == 1
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert (job.payload, job.attempt) == ("bad", 1)
+    assert await job.ack()
+    assert await queue.jobs() == []
+
+
+@case("queue")
+async def a_dead_letter_may_hold_back_its_group(at: Arena) -> None:
+    queue = at.queue(on_dead="block")
+    await queue.put_many(["bad", "good"], group="g")
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert await job.dead_letter("never")
+    assert await queue.take(timeout=0) is None
+    assert await queue.revive() == 1
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert job.payload == "bad"
+    assert await job.dead_letter("never")
+    assert await queue.purge("dead") == 1
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert job.payload == "good"
+    assert await job.ack()
+
+
+@case("queue")
+async def a_lost_delivery_comes_again_and_a_late_ack_is_refused(at: Arena) -> None:
+    dying = at.client(label="dying").queue(at.name, ttl=0.5)
+    queue = at.queue(ttl=5)
+    await queue.put_many(["first", "second"], group="g")
+    lost = await dying.take(timeout=5)
+    assert lost is not None
+    lost._lease.renewing = False  # as if its process were stopped
+    again = await queue.take(timeout=5)
+    assert again is not None
+    assert (again.payload, again.attempt) == ("first", 2)
+    assert again.fence > lost.fence
+    assert not await lost.ack()
+    again.check()
+    assert await again.ack()
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert job.payload == "second"
+    assert await job.ack()
+
+
+@case("queue")
+async def a_lease_is_kept_alive_as_long_as_the_work_takes(at: Arena) -> None:
+    queue, other = at.queue(ttl=KEPT_S), at.rival_queue()
+    await queue.put("long", group="g")
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert await other.take(timeout=1.3 * KEPT_S) is None
+    job.check()
+    assert job.remaining() > 0
+    assert await job.ack()
+
+
+@case("queue")
+async def what_is_given_back_comes_at_once_and_does_not_count(at: Arena) -> None:
+    queue, other = at.queue(), at.rival_queue()
+    await queue.put("x", group="g")
+    job = await queue.take(timeout=5)
+    assert job is not None
+    assert await job.give_back()
+    again = await other.take(timeout=5)
+    assert again is not None
+    assert again.attempt == 1
+    assert await again.ack()
+
+
+@case("queue")
+async def a_worker_calls_its_handler_and_settles_by_what_comes_of_it(at: Arena) -> None:
+    queue = at.queue(max_attempts=2, retry_first=0, retry_max=0)
+    await queue.put_many(["good", "bad", "good"], group="g")
+    await queue.put_many(["good", "bad"])
+    seen: list[str] = []
+
+    async def handle(job: object) -> None:
+        seen.append(job.payload)  # type: ignore[attr-defined]
+        if seen[-1] == "bad":
+            raise ValueError("no good")
+
+    worker = queue.worker(handle, concurrency=2)
+    running = at.start(worker.run)
+
+    async def over() -> bool:
+        record = await queue.stats()
+        return (record.waiting, record.taken, record.dead) == (0, 0, 2)
+
+    for _ in range(500):
+        if await over():
+            break
+        await at.sleep(0.02)
+    worker.stop()
+    await running.result()
+    assert sorted(seen) == ["bad"] * 4 + ["good"] * 3
+    assert (worker.done, worker.failed) == (3, 4)
+    assert {one.reason for one in await queue.jobs("dead")} == {"ValueError: no good"}
+
+
+@case("queue")
+async def a_loop_acks_what_it_has_done(at: Arena) -> None:
+    queue = at.queue(retry_first=0, retry_max=0)
+    await queue.put_many([1, 2, 3], group="g")
+    seen = [job.payload async for job in queue.consume(timeout=0)]
+    assert seen == [1, 2, 3]
+    record = await queue.stats()
+    assert (record.waiting, record.taken, record.done) == (0, 0, 3)
+
+
+@case("queue")
+async def people_see_how_many_jobs_stand_where(at: Arena) -> None:
+    queue = at.queue()
+    await queue.put_many([1, 2, 3], group="g")
+    await queue.put("later", group="h", delay=60)
+    await queue.put("plain", id="known")
+    await at.sleep(0.1)
+    job = await queue.take(timeout=5)
+    assert job is not None
+    record = await queue.stats()
+    assert (record.name, record.waiting, record.taken, record.dead) == (at.name, 4, 1, 0)
+    assert record.accepted == 5
+    assert record.oldest >= 0.1
+    assert [one.state for one in await queue.jobs(group="h")] == ["delayed"]
+    (taken,) = await queue.jobs("taken")
+    assert taken.owner == at.locks.owner
+    assert await job.ack()
+    assert await queue.purge("delayed") == 1
+    assert await queue.purge() == 3
+    assert (await queue.stats()).waiting == 0
+    assert await queue.take(timeout=0) is None
+
+
+@case("queue")
+async def what_was_removed_is_delivered_to_nobody_and_holds_up_nobody(at: Arena) -> None:
+    queue = at.queue()
+    await queue.put_many([{"payload": n, "id": f"g{n}"} for n in range(3)], group="g")
+    await queue.put_many([{"payload": n, "id": f"p{n}"} for n in range(3)])
+    # The first of a group, one in its middle, and some of the plain lane
+    assert await queue.purge(ids=["g0", "g1", "p0", "p2", "none"]) == 4
+    jobs = await queue.take_many(10, timeout=5)
+    assert sorted(job.id for job in jobs) == ["g2", "p1"]
+    assert await queue.take(timeout=0) is None
+    # What is on loan stays
+    assert await queue.purge() == 0
+    for job in jobs:
+        assert await job.ack()
+    assert not (await queue.put("again", id="fresh", group="g")).duplicate
+    last = await queue.take(timeout=5)
+    assert last is not None
+    assert await last.ack()
+
+
+@case("queue")
+async def bad_input_is_refused_with_the_remedy(at: Arena) -> None:
+    queue = at.queue()
+    with raises(ConfigError, "payload", "JSON"):
+        await queue.put({1, 2})
+    with raises(ConfigError, "bytes", "at most"):
+        await queue.put(b"x" * 300_000)
+    with raises(ConfigError, "group"):
+        await queue.put(1, group="")
+    with raises(ConfigError, "delay"):
+        await queue.put(1, delay=-1)
+    with raises(ConfigError, "'paylod'"):
+        await queue.put_many([{"paylod": 1}])
+    with raises(ConfigError, "min_interval"):
+        at.queue(min_interval=-1)
+    with raises(ConfigError, "from_"):
+        at.queue(from_="end")
+    assert await queue.jobs() == []

@@ -1,0 +1,158 @@
+"""The store model of the guards: the reference values behind a network that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.guard.model import (
+    Abandon,
+    Begun,
+    Entry,
+    EntryRecord,
+    Finish,
+    GuardLimits,
+    GuardRecord,
+    Prolong,
+    Tally,
+    Value,
+    Wish,
+)
+from ...core.model import Gone, Held
+from ...stores.memory.values import Values
+from ..simulator.server import CAPABILITIES, Box, Server, SimStore
+from ..simulator.world import Fut, Process, World
+
+
+class GuardServer(Server):
+    """The one server of the world, with values."""
+
+    def __init__(self, world: World, ttl_max: float) -> None:
+        super().__init__(world, ttl_max)
+        self.values = Values()
+
+    def restart(self, keep_data: bool) -> None:
+        """Come back, with the values or without; a guard needs no grace for that."""
+        super().restart(keep_data)
+        self.grace_until = 0.0
+        if not keep_data:
+            self.values = Values()
+
+    def _woken(self, answer: Any) -> tuple[Any, list[Any]]:
+        pokes, self.values.pokes = self.values.pokes, []
+        return answer, pokes
+
+    def _read(self, entries: Sequence[Entry], now: float, address: Any) -> Any:
+        return self._woken([self.values.read(entry, now) for entry in entries])
+
+    def _begin(self, wish: Wish, now: float, address: Any) -> Any:
+        box = (address, wish.id, 0) if wish.wait else None
+        return self._woken(self.values.begin(wish, now, box))
+
+    def _finish(self, finish: Finish, now: float, address: Any) -> Any:
+        return self._woken(self.values.finish(finish, now))
+
+    def _abandon(self, abandon: Abandon, now: float, address: Any) -> Any:
+        return self._woken(self.values.abandon(abandon, now))
+
+    def _prolong(self, prolongs: Sequence[Prolong], now: float, address: Any) -> Any:
+        return self._woken([self.values.prolong(one, now) for one in prolongs])
+
+    def _invalidate(self, entries: Sequence[Entry], now: float, address: Any) -> Any:
+        return self._woken([self.values.invalidate(entry, now) for entry in entries])
+
+    def _look(self, entry: Entry, now: float, address: Any) -> Any:
+        return self._woken(self.values.look(entry, now))
+
+    def _survey(self, prefix: str, exact: bool, now: float, address: Any) -> Any:
+        return self._woken(self.values.survey(prefix, exact))
+
+    def _tally(self, guard: str, tally: Tally, now: float, address: Any) -> Any:
+        self.values.tally(guard, tally)
+        return None, []
+
+
+class SimGuards:
+    """The client's side: the verbs as messages."""
+
+    limits = GuardLimits()
+
+    def __init__(self, store: GuardedStore) -> None:
+        self._store = store
+        self._call = store._call
+
+    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
+        """See ``core.guard.ports.Guards``."""
+        found: list[Value | None] = await self._call("read", (list(entries),), within)
+        return found
+
+    async def begin(self, wish: Wish, within: float) -> Begun:
+        """See ``core.guard.ports.Guards``."""
+        if wish.wait:
+            self._store.boxes.setdefault(wish.id, Box())
+        begun: Begun = await self._call("begin", (wish,), within)
+        return begun
+
+    async def finish(self, finish: Finish, within: float) -> bool:
+        """See ``core.guard.ports.Guards``."""
+        stored: bool = await self._call("finish", (finish,), within)
+        return stored
+
+    async def abandon(self, abandon: Abandon, within: float) -> bool:
+        """See ``core.guard.ports.Guards``."""
+        ours: bool = await self._call("abandon", (abandon,), within)
+        return ours
+
+    async def prolong(
+        self, prolongs: Sequence[Prolong], within: float
+    ) -> list[Held | Gone | Exception]:
+        """See ``core.guard.ports.Guards``."""
+        answers: list[Held | Gone | Exception] = await self._call(
+            "prolong", (list(prolongs),), within
+        )
+        return answers
+
+    async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
+        """See ``core.guard.ports.Guards``."""
+        there: list[bool] = await self._call("invalidate", (list(entries),), within)
+        return there
+
+    async def wait(self, wish: Wish, seconds: float) -> bool:
+        """See ``core.guard.ports.Guards``."""
+        store = self._store
+        box = store.boxes.setdefault(wish.id, Box())
+        if box.fence is None:
+            bell: Fut[None] = Fut(store.world)
+            box.bell = bell
+            store.world.after(seconds / store.process.rate, lambda: bell.set(None))
+            await bell
+        poked, box.fence = box.fence is not None, None
+        return poked
+
+    def unlisten(self, wish: Wish) -> None:
+        """See ``core.guard.ports.Guards``."""
+        self._store.boxes.pop(wish.id, None)
+
+    async def look(self, entry: Entry, within: float) -> EntryRecord:
+        """See ``core.guard.ports.Guards``."""
+        record: EntryRecord = await self._call("look", (entry,), within)
+        return record
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
+        """See ``core.guard.ports.Guards``."""
+        records: list[GuardRecord] = await self._call("survey", (prefix, exact), within)
+        return records
+
+    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+        """See ``core.guard.ports.Guards``."""
+        await self._call("tally", (guard, tally), within)
+
+
+class GuardedStore(SimStore):
+    """The simulated store, with guards."""
+
+    capabilities = CAPABILITIES._replace(guards=True)
+
+    def __init__(self, server: GuardServer, process: Process) -> None:
+        super().__init__(server, process)
+        self.guards = SimGuards(self)

@@ -1,0 +1,194 @@
+"""Guards tortured on a real store: ``python -m holdfast.testing.guards.torture URL``.
+
+Processes of both faces read through guards, change what the guards stand before, and invalidate,
+while some are killed and some are stopped for a while. Everybody keeps a journal with moments of
+the one monotonic clock that all processes of a machine share; afterwards each answer is judged: it
+may not be older than the last change whose invalidation had returned before it was asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+KEYS = 3
+#: The processes are given so long to start, seconds.
+START_S = 60.0
+
+
+class Options(NamedTuple):
+    """A run: where, for how many seconds, by how many processes; a strike in so many seconds."""
+
+    store: str
+    seed: int
+    seconds: float = 5.0
+    processes: int = 4
+    every: float = 0.4
+
+
+class Outcome(NamedTuple):
+    """What came of a run. ``stale``: answers that were too old, in words."""
+
+    seed: int
+    gets: int
+    changes: int
+    computes: int
+    errors: int
+    kills: int
+    stops: int
+    restarts: int
+    longest: float
+    stale: list[str]
+
+    def __str__(self) -> str:
+        head = (
+            f"seed {self.seed}: {self.gets} reads, {self.changes} changes, {self.computes} times "
+            f"computed, {self.errors} errors, {self.kills} kills, {self.stops} stops, "
+            f"{self.restarts} restarts, longest read {self.longest:.2f} s, {len(self.stale)} stale"
+        )
+        return "\n  ".join([head, *self.stale[:5]])
+
+
+def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
+    """Torture a store; ``dies``: its server is killed and started again, once in the middle."""
+    rng = random.Random(options.seed)
+    kills = stops = restarts = 0
+    with tempfile.TemporaryDirectory(prefix="holdfast-guards-") as folder:
+        place = Path(folder)
+        (place / "versions").write_bytes(b"")
+        crew = [_start(options, place, rng) for _ in range(options.processes)]
+        try:
+            end = _begun(place, len(crew), options.seconds)
+            while time.monotonic() < end - options.every:
+                time.sleep(options.every)
+                at = rng.randrange(len(crew))
+                if (
+                    dies is not None
+                    and not restarts
+                    and time.monotonic() > end - options.seconds / 2
+                ):
+                    dies()
+                    restarts += 1
+                elif rng.random() < 0.6:
+                    crew[at].kill()
+                    crew[at].wait()
+                    crew[at] = _start(options, place, rng)
+                    kills += 1
+                else:
+                    crew[at].send_signal(signal.SIGSTOP)
+                    time.sleep(rng.uniform(0.2, 1.5))
+                    crew[at].send_signal(signal.SIGCONT)
+                    stops += 1
+            ends = [one.wait(options.seconds + 60) for one in crew]
+        finally:
+            for one in crew:
+                one.kill()
+                one.wait()
+        if any(ends):
+            raise AssertionError(f"seed {options.seed}: processes ended with {ends}")
+        judged = judge(place)
+    return judged._replace(seed=options.seed, kills=kills, stops=stops, restarts=restarts)
+
+
+def _begun(place: Path, many: int, seconds: float) -> float:
+    """Wait until all are there, and let them begin; when it ends."""
+    late = time.monotonic() + START_S
+    while len(list(place.glob("journal.*"))) < many:
+        if time.monotonic() > late:
+            raise AssertionError(f"the processes have not started within {START_S:g} s")
+        time.sleep(0.01)
+    end = time.monotonic() + seconds
+    (place / "end.new").write_text(repr(end), encoding="ascii")
+    (place / "end.new").rename(place / "end")
+    return end
+
+
+def _start(options: Options, place: Path, rng: random.Random) -> subprocess.Popen[bytes]:
+    task = {
+        "store": options.store,
+        "place": str(place),
+        "seed": rng.getrandbits(32),
+        "aio": rng.random() < 0.5,
+    }
+    command = [sys.executable, "-m", "holdfast.testing.guards.worker", json.dumps(task)]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(command, env=surroundings)
+
+
+def judge(place: Path) -> Outcome:
+    """Read the journals of a folder, and judge every answer."""
+    lines = [
+        line.split()
+        for journal in sorted(place.glob("journal.*"))
+        for line in journal.read_text("ascii").split("\n")[:-1]  # the last may be cut short
+    ]
+    returned: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for kind, key, *rest in lines:
+        if kind == "changed":
+            returned[key].append((int(rest[1]), int(rest[0])))
+    floors: dict[str, tuple[list[int], list[int]]] = {}
+    for key, some in returned.items():
+        moments, versions, most = [], [], 0
+        for moment, version in sorted(some):
+            most = max(most, version)
+            moments.append(moment)
+            versions.append(most)
+        floors[key] = moments, versions
+    stale, longest = [], 0.0
+    for kind, key, *rest in lines:
+        if kind != "got":
+            continue
+        value, begun, ended, how = int(rest[0]), int(rest[1]), int(rest[2]), rest[3]
+        longest = max(longest, (ended - begun) / 1e9)
+        moments, versions = floors.get(key, ([], []))
+        at = bisect_right(moments, begun - 1)
+        floor = versions[at - 1] if at else 0
+        if value < floor:
+            stale.append(f"{how}: version {value} of {key}, though {floor} was invalidated before")
+    count = [kind for kind, *_ in lines].count
+    return Outcome(
+        0,
+        count("got"),
+        count("changed"),
+        count("computed"),
+        count("error"),
+        0,
+        0,
+        0,
+        longest,
+        stale,
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command: 0, or 1 if an answer was too old."""
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.testing.guards.torture",
+        description="Torture the refresh guards of a store, and judge every answer.",
+    )
+    parser.add_argument("store", help="the URL of the store")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
+    parser.add_argument("--processes", type=int, default=4, help="how many (4)")
+    parser.add_argument("--every", type=float, default=0.5, help="seconds between strikes (0.5)")
+    parser.add_argument("--seed", type=int, help="of an earlier run")
+    args = parser.parse_args(argv)
+    seed = random.SystemRandom().getrandbits(32) if args.seed is None else args.seed
+    outcome = run(Options(args.store, seed, args.seconds, args.processes, args.every))
+    sys.stdout.write(f"{outcome}\n")
+    return 1 if outcome.stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

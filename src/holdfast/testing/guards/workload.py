@@ -1,0 +1,202 @@
+"""What the callers do: read through a guard, change what it stands before, and invalidate.
+
+The source has a version per key; a value is the version that was read to compute it. Whoever
+changes the source invalidates the key afterwards, and notes that with the version once that has
+returned. A ``get`` that begins after that must give this version or a later one: that is the rule
+which every interleaving is judged by.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ...core.client import ClientBase
+from ...core.guard.guard import GuardBase
+from ...core.guard.options import options
+from ...errors import ComputeFailed, RefreshTimeout, StoreUnavailable
+from ..simulator.watch import Violation
+from ..simulator.world import Cancelled, Process
+
+if TYPE_CHECKING:
+    from .history import GuardHistory
+
+KEYS = ("a", "b")
+#: The bound on how old an answer of the layer in a process may be, in seconds.
+LOCAL_S = 0.5
+#: Clocks of the processes differ in rate by less than this.
+RATE_ERROR = 0.01
+
+
+class Source:
+    """What the guards stand before, and what is known of its changes."""
+
+    def __init__(self) -> None:
+        self.version: dict[str, int] = defaultdict(int)
+        #: (when, version), the invalidation having returned by then; rising.
+        self._floors: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        #: The same of one process alone, which empties its own layer at once.
+        self._own: dict[tuple[int, str], int] = defaultdict(int)
+
+    def invalidated(self, pid: int, key: str, version: int, when: float) -> None:
+        """An invalidation after this version has returned."""
+        floors = self._floors[key]
+        floors.append((when, max(version, floors[-1][1] if floors else 0)))
+        self._own[pid, key] = max(self._own[pid, key], version)
+
+    def floor(self, pid: int, key: str, when: float) -> int:
+        """The least version that a call may give for which this was known by then: what other
+        processes invalidated, and what this one did until now."""
+        known = [version for at, version in self._floors[key] if at <= when]
+        return max(self._own[pid, key], known[-1] if known else 0)
+
+
+class Caller:
+    """A task of a process, with its own seeded will."""
+
+    def __init__(self, history: GuardHistory, process: Process, number: int, seed: int) -> None:
+        self.history = history
+        self.process = process
+        self.number = number
+        self.rng = random.Random(seed)
+        self.guards: dict[str, GuardBase] = history.guards[process.pid]
+
+    async def main(self) -> None:
+        """Do a number of things, one after the other."""
+        choices = [self.get] * 8 + [self.change] * 3 + [self.many, self.look]
+        for _ in range(self.history.actions):
+            act = self.rng.choice(choices)
+            try:
+                await act()
+            except (StoreUnavailable, RefreshTimeout, ComputeFailed, LookupError) as failure:
+                self.history.tell(self, f"  {type(failure).__name__}")
+            except (Cancelled, KeyboardInterrupt):
+                self.history.tell(self, "  interrupted")
+            await self.pause(self.history.pace)
+
+    async def pause(self, longest: float) -> None:
+        """Let some time pass."""
+        try:
+            await self.client._ctx.runtime.sleep(longest * self.rng.random())
+        except (Cancelled, KeyboardInterrupt):
+            return
+
+    @property
+    def client(self) -> ClientBase:
+        """The client of the process."""
+        return self.history.clients[self.process.pid]
+
+    def _compute(self, key: str) -> Any:
+        source, rng = self.history.source, self.rng
+        spans = (0.0, 0.002, 0.01) if self.history.storm else (0.0, 0.2, 3.0)
+        before, after = rng.choice(spans), rng.choice(spans)
+        fails = rng.random() < 0.1
+
+        async def compute() -> int:
+            sleep = self.client._ctx.runtime.sleep
+            await sleep(before * rng.random())
+            version = source.version[key]
+            await sleep(after * rng.random())
+            if fails:
+                raise LookupError("in vain")
+            return version
+
+        return compute
+
+    async def get(self) -> None:
+        """One value, by one of the guards."""
+        key, kind = self._key(), self.rng.choice(sorted(self.guards))
+        guard = self.guards[kind]
+        floor = self._floor(guard, key)
+        timeout = self.rng.choice((0.0, 1.0, 30.0))
+        self.history.tell(self, f"get {kind} {key}")
+        near = guard._nearby(key)
+        if near is None:
+            value = await guard._get(key, self._compute(key), timeout)
+        else:
+            value = guard._opened(near)
+        self._judge(guard, key, value, floor)
+
+    def _key(self) -> str:
+        return KEYS[0] if self.history.storm else self.rng.choice(KEYS)
+
+    async def many(self) -> None:
+        """Both values together."""
+        kind = self.rng.choice(sorted(self.guards))
+        guard = self.guards[kind]
+        floors = {key: self._floor(guard, key) for key in KEYS}
+        self.history.tell(self, f"get_many {kind}")
+        values = await guard._get_many(KEYS, self._compute, 5.0)
+        for key, value in values.items():
+            self._judge(guard, key, value, floors[key])
+
+    def _floor(self, guard: GuardBase, key: str) -> int:
+        """The least version that a call may give that begins now."""
+        when = self.history.world.time - guard._options.local * (1 + RATE_ERROR)
+        return self.history.source.floor(self.process.pid, guard.name + key, when)
+
+    def _judge(self, guard: GuardBase, key: str, value: int, floor: int) -> None:
+        self.history.tell(self, f"  {guard.name} {key} = {value}, at least {floor}")
+        if value < floor:
+            raise Violation(
+                "no stale value",
+                f"{self.process!r}/{self.number} got version {value} of {guard.name} {key}, though "
+                f"version {floor} was invalidated before it asked",
+            )
+
+    async def change(self) -> None:
+        """Another version of the source, and then the invalidation."""
+        key = self._key()
+        source, history = self.history.source, self.history
+        source.version[key] += 1
+        version = source.version[key]
+        history.tell(self, f"changes {key} to {version}")
+        for name in sorted({guard.name for guard in self.guards.values()}):
+            guards = [one for one in self.guards.values() if one.name == name]
+            # Each object has a layer of its own: the one that invalidates empties its own.
+            for guard in guards:
+                await guard._invalidate([key])
+            source.invalidated(self.process.pid, name + key, version, history.world.time)
+        history.tell(self, f"  invalidated {key} at {version}")
+
+    async def look(self) -> None:
+        """How an entry stands."""
+        await self.guards["plain"]._look(self.rng.choice(KEYS))
+
+
+def guards_of(client: ClientBase) -> dict[str, GuardBase]:
+    """The guards of a process: of every kind that there is, on two names."""
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "plain": ("page", {"ttl": 2.0}),
+        "stale": ("page", {"ttl": 2.0, "stale": 5.0}),
+        "behind": ("page", {"ttl": 2.0, "stale": 5.0, "refresh": "background"}),
+        "early": ("page", {"ttl": 2.0, "stale": 5.0, "early": 3.0, "jitter": 0.5}),
+        "local": ("near", {"ttl": 2.0, "stale": 5.0, "local": LOCAL_S}),
+        "failing": ("near", {"ttl": 2.0, "failure_ttl": 1.0, "failure_max": 4.0}),
+        "late": ("near", {"ttl": 2.0, "on_timeout": "stale", "on_down": "compute"}),
+        "alone": ("near", {"ttl": 2.0, "on_timeout": "compute"}),
+    }
+    return {
+        kind: GuardBase(client._ctx, name, options(**{**_DEFAULTS, **given}))
+        for kind, (name, given) in kinds.items()
+    }
+
+
+_DEFAULTS: dict[str, Any] = {
+    "stale": 0.0,
+    "timeout": 30.0,
+    "on_timeout": "error",
+    "on_down": "error",
+    "refresh": "foreground",
+    "lease": 1.5,
+    "early": 0.0,
+    "jitter": 0.0,
+    "failure_ttl": 0.0,
+    "failure_max": 60.0,
+    "local": 0.0,
+    "local_size": 1000,
+    "max_bytes": None,
+    "codec": None,
+    "most": 1000,
+}

@@ -1,0 +1,222 @@
+"""The processes under torture: those who put jobs, and those who work on them."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import LockLost, NotHeld, StoreUnavailable
+from ..faces import FACES, Face, now
+from ..faults.stage import Stage
+from .recorder import QueueRecorder
+
+#: A process whose parent has died ends itself, after so many seconds at the latest.
+LIFE_S = 3600.0
+#: Jobs of the plain lane, as a part of all.
+PLAIN_PART = 0.05
+#: So many jobs are retried, and so many given back, as a part of all deliveries.
+RETRY_PART = RETURN_PART = 0.03
+LOOK_PART = 0.5
+#: A worker takes up to so many jobs at a time, and looks so often whether it is to end, seconds.
+BATCH, LOOK_S = 8, 0.2
+#: So often it goes through a loop in place of that, over so many jobs at most.
+LOOP_PART, LOOP = 0.3, 12
+
+
+class Work(NamedTuple):
+    """What every process of a run has in common; see ``Options`` of the run."""
+
+    store: str
+    folder: str
+    queue: str
+    seed: int
+    putters: int
+    groups: int
+    jobs: int
+    batch: int
+    body: float
+    interval: float
+    from_: str
+    ttl: float
+
+
+def put(stage: Stage, number: int, face: str, options: list[Any]) -> None:
+    """Put all jobs of its groups; the function that the putters of a run do."""
+    putter = Process(stage, f"putter-{number}", FACES[face], Work(*options))
+    FACES[face].run(lambda: putter.put(number), LIFE_S)
+
+
+def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
+    """Take and settle until told to end; the function that the workers of a run do."""
+    worker = Process(stage, f"worker-{number}", FACES[face], Work(*options))
+    FACES[face].run(worker.work, LIFE_S)
+
+
+class Process:
+    """One of them. Its name is unique in the run, also among those who replace the dead."""
+
+    def __init__(self, stage: Stage, name: str, face: Face, options: Work) -> None:
+        faulthandler.dump_traceback_later(LIFE_S, exit=True)  # later than other subjects
+        self._stage = stage
+        self._face = face
+        self._options = options
+        self._dice = random.Random(f"{options.seed} {name}")
+        self._recorder = QueueRecorder(Path(options.folder) / f"{name}.jsonl", name)
+        self._client = face.client(options.store, label=name)
+        self._queue: Any = self._client.queue(
+            options.queue,
+            min_interval=options.interval,
+            from_=options.from_,  # type: ignore[arg-type]
+            ttl=options.ttl,
+            max_attempts=1_000_000,
+            retry_first=0.0,
+            retry_max=0.0,
+        )
+
+    async def _end(self) -> None:
+        await self._client.close()
+        self._recorder.bye()
+        self._stage.say("bye")
+
+    # -- putting ---------------------------------------------------------------------------
+
+    async def put(self, number: int) -> None:
+        """Put its share, batch by batch, each until the store has it; then end."""
+        self._stage.say("ready")
+        share = self._share(number)
+        while batch := list(itertools.islice(share, self._options.batch)):
+            put, dropped, sent = self._recorder.put(batch), 0, 1
+            items = [
+                {"payload": [group, n], "group": group or None, "id": f"{group}#{number}#{n}"}
+                for group, n in batch
+            ]
+            while True:
+                try:
+                    receipts = await self._queue.put_many(items)
+                except StoreUnavailable:
+                    sent += 1
+                    await self._face.sleep(0.05)
+                    continue
+                dropped = sum(one.duplicate for one in receipts)
+                break
+            self._recorder.accepted(put, dropped, sent)
+        await self._end()
+
+    def _share(self, number: int) -> Iterator[tuple[str, int]]:
+        """Its jobs: the groups number, number + putters ... and a part of the plain lane."""
+        options = self._options
+        groups = [f"group-{one}" for one in range(number, options.groups, options.putters)]
+        each = options.jobs // options.groups
+        plain = itertools.count(number * options.jobs + 1)
+        for n in range(1, each + 1):
+            self._dice.shuffle(groups)
+            for group in groups:
+                yield group, n
+                if self._dice.random() < PLAIN_PART:
+                    yield "", next(plain)
+
+    # -- working ---------------------------------------------------------------------------
+
+    async def work(self) -> None:
+        """Take jobs until told to end."""
+        self._stage.say("ready")
+        while not self._told_to_end():
+            if self._dice.random() < LOOP_PART:
+                await self._loop()
+                continue
+            asked = now()
+            try:
+                jobs = await self._queue.take_many(self._dice.randint(1, BATCH), LOOK_S)
+            except StoreUnavailable:
+                await self._face.sleep(0.05)
+                continue
+            taken = []
+            for job in jobs:
+                group, number = job.payload
+                taken.append((self._recorder.took(asked, group, number, job), job))
+            for execution, job in taken:
+                await self._execute(execution, job)
+        await self._end()
+
+    async def _loop(self) -> None:
+        """Some jobs one after the other, each of them acked by asking for the next."""
+        last: tuple[int, Any] | None = None
+        async with contextlib.aclosing(self._queue.consume(LOOK_S)) as loop:
+            for _ in range(self._dice.randint(2, LOOP)):
+                if last is not None:
+                    self._recorder.settling(last[0], "ack")
+                asked = now()
+                try:
+                    job = await anext(loop, None)
+                except LockLost:
+                    break
+                except StoreUnavailable:
+                    await self._unknown(last)
+                    return
+                self._left(last)
+                last = None
+                if job is None:
+                    return
+                group, number = job.payload
+                last = self._recorder.took(asked, group, number, job), job
+                if not await self._look(*last):
+                    return
+            else:
+                assert last is not None
+                await self._execute(*last)
+                return
+        self._left(last)
+
+    def _left(self, last: tuple[int, Any] | None) -> None:
+        if last is not None:
+            self._recorder.left(last[0], last[1].settled)
+
+    async def _unknown(self, last: tuple[int, Any] | None) -> None:
+        """The store said nothing to what settled this one."""
+        if last is None:
+            await self._face.sleep(0.05)
+            return
+        self._recorder.unknown(last[0])
+        with contextlib.suppress(StoreUnavailable):
+            await last[1].give_back()
+
+    def _told_to_end(self) -> bool:
+        try:
+            return self._stage.hear(0.0) in ("end", None)
+        except TimeoutError:
+            return False
+
+    async def _execute(self, execution: int, job: Any) -> None:
+        """Wait a little, look, and settle it."""
+        if not await self._look(execution, job):
+            return
+        dice = self._dice.random()
+        if dice < RETRY_PART:
+            self._recorder.settling(execution, "retry")
+            settled = job.retry(0.0)
+        elif dice < RETRY_PART + RETURN_PART:
+            self._recorder.settling(execution, "return")
+            settled = job.give_back()
+        else:
+            self._recorder.settling(execution, "ack")
+            settled = job.ack()
+        try:
+            self._recorder.left(execution, await settled)
+        except StoreUnavailable:
+            await self._unknown((execution, job))
+
+    async def _look(self, execution: int, job: Any) -> bool:
+        """Wait a little, and look whether it is still ours."""
+        if self._options.body:
+            await self._face.sleep(self._dice.random() * 2 * self._options.body)
+        if self._dice.random() < LOOK_PART:
+            try:
+                self._recorder.look(execution, job)
+            except (LockLost, NotHeld):
+                return False
+        return True

@@ -1,0 +1,261 @@
+"""Callers of one process go together, but no answer is older than the question."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import ConfigError, StoreUnavailable
+from tests.guard.conftest import At, Run, Source
+
+
+def test_who_comes_after_a_read_was_sent_does_not_get_its_answer(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given an old value, on its way to one caller
+        guard, gate = at.gated()
+        other, source = at.guard(), Source()
+        await other.get(source.compute)
+        answered, go = at.flag(), at.flag()
+
+        async def hold() -> None:
+            answered.set()
+            await go.wait()
+
+        gate.after["read"] = hold
+
+        async def ask() -> object:
+            return await guard.get(source.compute)
+
+        early = at.start(ask)
+        await answered.wait()
+        # When it is invalidated, and another caller comes before the answer
+        source.version = 1
+        assert await other.invalidate() == 1
+        late = at.start(ask)
+        await at.seated(guard, 1)
+        go.set()
+        # Then only the one who asked before has the old one
+        assert await early.result() == 0
+        assert await late.result() == 1
+
+    run(case)
+
+
+def test_an_old_value_is_only_for_those_who_were_there_when_it_was_read(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given a stale value, on its way to one who will ask for the duty then
+        guard, gate = at.gated(ttl=10, stale=60)
+        other, source = at.guard(ttl=10, stale=60), Source()
+        await other.get(source.compute)
+        at.pass_(11)
+        reached, go = at.flag(), at.flag()
+
+        async def hold() -> None:
+            reached.set()
+            await go.wait()
+
+        gate.after["read"] = hold
+
+        async def ask() -> object:
+            return await guard.get(source.compute)
+
+        first = at.start(ask)
+        await reached.wait()
+        # When it is invalidated, and another caller comes before the duty is asked for
+        source.version = 1
+        assert await other.invalidate() == 1
+        late = at.start(ask)
+        await at.seated(guard, 1)
+        go.set()
+        # Then the late one doesn't get the old value
+        assert await late.result() == 1
+        assert await first.result() == 1
+
+    run(case)
+
+
+def test_all_who_were_there_get_what_was_read(run: Run) -> None:
+    async def case(at: At) -> None:
+        guard, gate = at.gated()
+        source, reached, go = Source(), at.flag(), at.flag()
+
+        async def slow() -> int:
+            reached.set()
+            await go.wait()
+            return await source.compute()
+
+        async def first() -> object:
+            return await guard.get(slow)
+
+        async def ask() -> object:
+            return await guard.get(source.compute)
+
+        actors = [at.start(first)]
+        await reached.wait()
+        actors += [at.start(ask) for _ in range(20)]
+        await at.seated(guard, 20)
+        go.set()
+        assert [await one.result() for one in actors] == [0] * 21
+        assert source.asked == 1
+        assert (gate.calls["read"], gate.calls["begin"], gate.calls["finish"]) == (1, 1, 1)
+        assert guard._shared.flights == {}
+
+    run(case)
+
+
+def test_when_the_leader_fails_one_of_the_others_leads(run: Run) -> None:
+    async def case(at: At) -> None:
+        guard, _ = at.gated()
+        source, reached, go = Source(), at.flag(), at.flag()
+
+        async def fail() -> int:
+            reached.set()
+            await go.wait()
+            raise LookupError("in vain")
+
+        async def first() -> object:
+            with pytest.raises(LookupError):
+                await guard.get(fail)
+            return "failed"
+
+        async def ask() -> object:
+            return await guard.get(source.compute)
+
+        leader = at.start(first)
+        await reached.wait()
+        others = [at.start(ask) for _ in range(5)]
+        await at.seated(guard, 5)
+        go.set()
+        assert await leader.result() == "failed"
+        assert [await one.result() for one in others] == [0] * 5
+        assert source.asked == 1
+
+    run(case)
+
+
+def test_whose_time_is_over_goes_and_the_others_stay(run: Run) -> None:
+    async def case(at: At) -> None:
+        guard, _ = at.gated(on_timeout="compute")
+        source, reached, go = Source(), at.flag(), at.flag()
+
+        async def slow() -> int:
+            reached.set()
+            await go.wait()
+            return 7
+
+        async def first() -> object:
+            return await guard.get(slow)
+
+        async def ask(timeout: float) -> object:
+            return await guard.get(source.compute, timeout=timeout)
+
+        leader = at.start(first)
+        await reached.wait()
+        patient, hasty = at.start(ask, 30), at.start(ask, 0.05)
+        assert await hasty.result() == 0
+        assert source.asked == 1
+        go.set()
+        assert await leader.result() == 7
+        assert await patient.result() == 7
+
+    run(case)
+
+
+def test_a_store_that_does_not_answer_is_told_to_all_at_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.core.guard.refresh.SILENCE_S", 0.3)
+
+    async def case(at: At) -> None:
+        guard, gate = at.gated()
+        source = Source()
+        gate.down["read"] = 10**6
+
+        async def ask() -> object:
+            with pytest.raises(StoreUnavailable, match="planted"):
+                await guard.get(source.compute)
+            return "told"
+
+        actors = [at.start(ask) for _ in range(20)]
+        assert [await one.result() for one in actors] == ["told"] * 20
+        # One asked for all, or a few in turn: not each for itself.
+        assert gate.calls["read"] < 40
+        assert source.asked == 0
+
+    run(case)
+
+
+def test_guards_that_are_made_anew_go_together(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given a program that makes a guard for each request
+        client, source, go = at.client(), Source(), at.flag()
+
+        async def slow() -> int:
+            await go.wait()
+            return await source.compute()
+
+        async def ask() -> object:
+            return await client.guard("g", ttl=60, local=60).get(slow)
+
+        actors = [at.start(ask) for _ in range(5)]
+        await at.seated(client.guard("g", ttl=60), 4)
+        go.set()
+        # Then they ask once all the same, and none of the numbers is lost
+        assert [await one.result() for one in actors] == [0] * 5
+        assert source.asked == 1
+        assert (await at.guard().stats()).computes == 0
+        await client.close()
+        told = await at.guard().stats()
+        assert (told.computes, told.merged) == (1, 4)
+
+    run(case)
+
+
+def test_what_computes_a_value_may_not_ask_for_it(run: Run) -> None:
+    async def case(at: At) -> None:
+        guard = at.guard()
+
+        async def inner() -> int:
+            return 1
+
+        async def outer() -> int:
+            return int(await guard.get(inner)) + 1
+
+        with pytest.raises(ConfigError, match="asks for it itself"):
+            await guard.get(outer)
+        assert await guard.get(inner, key="another") == 1
+        assert await guard.get(inner) == 1
+
+    run(case)
+
+
+def test_who_is_cancelled_when_it_is_called_to_lead_passes_that_on() -> None:
+    """Given two who wait, when the first is cancelled in the moment in which the leader fails, then
+    the second one leads: nobody is left behind."""
+    import asyncio
+
+    from holdfast import AsyncClient
+
+    async def main() -> None:
+        async with AsyncClient(f"memory://{id(object())}") as client:
+            guard = client.guard("g", ttl=60)
+            go, source = asyncio.Event(), Source()
+            waiting: list[asyncio.Task[int]] = []
+
+            async def fail() -> int:
+                await go.wait()
+                waiting[0].cancel()
+                raise LookupError("in vain")
+
+            leader = asyncio.create_task(guard.get(fail))
+            await asyncio.sleep(0.01)
+            waiting += [asyncio.create_task(guard.get(source.compute)) for _ in range(2)]
+            await asyncio.sleep(0.01)
+            go.set()
+            _done, late = await asyncio.wait([leader, *waiting], timeout=10)
+            assert not late
+            assert waiting[0].cancelled()
+            assert waiting[1].result() == 0
+            assert isinstance(leader.exception(), LookupError)
+            assert guard._shared.flights == {}
+
+    asyncio.run(main())

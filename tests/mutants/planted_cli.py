@@ -1,0 +1,73 @@
+"""Bugs planted into ``holdfast queue work``, and the test that must catch each.
+
+The processes that the test starts have them, not the test itself.
+"""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+WORK = "holdfast.cli.queue.work"
+NURSERY = "holdfast.cli.queue.nursery"
+TEST = "tests/cli/test_queue_work.py::test_"
+
+CLI = [
+    bug(
+        "a command that fails has done its job",
+        f"{TEST}the_exit_status_says_what_becomes_of_the_job",
+        (WORK, "        elif run.status == 0:\n", "        elif run.status >= 0:\n"),
+        commands=True,
+    ),
+    bug(
+        "a command that can't be executed costs a job an attempt",
+        f"{TEST}what_cannot_be_executed_costs_no_job_an_attempt[no-such-command-127]",
+        (
+            WORK,
+            '        self._insist(job, "give_back")\n        if not self.code:\n',
+            '        self._insist(job, "retry", 0.0)\n        if not self.code:\n',
+        ),
+        commands=True,
+    ),
+    bug(
+        "a job that is returned at the second signal has failed",
+        f"{TEST}the_second_signal_returns_what_runs",
+        (
+            WORK,
+            '            self._insist(job, "give_back")\n        else:\n',
+            '            self._insist(job, "retry", 0.0)\n        else:\n',
+        ),
+        commands=True,
+    ),
+    bug(
+        "the first signal ends what runs",
+        f"{TEST}the_first_signal_finishes_what_runs[15]",
+        (
+            WORK,
+            "            if job.lost is not None or len(self.signals) > 1:\n",
+            "            if job.lost is not None or self.signals:\n",
+        ),
+        commands=True,
+    ),
+    bug(
+        "the command of a stopped worker outlives its lease",
+        f"{TEST}the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on",
+        (
+            NURSERY,
+            "            if not ward.stopped and ward.deadline - ward.early <= now:\n",
+            "            if not ward.stopped and now < 0:\n",
+        ),
+        seldom=True,
+        commands=True,
+    ),
+    bug(
+        "a killed worker leaves its commands behind",
+        f"{TEST}a_worker_that_is_killed_takes_its_commands_along",
+        (
+            NURSERY,
+            "            ward.child.signal(signal.SIGKILL)\n        while self.wards:\n",
+            "            ward.stopped = True\n        while False:\n",
+        ),
+        seldom=True,
+        commands=True,
+    ),
+]

@@ -1,0 +1,90 @@
+"""Bugs planted into the dialects, and the test that must catch each. Most of them have been in real
+clients of these formats."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+REQUESTS = "holdfast.dialects.plain.requests"
+PLAIN = "holdfast.dialects.plain.store"
+TIMESTAMP = "holdfast.dialects.timestamp.store"
+WAITS = "holdfast.dialects.waits"
+AIO = "holdfast.dialects.aio"
+TESTS = "tests/dialects"
+_SCRIPTS = "SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name in _NAMES)\n"
+
+
+def lua(old: str, new: str) -> tuple[str, str, str]:
+    """An edit of every script in which this text stands."""
+    text = f"assembled(name, _FOLDER).replace({old.encode()!r}, {new.encode()!r})"
+    return REQUESTS, _SCRIPTS, _SCRIPTS.replace("assembled(name, _FOLDER)", text)
+
+
+DIALECTS = [
+    bug(
+        "a plain key is freed without a look at its token",
+        f"{TESTS}/test_plain.py::test_what_was_taken_away_is_never_taken_again_by_a_renewal",
+        lua("local mark, reply = ARGV[1], 0", "local mark, reply = '', 0"),
+    ),
+    bug(
+        "a renewal takes a plain key anew that is gone",
+        f"{TESTS}/test_plain.py::test_what_was_taken_away_is_never_taken_again_by_a_renewal",
+        (
+            PLAIN,
+            "        if len(keeps) == 1 and not keeps[0].ticket:\n",
+            "        if len(keeps) == 1:\n",
+        ),
+    ),
+    bug(
+        "a late copy of a plain join takes the key",
+        f"{TESTS}/test_lost.py::test_a_late_copy_of_a_join_finds_that_its_claim_has_left",
+        lua("redis.call('EXISTS', KEYS[2]) == 1", "false"),
+    ),
+    bug(
+        "a waiting claim whose try was lost leaves no tombstone",
+        f"{TESTS}/test_lost.py::test_a_late_copy_of_a_try_of_who_waits_finds_that_its_claim_has_left",
+        (
+            PLAIN,
+            "            self._suspect.add(claim.id)\n            raise\n",
+            "            raise\n",
+        ),
+    ),
+    bug(
+        "whoever waits for a plain key isn't told of changes",
+        f"{TESTS}/test_waiting.py::test_a_task_is_woken_by_the_release_of_another_client",
+        (AIO, "        if wire.tracks:  #", "        if False:  #"),
+    ),
+    bug(
+        "whoever waits for a plain key looks at it each time",
+        f"{TESTS}/test_waiting.py::test_who_waits_costs_little[3]",
+        (WAITS, "        return self._expires > 0 and not self.heard\n", "        return False\n"),
+    ),
+    bug(
+        "a hash at a plain key is taken for a busy lock",
+        f"{TESTS}/test_families.py::test_another_family_is_refused_by_name_and_left_alone",
+        lua("return answer({9, family(key)})", "return answer({2, 1000})"),
+    ),
+    bug(
+        "whoever replaces a stale time has the lock",
+        f"{TESTS}/test_timestamp.py::test_of_two_who_find_the_same_stale_lock_one_gets_it",
+        (
+            TIMESTAMP,
+            "            left = 0.0 if before is None else self._left(before)\n",
+            "            left = 0.0\n",
+        ),
+    ),
+    bug(
+        "a time is deleted without the holder's check",
+        f"{TESTS}/test_timestamp.py::test_nobody_deletes_what_another_has_taken_over",
+        (
+            TIMESTAMP,
+            "            there = await self._is_ours(leave.name, mine, until)\n",
+            "            there = True\n",
+        ),
+    ),
+    bug(
+        "a renewal keeps the lock of who came in between",
+        f"{TESTS}/test_timestamp.py::test_a_renewal_that_comes_after_another_gives_back_what_it_replaced",
+        (TIMESTAMP, "        if before == seen or (", "        if True or ("),
+    ),
+]

@@ -1,0 +1,141 @@
+"""Bugs planted into the refresh guard, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+VALUES = "holdfast.stores.memory.values"
+FLIGHT = "holdfast.core.guard.flight"
+GUARD = "holdfast.core.guard.guard"
+REFRESH = "holdfast.core.guard.refresh"
+COMPUTING = "holdfast.core.guard.computing"
+NEAR = "holdfast.core.guard.near"
+MERGING = "tests/guard/test_merging.py::test_"
+REFRESHING = "tests/guard/test_refreshing.py::test_"
+KIT = "tests/conformance/test_conformance.py::test_conforms[memory-aio-guard-"
+OPTIONS = "tests/guard/test_options.py::test_"
+SIMULATED = "tests/guard/test_simulated.py::test_histories_in_a_row_violate_nothing"
+
+GUARDS = [
+    bug(
+        "whoever comes with a value may store it",
+        SIMULATED,
+        (
+            VALUES,
+            "if at.id != finish.id or at.fence != finish.fence:\n            return at.value",
+            "if False:\n            return at.value",
+        ),
+    ),
+    bug(
+        "a late copy of a request brings the duty back for an old computation",
+        f"{KIT}a_late_copy_of_a_request_brings_no_duty_back]",
+        (VALUES, "at.id != finish.id or at.fence != finish.fence", "at.id != finish.id"),
+    ),
+    bug(
+        "a forked child stores what its parent computes",
+        f"{REFRESHING}the_child_of_a_fork_stores_nothing_for_its_parent",
+        (COMPUTING, "if self._epoch != ctx.epoch:", "if False:"),
+    ),
+    bug(
+        "a failed computation keeps the duty",
+        f"{KIT}when_one_fails_exactly_one_successor_computes_at_once]",
+        (
+            COMPUTING,
+            "            await self._guard._guards().abandon(abandon, UNDO_S * 10)",
+            "            pass",
+        ),
+    ),
+    bug(
+        "an invalidation leaves the duty",
+        SIMULATED,
+        (
+            VALUES,
+            'at.value, at.id, at.failures, at.failed_until = None, "", 0, 0.0',
+            "at.value, at.failures, at.failed_until = None, 0, 0.0",
+        ),
+    ),
+    bug(
+        "an answer is given to those who came after it was asked for",
+        f"{MERGING}who_comes_after_a_read_was_sent_does_not_get_its_answer",
+        (
+            FLIGHT,
+            "        served = self._seats[: self._counts]\n        del self._seats[: self._counts]",
+            "        served = list(self._seats)\n        del self._seats[:]",
+        ),
+    ),
+    bug(
+        "an old value is given to those who came after it was read",
+        f"{MERGING}an_old_value_is_only_for_those_who_were_there_when_it_was_read",
+        (REFRESH, "(self._asked if wish.wait else self._sends)()", "self._asked()"),
+    ),
+    bug(
+        "a value that was refused is given to those who wait",
+        f"{KIT}what_was_computed_from_before_an_invalidation_is_not_stored]",
+        (
+            REFRESH,
+            "        if stored:\n            self._guard._keep_near",
+            "        if True:\n            self._guard._keep_near",
+        ),
+    ),
+    bug(
+        "an invalidation doesn't empty the layer of its own process",
+        SIMULATED,
+        (
+            NEAR,
+            "        for key in keys:\n            self._held.pop(key, None)",
+            "        for key in ():\n            self._held.pop(key, None)",
+        ),
+    ),
+    bug(
+        "what was asked for before an invalidation gets into the layer after it",
+        f"{OPTIONS}what_was_asked_for_before_an_invalidation_stays_out_of_the_layer",
+        (NEAR, "if value.fresh_in <= 0 or era != self.era:", "if value.fresh_in <= 0:"),
+    ),
+    bug(
+        "the layer serves from the arrival of an answer, not from its sending",
+        f"{OPTIONS}the_layer_in_the_process_counts_from_the_sending",
+        (
+            NEAR,
+            "now >= found[1] + span",
+            "now >= found[1] + span * 1.5",
+        ),
+    ),
+    bug(
+        "a leader that goes without an outcome tells nobody",
+        SIMULATED,
+        (
+            REFRESH,
+            "            self._guard._shared.over(self._key, flight, flight.hand_over())",
+            "            self._guard._shared.over(self._key, flight, True)",
+        ),
+    ),
+    bug(
+        "one who was called to lead, and leaves, leaves the others behind",
+        f"{MERGING}who_is_cancelled_when_it_is_called_to_lead_passes_that_on",
+        (
+            GUARD,
+            "                self._shared.over(key, flight, flight.hand_over())\n            raise",
+            "                pass\n            raise",
+        ),
+    ),
+    bug(
+        "a fresh value is given to those who came after it was asked for",
+        f"{MERGING}who_comes_after_a_read_was_sent_does_not_get_its_answer",
+        (
+            REFRESH,
+            """                leads = False
+                guard._shared.over(key, flight, flight.land(value))""",
+            """                leads = flight.mark()
+                guard._shared.over(key, flight, flight.land(value))""",
+        ),
+    ),
+    bug(
+        "a fresh value gets into the layer as if it had been asked for when it came",
+        f"{OPTIONS}the_layer_in_the_process_counts_from_the_sending",
+        (
+            REFRESH,
+            "near.put(key, value, sent, era, ",
+            "near.put(key, value, ctx.now(), era, ",
+        ),
+    ),
+]

@@ -1,0 +1,115 @@
+"""Bugs planted into refresh guards on MySQL and MariaDB, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+from .planted_mysql import _instead
+
+MEETING = "tests/stores/mysql/test_refresh.py"
+LOST = "tests/stores/mysql/test_refresh_lost.py"
+COST = "tests/stores/mysql/test_refresh_cost.py"
+KIT = "tests/conformance/test_conformance.py::test_conforms"
+CALLS = "holdfast.stores.mysql.guard_calls"
+GUARDS = "holdfast.stores.mysql.guards"
+_ROW = "FROM holdfast_refresh_duties WHERE guard = p_guard AND entry = p_entry"
+_VALUE = "    DELETE FROM holdfast_refresh_values WHERE guard = v_guard AND entry = v_entry;\n"
+_MINE = "  IF v_id = p_id AND v_fence = p_fence AND v_lease > v_now THEN\n    SET v_done = 1"
+
+GUARDS_MYSQL = [
+    bug(
+        "mysql: the row of an entry isn't locked",
+        f"{MEETING}::test_two_who_begin_at_once_dont_both_get_an_old_entry",
+        _instead((f"{_ROW} FOR UPDATE;", f"{_ROW};")),
+    ),
+    bug(
+        "mysql: a value is stored whoever has the duty",
+        f"{MEETING}::test_a_value_that_meets_an_invalidation_is_not_stored",
+        _instead(
+            (
+                _MINE,
+                _MINE.replace(
+                    "v_id = p_id AND v_fence = p_fence AND v_lease > v_now", "v_fence > 0"
+                ),
+            )
+        ),
+    ),
+    bug(
+        "mysql: a value is stored though the lease is over",
+        f"{MEETING}::test_a_duty_whose_lease_is_over_stores_nothing",
+        _instead((_MINE, _MINE.replace(" AND v_lease > v_now", ""))),
+    ),
+    bug(
+        "mysql: a value is stored by the id of its duty alone",
+        f"{KIT}[mysql-sync-guard-a_late_copy_of_a_request_brings_no_duty_back]",
+        _instead((_MINE, _MINE.replace(" AND v_fence = p_fence", ""))),
+    ),
+    bug(
+        "mysql: an invalidation leaves the duty",
+        f"{MEETING}::test_an_invalidation_ends_the_duty_and_what_it_computes",
+        _instead(
+            (
+                "ON DUPLICATE KEY UPDATE id = NULL, failures = 0",
+                "ON DUPLICATE KEY UPDATE failures = 0",
+            )
+        ),
+    ),
+    bug(
+        "mysql: an invalidation leaves the value",
+        f"{MEETING}::test_an_invalidation_that_meets_a_value_takes_it_away",
+        _instead((f"{_VALUE}    SET v_said", "    SET v_said")),
+    ),
+    bug(
+        "mysql: an invalidation writes nothing where nothing is",
+        f"{MEETING}::test_an_invalidation_writes_the_row_even_if_there_is_none",
+        _instead(
+            (
+                "      VALUES (v_guard, v_entry, 1, (v_now",
+                (
+                    "      SELECT guard, entry, 1, 1 FROM holdfast_refresh_duties\n"
+                    "      WHERE guard = v_guard AND entry = v_entry AND (v_now"
+                ),
+            )
+        ),
+    ),
+    bug(
+        "mysql: a wish that was given up leaves no tombstone",
+        f"{LOST}::test_a_wish_that_is_given_up_on_its_way_gets_no_duty",
+        (CALLS, "micros(abandon.lease + TOMB_S) if abandon.suspect else 0", "0"),
+    ),
+    bug(
+        "mysql: to store a value twice is to be refused",
+        f"{LOST}::test_each_verb_that_is_cut_off_counts_once[reply]",
+        _instead(("COALESCE(v_version = p_fence AND v_kept > v_now, 0)", "0")),
+    ),
+    bug(
+        "mysql: who waits can't see that a duty was given up",
+        f"{MEETING}::test_who_waits_sees_soon_that_the_duty_has_ended",
+        _instead(
+            (
+                "failed = v_failed, reason = v_reason,\n          ended = ended + 1,",
+                "failed = v_failed, reason = v_reason,",
+            )
+        ),
+    ),
+    bug(
+        "mysql: a row is over although its value is kept",
+        f"{MEETING}::test_what_is_over_is_removed_and_what_is_not_stays",
+        _instead(
+            ("ends = GREATEST(v_kept, v_now + 60000000)", "ends = GREATEST(0, v_now + 60000000)")
+        ),
+    ),
+    bug(
+        "mysql: nothing is removed",
+        f"{MEETING}::test_clients_remove_what_is_over_while_they_work",
+        (
+            GUARDS,
+            "            await self._port.call(self._calls.sweep(rows), left)\n",
+            "            pass\n",
+        ),
+    ),
+    bug(
+        "mysql: who waits looks again at once",
+        f"{COST}::test_who_waits_asks_less_than_ten_times_a_second",
+        (GUARDS, "pause = min(pause * LOOK_MORE, LOOK_LAST_S)", "pause = LOOK_FIRST_S"),
+    ),
+]

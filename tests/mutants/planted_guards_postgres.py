@@ -1,0 +1,130 @@
+"""Bugs planted into refresh guards on PostgreSQL, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+from .planted_postgres import _instead
+
+MEETING = "tests/stores/postgres/test_refresh.py"
+LOST = "tests/stores/postgres/test_refresh_lost.py"
+COST = "tests/stores/postgres/test_refresh_cost.py"
+KIT = "tests/conformance/test_conformance.py::test_conforms"
+CALLS = "holdfast.stores.postgres.guard_calls"
+GUARDS = "holdfast.stores.postgres.guards"
+_ROW = "SELECT * INTO d FROM refresh_duties WHERE guard = p_guard AND key = p_key\n"
+_LOCKED = "    ORDER BY gen DESC LIMIT 1 FOR UPDATE;\n    IF d.guard IS NULL AND p_make THEN\n"
+
+GUARDS_POSTGRES = [
+    bug(
+        "postgres: the row of an entry isn't locked",
+        f"{MEETING}::test_two_who_begin_at_once_dont_both_get_an_old_entry",
+        _instead((_ROW + _LOCKED, (_ROW + _LOCKED).replace(" FOR UPDATE", ""))),
+    ),
+    bug(
+        "postgres: two may make the row of a new entry",
+        f"{MEETING}::test_two_who_begin_at_once_dont_both_get_a_new_entry",
+        _instead(
+            (
+                "hashtextextended(encode(p_guard, 'hex') || ' ' || encode(p_key, 'hex'), 7236148)",
+                "pg_backend_pid()",
+            )
+        ),
+    ),
+    bug(
+        "postgres: a value is stored whoever has the duty",
+        f"{MEETING}::test_a_value_that_meets_an_invalidation_is_not_stored",
+        _instead(
+            (
+                "IF d.id IS DISTINCT FROM p_id OR d.fence <> p_fence OR d.lease <= now_us",
+                "IF d.guard IS NULL",
+            )
+        ),
+    ),
+    bug(
+        "postgres: a value is stored though the lease is over",
+        f"{MEETING}::test_a_duty_whose_lease_is_over_stores_nothing",
+        _instead(
+            (
+                "IF d.id IS DISTINCT FROM p_id OR d.fence <> p_fence OR d.lease <= now_us",
+                "IF d.id IS DISTINCT FROM p_id OR d.fence <> p_fence",
+            )
+        ),
+    ),
+    bug(
+        "postgres: a value is stored by the id of its duty alone",
+        f"{KIT}[postgresql-sync-guard-a_late_copy_of_a_request_brings_no_duty_back]",
+        _instead((" OR d.fence <> p_fence", "")),
+    ),
+    bug(
+        "postgres: an invalidation leaves the duty",
+        f"{MEETING}::test_a_value_that_meets_an_invalidation_is_not_stored",
+        _instead(("IF v.kept > 0 OR d.id IS NOT NULL OR d.failed > 0 THEN", "IF false THEN")),
+    ),
+    bug(
+        "postgres: an invalidation leaves the value",
+        f"{MEETING}::test_an_invalidation_that_meets_a_value_takes_it_away",
+        _instead(("        IF v.kept > 0 THEN\n", "        IF false THEN\n")),
+    ),
+    bug(
+        "postgres: a wish that was given up leaves no tombstone",
+        f"{LOST}::test_a_wish_that_is_given_up_on_its_way_gets_no_duty",
+        (
+            CALLS,
+            'microseconds(abandon.lease + TOMB_S) if abandon.suspect else b"0"',
+            'b"0"',
+        ),
+    ),
+    bug(
+        "postgres: to store a value twice is to be refused",
+        f"{LOST}::test_each_verb_that_is_cut_off_counts_once[reply]",
+        _instead(("coalesce(v.version = p_fence AND v.kept > now_us, false)", "false")),
+    ),
+    bug(
+        "postgres: nobody is told that the value is there",
+        f"{MEETING}::test_all_who_wait_are_woken_at_once_and_nobody_else_is_told",
+        _instead(
+            (
+                "    PERFORM refresh_wake(p_guard, p_key, now_us);\n    RETURN true;",
+                "    RETURN true;",
+            )
+        ),
+    ),
+    bug(
+        "postgres: batches are locked in the order in which they are named",
+        f"{MEETING}::test_batches_in_any_order_dont_wait_for_each_other_for_ever",
+        (
+            GUARDS,
+            "        key=lambda at: (entries[at].guard.encode(), entries[at].key.encode()),\n",
+            "",
+        ),
+    ),
+    bug(
+        "postgres: a row is over although its value is kept",
+        f"{MEETING}::test_what_is_over_is_removed_and_what_is_not_stays",
+        _instead(
+            ("greatest(d.lease, d.failed, d.kept, p_now", "greatest(d.lease, d.failed, p_now")
+        ),
+    ),
+    bug(
+        "postgres: nothing is removed",
+        f"{MEETING}::test_clients_remove_what_is_over_while_they_work",
+        (
+            GUARDS,
+            "            rows = await self._port.ask(self._calls.tidy(many, self._from), left)\n",
+            "            return\n",
+        ),
+    ),
+    bug(
+        "postgres: every version of a value is looked at",
+        f"{COST}::test_values_that_came_and_went_under_an_open_snapshot_slow_nobody_down",
+        _instead(
+            ("gen = (v.changes + 1) / 32, changes = v.changes + 1, version", "version"),
+            ("gen = (d.changes + 1) / 32, changes = d.changes + 1, id", "id"),
+        ),
+    ),
+    bug(
+        "postgres: what is over is looked through each time",
+        f"{COST}::test_who_tidies_up_looks_only_where_something_may_be",
+        (GUARDS, "            self._from = replies.number(rows, self._label)\n", ""),
+    ),
+]

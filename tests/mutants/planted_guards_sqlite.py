@@ -1,0 +1,187 @@
+"""Bugs planted into the guards of the embedded store, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+VALUES = "holdfast.stores.sqlite.blocking.values"
+VERBS = f"{VALUES}.values"
+ENGINE = f"{VALUES}.engine"
+FILES = f"{VALUES}.files"
+READING = f"{VALUES}.reading"
+ROWS = f"{VALUES}.rows"
+EARS = "holdfast.stores.sqlite.blocking.ears"
+REFRESH = "holdfast.core.guard.refresh"
+TESTS = "tests/stores/sqlite"
+MEANING = (
+    f"{TESTS}/test_guards_meaning.py"
+    "::test_random_verbs_are_answered_as_the_memory_store_answers_them"
+)
+DEATH = f"{TESTS}/test_guards_death.py"
+KIT = "tests/conformance/test_conformance.py::test_conforms[sqlite-sync-guard-"
+
+GUARDS_SQLITE = [
+    bug(
+        "a row that was read is served after it was changed",
+        MEANING,
+        (READING, "if kept is not None and words[kept[0]] == kept[1]:", "if kept is not None:"),
+    ),
+    bug(
+        "a row that was read is known after it was changed",
+        f"{TESTS}/test_guards_reading.py"
+        "::test_a_read_is_one_statement_and_none_if_nothing_has_changed",
+        (READING, "if words[kept[0]] != kept[1] or words[WORLD]", "if words[WORLD]"),
+    ),
+    bug(
+        "another loop is given what is known",
+        f"{TESTS}/test_guards_reading.py::test_another_loop_is_refused_also_what_is_known",
+        (
+            "holdfast.stores.sqlite.aio.guards",
+            "here = self._loop is asyncio.get_running_loop()",
+            "here = self._loop is not None",
+        ),
+    ),
+    bug(
+        "an early refresh has no chance where the value is known",
+        f"{TESTS}/test_guards_reading.py"
+        "::test_what_is_known_ends_with_its_time_and_early_refreshes_have_their_chance",
+        ("holdfast.core.guard.guard", "if self._options.early or sent", "if sent"),
+    ),
+    bug(
+        "a change is not counted when it is committed",
+        MEANING,
+        (
+            ENGINE,
+            "        with Changing(files.words, changed):\n            files.run",
+            "        if changed is not None:\n            files.run",
+        ),
+    ),
+    bug(
+        "a change is counted only before it is committed",
+        f"{TESTS}/test_guards_reading.py"
+        "::test_what_is_read_amid_a_commit_is_not_kept_beyond_it[before]",
+        (READING, "            words[at] += 1\n", "            pass\n"),
+        (READING, "words[at] = (words[at] + 1) | 1", "words[at] += 2"),
+    ),
+    bug(
+        "a change is counted only after it is committed",
+        f"{DEATH}::test_a_writer_killed_amid_a_change_leaves_readers_right",
+        (READING, "(words[at] + 1) | 1", "words[at]"),
+        (READING, "            words[at] += 1\n", "            words[at] += 2\n"),
+    ),
+    bug(
+        "threads read while another one forks",
+        f"{TESTS}/test_guards_reading.py"
+        "::test_while_somebody_is_about_to_fork_nobody_is_inside_sqlite",
+        (READING, "            if forking():  # now", "            if False:  # now"),
+        (READING, "not readers or forking():", "not readers:"),
+    ),
+    bug(
+        "a row is kept though it changed while it was read",
+        f"{TESTS}/test_guards_reading.py"
+        "::test_what_is_read_amid_a_commit_is_not_kept_beyond_it[across]",
+        (READING, "not count & 1 and words[one] == count:", "not count & 1:"),
+        (
+            READING,
+            "self._keep(entries[at], (one, count, row))",
+            "self._keep(entries[at], (one, words[one], row))",
+        ),
+    ),
+    bug(
+        "a value is stored by whoever had the duty once",
+        f"{KIT}a_late_copy_of_a_request_brings_no_duty_back]",
+        (
+            VERBS,
+            "if duty.id != finish.id or duty.fence != finish.fence:",
+            "if duty.id != finish.id:",
+        ),
+    ),
+    bug(
+        "a duty never ends by itself",
+        MEANING,
+        (ROWS, "        if self.id and now >= self.lease:\n", "        if False:\n"),
+    ),
+    bug(
+        "an invalidation leaves the duty in the file",
+        MEANING,
+        (VERBS, "        if self.run(_SQL.duty_drop, entry).rowcount:\n", "        if False:\n"),
+    ),
+    bug(
+        "nobody looks whether the one who computes has died",
+        f"{DEATH}::test_when_the_one_who_computes_is_killed_another_does_at_once",
+        (VERBS, "duty.session != session and dead(duty.session):", "False:"),
+    ),
+    bug(
+        "who waits does not watch the one who computes",
+        f"{DEATH}::test_when_the_one_who_computes_is_killed_another_does_at_once",
+        (ENGINE, "                self._holders[wish.id] = values.holder\n", ""),
+    ),
+    bug(
+        "on a loop who waits does not watch the one who computes",
+        f"{DEATH}::test_on_a_loop_it_is_noticed_as_soon",
+        (ENGINE, "                self._holders[wish.id] = values.holder\n", ""),
+    ),
+    bug(
+        "an end of a duty wakes nobody",
+        f"{TESTS}/test_guards_reading.py::test_who_waits_is_woken_by_the_value",
+        (
+            EARS,
+            '            if path[len(self._folder) + 1 :].partition("-")[0] in keys:',
+            "            if False:",
+        ),
+    ),
+    bug(
+        "values outlive a boot",
+        f"{TESTS}/test_guards_files.py"
+        "::test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble",
+        (FILES, "usable = not fresh and not booted and words", "usable = not fresh and words"),
+        (
+            FILES,
+            "            if usable:\n                database.connect()",
+            "            if False:\n                database.connect()",
+        ),
+    ),
+    bug(
+        "values are read from files that were deleted",
+        f"{TESTS}/test_guards_files.py"
+        "::test_files_that_are_deleted_are_made_anew_empty_and_all_find_the_same[all]",
+        (READING, "                if self._moved():\n", "                if False:\n"),
+    ),
+    bug(
+        "values that are over stay in the file",
+        f"{TESTS}/test_guards_files.py::test_values_that_are_over_are_removed_by_those_who_write",
+        (VERBS, "        self.run(_SQL.values_fade, (now, FADE))\n", ""),
+    ),
+    bug(
+        "a read on a loop waits for the worker",
+        f"{TESTS}/test_guards_reading.py"
+        "::test_on_a_loop_a_read_waits_for_no_gate_and_for_no_thread",
+        (
+            "holdfast.stores.sqlite.aio.guards",
+            "            if found is not None:\n",
+            "            if found == 1:\n",
+        ),
+    ),
+    bug(
+        "Ctrl-C as the request for a duty is over leaves the duty",
+        f"{DEATH}::test_an_interrupt_as_the_waiting_is_over_gives_the_duty_back",
+        (
+            REFRESH,
+            "                    guards.unlisten(wish)  # here, as an interrupt gives it back\n",
+            "",
+        ),
+        (
+            REFRESH,
+            "            guards.unlisten(wish)\n            abandon = Abandon(",
+            "            abandon = Abandon(",
+        ),
+        (
+            REFRESH,
+            "            await give_up(ctx, abandon, stop)\n            raise\n",
+            (
+                "            await give_up(ctx, abandon, stop)\n            raise\n"
+                "        finally:\n            guards.unlisten(wish)\n"
+            ),
+        ),
+    ),
+]

@@ -1,0 +1,77 @@
+"""Bugs planted into the judge of queues, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+JUDGE = "holdfast.testing.queues.judge"
+READER = "holdfast.testing.queues.reader"
+TEST = "tests/testing/test_queue_judge.py::test_"
+
+QUEUE_JUDGE = [
+    bug(
+        "a job that nobody did isn't missed",
+        f"{TEST}what_was_accepted_and_never_done_is_lost",
+        (JUDGE, "        if accepted and (group, number) not in done and", "        if False and"),
+    ),
+    bug(
+        "what the queue still has counts as lost",
+        f"{TEST}what_the_queue_still_has_is_not_lost",
+        (JUDGE, " and (group, number) not in jobs.there:\n", ":\n"),
+    ),
+    bug(
+        "an ack that the queue has forgotten isn't missed",
+        f"{TEST}what_was_acked_and_is_still_in_the_queue_is_found",
+        (JUDGE, "            if one.done and one.kept and (", "            if not one.done and ("),
+    ),
+    bug(
+        "an ack that was refused counts",
+        f"{TEST}a_refused_ack_does_not_count",
+        (
+            READER,
+            'return self.how == "ack" and self.kept is not False',
+            'return self.how == "ack"',
+        ),
+    ),
+    bug(
+        "only the last execution is looked at for an overlap",
+        f"{TEST}two_at_once_beside_a_short_one_are_found",
+        (
+            JUDGE,
+            "        if going is None or one.end > going.end:\n            going = one\n",
+            "        going = one\n",
+        ),
+    ),
+    bug(
+        "a job that was given back counts as done",
+        f"{TEST}a_job_whose_forerunner_is_not_done_is_found",
+        (
+            JUDGE,
+            "            done = done or one.done\n",
+            "            done = True\n",
+        ),
+    ),
+    bug(
+        "the interval counts from the beginning of the last execution",
+        f"{TEST}an_execution_that_comes_too_soon_is_found",
+        (
+            JUDGE,
+            'since = former.asked if from_ == "take" else min(former.end, one.took)',
+            'since = former.asked if from_ == "take" else former.took',
+        ),
+    ),
+    bug(
+        "one who was killed goes on for ever",
+        f"{TEST}the_interval_counts_from_the_end_of_the_lease_of_one_who_died",
+        (READER, "one.died = self.dead.get(one.worker, math.inf)", "one.died = math.inf"),
+    ),
+    bug(
+        "a line that is no event is left out",
+        f"{TEST}a_torn_last_line_is_no_error_and_any_other_is",
+        (
+            READER,
+            '                torn = text or " "\n                continue\n',
+            "                continue\n",
+        ),
+    ),
+]

@@ -1,0 +1,231 @@
+"""Bugs planted into serial queues: the core of them, and what the verbs mean in memory."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+QUEUE = "holdfast.core.queue.queue"
+TAKING = "holdfast.core.queue.taking"
+DELIVERY = "holdfast.core.queue.delivery"
+WORKER = "holdfast.core.queue.worker"
+LEASE = "holdfast.core.queue.lease"
+JOBS = "holdfast.stores.memory.jobs"
+
+LOST = "tests/queues/test_lost_replies.py"
+STRUCK = "tests/queues/test_interrupted.py"
+LOANS = "tests/queues/test_delivery.py"
+WORK = "tests/queues/test_worker.py"
+
+#: What undoes a take that was interrupted.
+UNDONE = (
+    "                queues.unlisten(self._take)\n"
+    "                await ctx.undo(self._take)\n"
+    "                raise\n"
+)
+#: What a worker does about a settle that was not answered.
+FAILED = (
+    "                failures += 1\n"
+    "                if failures == 1:\n"
+    '                    log.warning("%r: %s'
+)
+
+QUEUES = [
+    bug(
+        "a put that is repeated is accepted again",
+        f"{LOST}::test_a_put_whose_reply_is_lost_is_accepted_once[sync]",
+        (JOBS, "        if put.number > number:\n", "        if put.number >= number:\n"),
+    ),
+    bug(
+        "a copy of a put that comes late is accepted",
+        f"{LOST}::test_a_late_copy_of_a_put_is_accepted_no_second_time[sync]",
+        (JOBS, "        if put.number < number:\n", "        if put.number < 0:\n"),
+    ),
+    bug(
+        "a take that is repeated takes something else",
+        f"{LOST}::test_a_take_whose_reply_is_lost_gets_the_same_once[sync]",
+        (JOBS, "        mine = self.taken.get(take.id)\n", "        mine = None\n"),
+    ),
+    bug(
+        "a take that was given back leaves no tomb",
+        f"{LOST}::test_a_take_that_is_never_answered_is_given_back[sync]",
+        (JOBS, "        self.tombs[take.id] = now + take.ttl + TOMB_S\n", ""),
+    ),
+    bug(
+        "a settle forgets that its take was sent twice",
+        f"{LOST}::test_a_late_copy_of_a_take_gets_nothing_when_its_jobs_are_settled[sync]",
+        (LEASE, "self.ttl, self.suspect)", "self.ttl, False)"),
+    ),
+    bug(
+        "what was answered after its lease is handed out",
+        f"{LOST}::test_a_take_that_is_answered_after_its_lease_is_not_handed_out[sync]",
+        (QUEUE, "        if ctx.now() >= until or ctx.closed:\n", "        if ctx.closed:\n"),
+    ),
+    bug(
+        "a repeated settle that finds nothing is taken for a loss",
+        f"{LOST}::test_a_settle_whose_reply_is_lost_counts_once[sync]",
+        (
+            DELIVERY,
+            "one._over(answer or (again and ctx.now() < one._lease.deadline))",
+            "one._over(answer)",
+        ),
+    ),
+    bug(
+        "an ack goes by the number of the job alone",
+        f"{LOST}::test_a_late_copy_of_an_extension_brings_no_expired_lease_back[sync]",
+        (
+            JOBS,
+            "        for track in self.taken.get(asked.take, ()):\n",
+            "        for track in [one for some in self.taken.values() for one in some]:\n",
+        ),
+    ),
+    bug(
+        "an extension may shorten a lease",
+        f"{LOST}::test_an_extension_may_be_as_late_as_it_likes_but_never_shortens[sync]",
+        (JOBS, "        if now + extend.ttl > loan.expires:\n", "        if extend.ttl:\n"),
+    ),
+    bug(
+        "a cancelled take leaves its jobs on loan",
+        f"{STRUCK}::test_a_take_that_is_cancelled_at_any_await_leaves_the_job_where_it_was",
+        (
+            TAKING,
+            UNDONE,
+            "                queues.unlisten(self._take)\n                raise\n",
+        ),
+    ),
+    bug(
+        "who is cancelled while he waits stays on the list of those to be woken",
+        f"{STRUCK}::test_a_take_that_is_cancelled_while_it_waits_leaves_the_list",
+        (
+            TAKING,
+            UNDONE,
+            "                await ctx.undo(self._take)\n                raise\n",
+        ),
+    ),
+    bug(
+        "a cancelled ack is not carried out",
+        f"{STRUCK}::test_a_settle_that_is_cancelled_at_any_await_is_carried_out[ack]",
+        (DELIVERY, "            ctx.keeper.later(settle, one._lease.deadline)\n", ""),
+    ),
+    bug(
+        "an ack that goes with the next take is lost when that is cancelled",
+        f"{STRUCK}::test_a_loop_that_is_cancelled_between_two_jobs_has_done_one_and_not_the_other",
+        (TAKING, "            done.interrupted()\n", ""),
+    ),
+    bug(
+        "a loop whose ack was lost with its reply takes its job for lost",
+        f"{LOST}::test_a_loop_goes_on_when_what_acks_and_takes_is_lost[sync-reply]",
+        (TAKING, "            await done.run(again=True)\n", "            await done.run()\n"),
+    ),
+    bug(
+        "a late copy of what acks and takes gets a job",
+        f"{LOST}::test_a_loop_goes_on_when_what_acks_and_takes_is_lost[sync-reply]",
+        (
+            TAKING,
+            "            self._suspect = True\n            await done.run",
+            "            await done.run",
+        ),
+    ),
+    bug(
+        "a stopped worker doesn't settle its last job",
+        f"{WORK}::test_stop_finishes_what_runs_and_takes_no_more[sync]",
+        (WORKER, "        if last is not None:\n            await self._settle(*last)\n", ""),
+    ),
+    bug(
+        "a cancelled body costs the job an attempt",
+        f"{STRUCK}::test_a_body_that_is_cancelled_returns_its_job_and_one_that_fails_does_not",
+        (
+            DELIVERY,
+            "        if isinstance(failure, Exception):\n",
+            "        if isinstance(failure, BaseException):\n",
+        ),
+    ),
+    bug(
+        "the lane of a put that was given up is used again",
+        f"{STRUCK}::test_a_put_that_is_cancelled_is_accepted_once_or_not",
+        (
+            QUEUE,
+            "        lane = self._lane()\n        lane.number += 1\n",
+            (
+                "        lane = self._lane()\n        self._lanes.append(lane)\n"
+                "        lane.number += 1\n"
+            ),
+        ),
+    ),
+    bug(
+        "a child of a fork goes by the lane of its parent",
+        f"{LOANS}::test_a_lane_of_the_parent_is_not_the_childs",
+        (QUEUE, "            if lane.epoch == ctx.epoch:\n", "            if lane.epoch >= 0:\n"),
+    ),
+    bug(
+        "a child of a fork settles its parent's delivery",
+        f"{LOANS}::test_a_forked_child_has_no_delivery_and_settles_nothing",
+        (
+            DELIVERY,
+            "            if self._epoch != self._ctx.epoch:\n",
+            "            if self._epoch < 0:\n",
+        ),
+    ),
+    bug(
+        "a closed client lets its jobs expire, and that counts",
+        f"{LOANS}::test_closing_a_client_gives_back_what_it_has[sync]",
+        (LEASE, "        if reason is Loss.CLOSED:\n", "        if reason is Loss.BROKEN:\n"),
+    ),
+    bug(
+        "a worker gives up a settle when the store is away for a moment",
+        f"{WORK}::test_what_was_done_while_the_store_was_away_is_not_done_again[sync-True]",
+        (
+            WORKER,
+            FAILED,
+            "                return\n" + FAILED,
+        ),
+    ),
+    bug(
+        "a worker ends when the store doesn't answer",
+        f"{WORK}::test_a_worker_goes_on_when_the_store_is_back[sync]",
+        (WORKER, "                if self._queue._ctx.closed:\n", "                if failure:\n"),
+    ),
+    bug(
+        "a stopped worker takes one more",
+        f"{WORK}::test_stop_finishes_what_runs_and_takes_no_more[sync]",
+        (
+            WORKER,
+            "        while not self._stopping:\n",
+            "        while not (self._stopping and self.done > 1):\n",
+        ),
+    ),
+    bug(
+        "tracks are served by the group, not by when they were due",
+        f"{WORK}::test_no_hot_group_and_no_full_plain_lane_starves_the_others[sync]",
+        (
+            JOBS,
+            "        track.place = (moment, next(self.ties))\n",
+            "        track.place = (0.0, -len(track.rows))\n",
+        ),
+    ),
+    bug(
+        "one lane is served before the other",
+        f"{WORK}::test_no_hot_group_and_no_full_plain_lane_starves_the_others[sync]",
+        (JOBS, "                self.turn = 1 - lane\n", "                self.turn = PLAIN\n"),
+    ),
+    bug(
+        "a job that was removed keeps its place in the order",
+        f"{LOANS}::test_what_was_removed_holds_up_nobody[sync]",
+        (
+            JOBS,
+            "        track.place = None\n        if track.rows:\n",
+            "        if track.rows:\n",
+        ),
+    ),
+    bug(
+        "who dies takes its job along",
+        f"{LOANS}::test_a_forgotten_delivery_warns_and_comes_again[sync]",
+        (JOBS, "            verdict = Verdict.RETRY\n", "            verdict = Verdict.ACK\n"),
+    ),
+    bug(
+        "two workers have one group at once",
+        "tests/conformance/test_queue_walk.py::test_each_answer_fits_what_was_done_before[memory-sync]",
+        (JOBS, "        if self.loan is not None or not self.rows", "        if not self.rows"),
+        (JOBS, "        if len(track.rows) == 1:\n", "        if track.rows:\n"),
+        full=True,
+    ),
+]

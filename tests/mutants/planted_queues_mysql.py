@@ -1,0 +1,87 @@
+"""Bugs planted into the queues of MySQL and MariaDB, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+from .planted_mysql import _instead
+
+ROWS = "tests/stores/mysql/test_queue_rows.py"
+LOST = "tests/stores/mysql/test_queue_lost.py"
+COST = "tests/stores/mysql/test_queue_cost.py"
+QUEUES = "holdfast.stores.mysql.queues"
+
+QUEUES_MYSQL = [
+    bug(
+        "a track that is lent isn't locked",
+        f"{ROWS}::test_many_who_take_at_once_keep_each_group_in_order",
+        _instead((" FOR UPDATE SKIP LOCKED;", ";")),
+    ),
+    bug(
+        "a group's row isn't locked while jobs are put into it",
+        f"{ROWS}::test_a_group_is_not_called_empty_while_a_job_is_put_into_it",
+        _instead(
+            (
+                (
+                    "    INSERT INTO holdfast_tracks (queue, grp, single, stands, moment)\n"
+                    "      VALUES (v_queue, v_grp, 0, 4, v_now + 3600000000)\n"
+                    "      ON DUPLICATE KEY UPDATE changes = changes + 1;\n  END WHILE;"
+                ),
+                (
+                    "    SET v_stands = NULL;\n"
+                    "    SELECT stands INTO v_stands FROM holdfast_tracks\n"
+                    "      WHERE queue = v_queue AND grp = v_grp AND single = 0;\n"
+                    "    IF v_stands IS NULL THEN\n"
+                    "      INSERT INTO holdfast_tracks (queue, grp, single, stands, moment)\n"
+                    "        VALUES (v_queue, v_grp, 0, 4, v_now + 3600000000);\n"
+                    "    END IF;\n  END WHILE;"
+                ),
+            )
+        ),
+    ),
+    bug(
+        "a copy of a take takes again",
+        f"{ROWS}::test_a_take_and_its_copies_and_its_undo_at_once",
+        _instead(
+            (
+                "DECLARE CONTINUE HANDLER FOR 1062 SET v_buried = 1;",
+                "DECLARE CONTINUE HANDLER FOR 1062 BEGIN END;",
+            )
+        ),
+    ),
+    bug(
+        "an undo leaves no tombstone for a take that comes late",
+        f"{LOST}::test_a_late_copy_of_a_take_gets_nothing",
+        _instead(
+            (
+                "VALUES (p_take, v_now + p_bury, 1, 0, '')",
+                "VALUES (UNHEX(REPLACE(UUID(), '-', '')), v_now + p_bury, 1, 0, '')",
+            )
+        ),
+    ),
+    bug(
+        "an expired lease still counts",
+        f"{ROWS}::test_what_a_dead_worker_had_comes_first_again_or_is_a_dead_letter",
+        _instead(
+            (
+                "SET v_mine = COALESCE(v_mine, 0) AND v_moment > v_now;",
+                "SET v_mine = COALESCE(v_mine, 0);",
+            )
+        ),
+    ),
+    bug(
+        "the interval isn't counted from the end of a lease",
+        f"{ROWS}::test_the_interval_is_kept_after_a_lost_lease_and_a_return",
+        _instead(("SET v_rest = GREATEST(v_rest, p_when + v_gap);", "SET v_rest = v_rest;")),
+    ),
+    bug(
+        "who was passed over is never waited for",
+        f"{ROWS}::test_a_group_whose_row_is_locked_is_waited_for_and_no_other",
+        _instead(("SET v_patient = 1, v_dry = 0;", "SET v_patient = 0;")),
+    ),
+    bug(
+        "an idle worker begins anew with short pauses",
+        f"{COST}::test_an_idle_worker_asks_less_than_ten_times_a_second",
+        (QUEUES, "        left = self._left.pop(queue, [])", "        left: Any = []"),
+        (QUEUES, "from typing import Protocol", "from typing import Any, Protocol"),
+    ),
+]

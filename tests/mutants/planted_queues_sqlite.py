@@ -1,0 +1,127 @@
+"""Bugs planted into the queues of the embedded store, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+QUEUES = "holdfast.stores.sqlite.blocking.queues"
+JOBS = f"{QUEUES}.jobs"
+PUTTING = f"{QUEUES}.putting"
+ENGINE = f"{QUEUES}.engine"
+EARS = "holdfast.stores.sqlite.blocking.ears"
+ANNEX = "holdfast.stores.sqlite.blocking.annex"
+FILES = f"{QUEUES}.files"
+TESTS = "tests/stores/sqlite"
+MEANING = (
+    f"{TESTS}/test_queues_meaning.py"
+    "::test_random_verbs_are_answered_as_the_memory_store_answers_them"
+)
+
+KIT = "tests/conformance/test_conformance.py::test_conforms[sqlite-sync-queue-"
+
+QUEUES_SQLITE = [
+    bug(
+        "a put into a queue does not wait for the disk",
+        f"{TESTS}/test_queues_files.py"
+        "::test_what_is_accepted_is_on_the_disk_before_it_is_said_to_be[puts-2-1]",
+        (ENGINE, "putting.put(jobs, put), durable=True)", "putting.put(jobs, put))"),
+    ),
+    bug(
+        "each statement of a queue's verb is a transaction of its own",
+        f"{TESTS}/test_queues_death.py"
+        "::test_an_interrupt_at_any_point_leaves_nothing_locked_and_nothing_on_loan",
+        (
+            ENGINE,
+            '        files.run("BEGIN")\n        answer = work(jobs, files)\n',
+            "        answer = work(jobs, files)\n",
+        ),
+        (ENGINE, '        files.run("COMMIT")\n', ""),
+    ),
+    bug(
+        "a late ack counts in a queue",
+        MEANING,
+        (JOBS, "        if loan.expires <= self.now:\n", "        if False:\n"),
+    ),
+    bug(
+        "a put that is repeated is accepted twice",
+        MEANING,
+        (PUTTING, "    if put.number > number:\n", "    if True:\n"),
+    ),
+    bug(
+        "a known id is forgotten with its job",
+        f"{KIT}a_duplicate_is_dropped_and_says_so]",
+        (JOBS, "        if until is not None and until > self.now:\n", "        if False:\n"),
+    ),
+    bug(
+        "the lanes of a queue take no turns",
+        f"{KIT}neither_lane_starves_the_other]",
+        (JOBS, "                queue.turn = 1 - lane\n", ""),
+    ),
+    bug(
+        "a group is served while its first job is on loan",
+        f"{TESTS}/test_queues_meaning.py::test_a_group_is_not_served_while_its_first_job_is_on_loan_whatever_is_removed",
+        (
+            JOBS,
+            "if first is not None and not self.run(_SQL.loan_there, (first[0],)).fetchone():",
+            "if first is not None:",
+        ),
+    ),
+    bug(
+        "a take that was given back still gets something",
+        f"{TESTS}/test_queues_meaning.py::test_a_late_copy_of_a_take_that_was_given_back_gets_nothing",
+        (
+            JOBS,
+            "if not mine and not self.run(_SQL.tomb_there, (take.id, self.now)).fetchone():",
+            "if not mine:",
+        ),
+    ),
+    bug(
+        "nobody looks whether a worker has died",
+        f"{TESTS}/test_queues_death.py"
+        "::test_a_worker_that_dies_is_noticed_by_who_waits_long_before_its_lease_ends",
+        (JOBS, "if session != own and dead(session):", "if False:"),
+    ),
+    bug(
+        "a child keeps its parent's deliveries on loan",
+        f"{TESTS}/test_queues_death.py"
+        "::test_a_living_child_does_not_keep_its_dead_parents_deliveries",
+        (
+            ANNEX,
+            "            self._session.end(unlink=False)\n        self.mail.forked()",
+            "            AnnexEngine.kept = self._session\n        self.mail.forked()",
+        ),
+    ),
+    bug(
+        "a poke to one who has died wakes nobody else",
+        f"{TESTS}/test_queues_waiting.py::test_a_waiter_that_died_costs_the_next_one_nothing",
+        (
+            EARS,
+            "            if post.send(address, name, 1):\n                count -= 1\n",
+            "            post.send(address, name, 1)\n            count -= 1\n",
+        ),
+    ),
+    bug(
+        "who waits no more is poked",
+        f"{TESTS}/test_queues_waiting.py::test_nothing_is_left_of_who_waited_in_vain",
+        (ANNEX, "            ears.close(found)\n", ""),
+    ),
+    bug(
+        "a put wakes all who wait",
+        f"{TESTS}/test_queues_waiting.py::test_a_job_wakes_one_who_waits_and_each_of_several_another",
+        (EARS, "            if count <= 0:\n                return\n", ""),
+    ),
+    bug(
+        "the clock of the queues goes back with the wall clock",
+        f"{TESTS}/test_queues_files.py::test_delays_go_on_over_a_boot_and_no_clock_goes_back",
+        (FILES, "max(time.time(), latest) - now", "time.time() - now"),
+    ),
+    bug(
+        "jobs are put into a file that was deleted",
+        f"{TESTS}/test_queues_files.py::test_what_is_put_goes_to_the_file_that_others_find",
+        (
+            ANNEX,
+            "        except OSError:\n            return True\n        return not there",
+            "        except OSError:\n            return False\n        return not there",
+        ),
+    ),
+]

@@ -1,0 +1,90 @@
+"""Bugs planted into the queues of ZooKeeper, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+ROOM = "holdfast.stores.zookeeper.queues"
+HERE = "tests/stores/zookeeper/test_queues.py"
+LOST = "tests/stores/zookeeper/test_queue_lost.py"
+SESSION = f"{LOST}::test_what_a_lost_session_had_on_loan_comes_first_again_and_its_ack_is_refused"
+CUT = f"{LOST}::test_each_verb_that_is_cut_off_is_carried_out_once"
+
+QUEUES_ZOOKEEPER = [
+    bug(
+        "zookeeper queues: a late ack takes the mark of a later take for its own",
+        f"{SESSION}[group]",
+        (
+            f"{ROOM}.loans",
+            "Check(self.space.place.entry(self.entry), self.version)",
+            "Check(self.space.place.entry(self.entry))",
+        ),
+        # Caught only if the client hasn't noticed by itself that its session is over.
+        seldom=True,
+    ),
+    bug(
+        "zookeeper queues: an attempt whose worker died doesn't count",
+        f"{SESSION}[plain]",
+        (
+            f"{ROOM}.taking",
+            "Put(place.entry(entry), told, version)",
+            "Put(place.entry(entry), told)",
+        ),
+    ),
+    bug(
+        "zookeeper queues: what a client reckons decides whether a job is due",
+        f"{HERE}::test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early[20.0]",
+        (
+            f"{ROOM}.taking",
+            "if loan.taken < due:\n            await self._too_early(loan, state, due, until)\n",
+            "if loan.taken < 0:\n            await self._too_early(loan, state, due, until)\n",
+        ),
+    ),
+    bug(
+        "zookeeper queues: a group that begins anew is taken for what it was",
+        f"{HERE}::test_a_group_that_begins_anew_is_not_taken_for_what_it_was",
+        (f"{ROOM}.space", "        if birth != entry.birth:\n", "        if birth < 0:\n"),
+    ),
+    bug(
+        "zookeeper queues: a put whose answer was lost is accepted twice",
+        f"{CUT}[sync-reply]",
+        (
+            f"{ROOM}.putting",
+            "        if lane.number == put.number:\n",
+            "        if lane.number < 0:\n",
+        ),
+    ),
+    bug(
+        "zookeeper queues: a take whose answer was lost forgets what it got",
+        f"{CUT}[sync-reply]",
+        (
+            f"{ROOM}.taking",
+            "            ours = isinstance(mark, Found) and",
+            "            ours = isinstance(mark, No) and",
+        ),
+    ),
+    bug(
+        "zookeeper queues: a job wakes all who wait",
+        f"{HERE}::test_a_job_wakes_one_of_those_who_wait_and_no_other",
+        (
+            f"{ROOM}.idle",
+            "zip(order, range(jobs), strict=False)",
+            "zip(order, order, strict=False)",
+        ),
+    ),
+    bug(
+        "zookeeper queues: the interval is forgotten when a worker dies",
+        f"{LOST}::test_the_interval_counts_from_when_a_death_is_noticed",
+        (f"{ROOM}.lost", "            gap = state.gap\n", "            gap = 0\n"),
+    ),
+    bug(
+        "zookeeper queues: ids are remembered for ever",
+        f"{HERE}::test_an_id_whose_window_is_over_is_removed_by_those_who_put",
+        (f"{ROOM}.remembered", "return int(window) if over else None", "return None"),
+    ),
+    bug(
+        "zookeeper queues: a queue that is full takes more",
+        f"{HERE}::test_a_queue_that_is_full_says_so_and_takes_more_when_there_is_room",
+        (f"{ROOM}.putting", "        if here + jobs > self._depth:\n", "        if jobs < 0:\n"),
+    ),
+]

@@ -1,0 +1,70 @@
+"""Bugs planted into the simple recipe on ZooKeeper, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+ROOM = "holdfast.stores.zookeeper"
+SIMPLE_STORE = f"{ROOM}.simple"
+FOLDER = "tests/stores/zookeeper"
+TESTS = f"{FOLDER}/test_simple.py"
+SPARES = f"{TESTS}::test_a_release_spares_whoever_has_come_after_us"
+LOST = f"{FOLDER}/test_simple_lost.py::test_what_is_lost_on_the_way_leaves_no_node_behind"
+
+SIMPLE = [
+    bug(
+        "zookeeper, simple: a release deletes whatever is called as the lock",
+        SPARES,
+        (
+            SIMPLE_STORE,
+            "        return Multi((Delete(mine.path), Delete(mine.folder, _WRITTEN)))\n",
+            "        return Delete(mine.folder)\n",
+        ),
+    ),
+    bug(
+        "zookeeper, simple: a release deletes the node of one who merely created it",
+        SPARES,
+        (SIMPLE_STORE, "Delete(mine.folder, _WRITTEN)", "Delete(mine.folder)"),
+    ),
+    bug(
+        "zookeeper, simple: a renewal doesn't look whose node it is",
+        f"{TESTS}::test_who_was_robbed_learns_of_it_and_the_next_one_keeps_the_name[sync]",
+        (
+            SIMPLE_STORE,
+            "            if isinstance(look, Stat) and look.czxid == mine.stat.czxid:\n",
+            "            if isinstance(look, Stat):\n",
+        ),
+    ),
+    bug(
+        "zookeeper, simple: who was robbed takes the node of the next one along",
+        f"{TESTS}::test_who_was_robbed_learns_of_it_and_the_next_one_keeps_the_name[sync]",
+        (SIMPLE_STORE, "        if mine.dead is Loss.BROKEN:\n", "        if False:\n"),
+    ),
+    bug(
+        "zookeeper, simple: a creation that was not answered is never found",
+        f"{LOST}[sync-reply]",
+        (
+            SIMPLE_STORE,
+            "        if not isinstance(stat, Stat):\n            return False\n",
+            "        if stat is not None:\n            return False\n",
+        ),
+    ),
+    bug(
+        "zookeeper, simple: who waits doesn't hear of the end of the node",
+        f"{TESTS}::test_we_are_served_as_soon_as_the_others_node_is_gone",
+        (
+            SIMPLE_STORE,
+            "[Get(mine.folder, partial(mine.heard, _NODE))]",
+            "[Get(mine.folder)]",
+        ),
+    ),
+    bug(
+        "zookeeper, simple: the folder of a line is taken for somebody's lock",
+        f"{TESTS}::test_a_line_and_the_simple_recipe_refuse_each_other",
+        (
+            f"{ROOM}.holders",
+            "    return stat.folder and not stat.session\n",
+            "    return False\n",
+        ),
+    ),
+]

@@ -1,0 +1,54 @@
+"""The bugs that are planted into one store, one dialect, one command or one kind of thing each."""
+
+from __future__ import annotations
+
+from .planted_cli import CLI
+from .planted_dialects import DIALECTS
+from .planted_guards import GUARDS
+from .planted_guards_cache import GUARDS_CACHE
+from .planted_guards_mysql import GUARDS_MYSQL
+from .planted_guards_postgres import GUARDS_POSTGRES
+from .planted_guards_redis import GUARDS_REDIS
+from .planted_guards_sqlite import GUARDS_SQLITE
+from .planted_mysql import MYSQL
+from .planted_postgres import POSTGRES
+from .planted_queue_judge import QUEUE_JUDGE
+from .planted_queues import QUEUES
+from .planted_queues_mysql import QUEUES_MYSQL
+from .planted_queues_postgres import QUEUES_POSTGRES
+from .planted_queues_redis import QUEUES_REDIS
+from .planted_queues_sqlite import QUEUES_SQLITE
+from .planted_queues_zookeeper import QUEUES_ZOOKEEPER
+from .planted_redis import REDIS
+from .planted_redisson import REDISSON
+from .planted_rowlock import ROWLOCK
+from .planted_simple import SIMPLE
+from .planted_zookeeper import ZOOKEEPER
+
+_ALL = [
+    *CLI,
+    *DIALECTS,
+    *GUARDS,
+    *GUARDS_CACHE,
+    *GUARDS_MYSQL,
+    *GUARDS_POSTGRES,
+    *GUARDS_REDIS,
+    *GUARDS_SQLITE,
+    *MYSQL,
+    *POSTGRES,
+    *QUEUES,
+    *QUEUES_MYSQL,
+    *QUEUES_POSTGRES,
+    *QUEUES_REDIS,
+    *QUEUES_SQLITE,
+    *QUEUES_ZOOKEEPER,
+    *QUEUE_JUDGE,
+    *REDIS,
+    *REDISSON,
+    *ROWLOCK,
+    *SIMPLE,
+    *ZOOKEEPER,
+]
+#: One of so many is proven in every run: each needs a server, or several processes, of its own.
+_EACH = 3
+STORES = [one._replace(seldom=at % _EACH > 0 or one.seldom) for at, one in enumerate(_ALL)]

@@ -1,0 +1,140 @@
+"""Bugs planted into the ZooKeeper store, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+ROOM = "holdfast.stores.zookeeper"
+TESTS = "tests/stores/zookeeper"
+LOST, WAITING, LINE = (f"{TESTS}/test_{name}.py" for name in ("lost", "waiting", "line"))
+NO_NODE = f"{LOST}::test_what_is_lost_on_the_way_leaves_no_node_behind"
+CANCELLED = f"{TESTS}/test_cancelled.py::test_a_task_that_is_cancelled_in_the_reply_window"
+SESSION = f"{TESTS}/test_urls.py::test_a_session_that_the_servers_do_not_give_is_an_error"
+
+ZOOKEEPER = [
+    bug(
+        "zookeeper: a read that is answered counts as a renewal",
+        f"{LOST}::test_reads_and_pings_that_are_answered_prolong_nothing[sync]",
+        (
+            f"{ROOM}.keeping",
+            "await self._port.ask([write, *lists], until)\n",
+            "await self._port.ask([Look(parts[0].path), *lists], until)\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a node whose creation was not answered is never found",
+        f"{NO_NODE}[sync-create-cut before the reply]",
+        (f"{ROOM}.entering", "            if entry.digest == wanted:\n", "            if False:\n"),
+    ),
+    bug(
+        "zookeeper: a claim that was cancelled before its node was known is forgotten",
+        f"{CANCELLED}_leaves_nothing[kazoo-join]",
+        (
+            f"{ROOM}.ending",
+            "if mine.void or not (mine.path or await self._find(mine, until)):\n",
+            "if not mine.path:\n",
+        ),
+    ),
+    bug(
+        "zookeeper: the first of those ahead is watched, not the last",
+        f"{LINE}::test_a_lock_watches_its_predecessor_and_a_reader_the_last_writer",
+        (
+            f"{ROOM}.line",
+            "key=lambda at: (seen.weights[at], at)",
+            "key=lambda at: (seen.weights[at], -at)",
+        ),
+    ),
+    bug(
+        "zookeeper: one that many keep waiting watches only some of them",
+        f"{WAITING}::test_many_permits_are_handed_on_at_once_too",
+        (
+            f"{ROOM}.standing",
+            "            return await self._watch_folder(mine, block, until)\n",
+            "            block = block._replace(nodes=block.nodes[-1:])\n",
+        ),
+    ),
+    bug(
+        "zookeeper: numbers are compared as if they never wrapped",
+        f"{LINE}::test_numbers_are_compared_across_their_wrap",
+        (
+            f"{ROOM}.names",
+            "    return 0 < (number - than) % _TURN < _TURN // 2\n",
+            "    return number > than\n",
+        ),
+    ),
+    bug(
+        "zookeeper: the fence is the number of the node",
+        f"{WAITING}::test_an_empty_folder_that_is_removed_is_made_again[1]",
+        (
+            f"{ROOM}.standing",
+            "                return Held(mine.stat.czxid, mine.ttl)\n",
+            "                return Held(own.number + 1, mine.ttl)\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a try doesn't wait for the tries ahead of it",
+        f"{WAITING}::test_a_try_waits_for_the_tries_ahead_of_it_that_go",
+        (
+            f"{ROOM}.standing",
+            "        if left > 0 and min(ages",
+            "        if left < 0 and min(ages",
+        ),
+    ),
+    bug(
+        "zookeeper: a refused try leaves its node",
+        f"{WAITING}::test_a_join_that_is_sent_again_enters_once",
+        (
+            f"{ROOM}.store",
+            (
+                "        await self._port.ask([Delete(mine.path)], until)\n"
+                "        self._own.forget(mine)\n"
+            ),
+            "        self._own.forget(mine)\n",
+        ),
+    ),
+    bug(
+        "zookeeper: what nobody renews is left to the session",
+        f"{WAITING}::test_a_hold_that_nobody_renews_ends_from_our_side[sync]",
+        (
+            f"{ROOM}.mine",
+            "                self.doom(mine)\n            mine.dying",
+            "                mine.dead = Loss.EXPIRED\n            mine.dying",
+        ),
+    ),
+    bug(
+        "zookeeper: a release that isn't answered is forgotten when the keeper gives up",
+        f"{LOST}::test_a_release_that_nobody_answers_is_carried_out_whoever_gives_up[sync]",
+        (
+            f"{ROOM}.ending",
+            "        except BaseException:\n            self._doom([mine])\n            raise\n",
+            "        except BaseException:\n            raise\n",
+        ),
+    ),
+    bug(
+        "zookeeper: what is being kept may expire meanwhile",
+        f"{WAITING}::test_a_claim_that_is_being_kept_does_not_expire_meanwhile",
+        (
+            f"{ROOM}.mine",
+            "            self.until, self.expires = self.expires, math.inf\n",
+            "            self.until = self.expires\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a server that never answers is waited for as long as a session",
+        f"{LOST}::test_a_server_that_takes_a_connection_and_never_answers_is_given_up_soon",
+        (
+            f"{ROOM}.blocking.driver",
+            "            patience = min(timeout, self._patience)\n",
+            "            patience = timeout\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a session shorter than was asked for is taken for a long one",
+        f"{SESSION}_that_names_theirs",
+        (
+            f"{ROOM}.blocking.driver",
+            "        if seconds < self._settings.session - 0.001:\n",
+            "        if False:\n",
+        ),
+    ),
+]

@@ -1,0 +1,349 @@
+"""Whatever interrupts a take or a settle, and wherever: no job is lost, none stays on loan."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import random
+import signal
+import time
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.stores.memory import blocking as memory
+from tests.queues.conftest import At, Case
+from tests.torture.scale import times
+
+Run = Callable[[Case], None]
+#: No take or settle has more awaits than this.
+STEPS = 60
+
+
+async def struck(work: Awaitable[Any], step: int) -> tuple[bool, Any]:
+    """Cancel a task at its so-manieth step: did it end before, and with what?"""
+    task = asyncio.ensure_future(work)
+    for _ in range(step):
+        await asyncio.sleep(0)
+    task.cancel()
+    try:
+        return True, await task
+    except asyncio.CancelledError:
+        return False, None
+
+
+def test_a_take_that_is_cancelled_at_any_await_leaves_the_job_where_it_was(
+    run_aio: Run,
+) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=30)
+        flaky.pauses = True
+        await queue.put("a", group="g")
+        for step in range(STEPS):
+            ended, job = await struck(queue.take(timeout=5), step)
+            if ended:
+                assert step > 1
+                assert (job.payload, job.attempt) == ("a", 1)
+                assert await job.ack()
+                break
+            await at.stands(taken=0, waiting=1)
+        else:
+            raise AssertionError("it never ended by itself")
+        assert flaky.calls["give_back"] >= 2
+
+    run_aio(case)
+
+
+def test_the_same_when_its_first_reply_was_lost(run_aio: Run) -> None:
+    async def case(at: At) -> None:
+        for step in range(STEPS):
+            queue, flaky = at.flaky(ttl=30)
+            flaky.pauses = True
+            flaky.mute["take"] = 1
+            receipt = await queue.put("a")
+            ended, job = await struck(queue.take(timeout=5), step)
+            if ended:
+                assert await job.ack()
+                break
+            await at.stands(taken=0, waiting=1)
+            late = [await copy() for name, copy in flaky.sent if name == "take"]
+            assert all(not one.deliveries for one in late)
+            assert await at.queue().purge(ids=[receipt.id]) == 1
+            if flaky.calls["take"] == 1 and step > 20:
+                break  # from here on it is the pause before the second request
+
+    run_aio(case)
+
+
+def test_a_take_that_is_cancelled_while_it_waits_leaves_the_list(run_aio: Run) -> None:
+    async def case(at: At) -> None:
+        queue = at.queue()
+        task = asyncio.ensure_future(queue.take(timeout=30))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        # Or the only poke for a job would go to him
+        assert not memory.space(at.space).queues["q"].idle
+        other = asyncio.ensure_future(at.queue().take(timeout=30))
+        await asyncio.sleep(0.05)
+        await at.queue().put("a")
+        job = await other
+        assert await job.ack()
+
+    run_aio(case)
+
+
+@pytest.mark.parametrize("how", ["ack", "retry", "dead_letter", "give_back"])
+def test_a_settle_that_is_cancelled_at_any_await_is_carried_out(run_aio: Run, how: str) -> None:
+    stands = {
+        "ack": {"done": 1, "waiting": 0, "dead": 0},
+        "retry": {"done": 0, "waiting": 1, "dead": 0},
+        "dead_letter": {"done": 0, "waiting": 0, "dead": 1},
+        "give_back": {"done": 0, "waiting": 1, "dead": 0},
+    }[how]
+
+    async def case(at: At) -> None:
+        for step in range(1, STEPS):
+            at.space += "'"
+            queue, flaky = at.flaky(ttl=30)
+            flaky.pauses = True
+            await queue.put("a", group="g")
+            job = await queue.take(timeout=5)
+            ended, kept = await struck(getattr(job, how)(), step)
+            await at.stands(taken=0, **stands)
+            if ended:
+                assert kept
+                break
+        else:
+            raise AssertionError("it never ended by itself")
+
+    run_aio(case)
+
+
+def test_a_loop_that_is_cancelled_between_two_jobs_has_done_one_and_not_the_other(
+    run_aio: Run,
+) -> None:
+    async def case(at: At) -> None:
+        for step in range(1, STEPS):
+            at.space += "'"
+            queue, flaky = at.flaky(ttl=30)
+            flaky.pauses = True
+            await queue.put_many(["a", "b"], group="g")
+            loop = queue.consume(timeout=5)
+            assert (await anext(loop)).payload == "a"
+            ended, job = await struck(anext(loop), step)
+            if ended:
+                assert job.payload == "b"
+                await loop.aclose()
+                break
+            # The ack is carried out, and what came with it goes back, as if it had not been taken
+            await at.stands(done=1, taken=0, waiting=1)
+            assert [one.attempts for one in await queue.jobs()] == [0]
+        else:
+            raise AssertionError("it never ended by itself")
+        assert step > 1
+
+    run_aio(case)
+
+
+def test_a_worker_that_is_cancelled_between_two_jobs_has_done_one_and_not_the_other(
+    run_aio: Run,
+) -> None:
+    async def case(at: At) -> None:
+        cancelled = False
+        for step in range(STEPS):
+            at.space += "'"
+            queue, flaky = at.flaky(ttl=30)
+            flaky.pauses = True
+            await queue.put_many(["a", "b"], group="g")
+            over = asyncio.Event()
+            seen = []
+
+            async def handle(job: Any, seen: list[Any] = seen, over: Any = over) -> None:
+                if seen:
+                    await asyncio.sleep(30)
+                seen.append(job.payload)
+                over.set()
+
+            task = asyncio.ensure_future(queue.worker(handle).run())
+            await over.wait()
+            cancelled, _ = await struck(task, step)
+            assert not cancelled
+            await at.stands(done=1, taken=0, waiting=1)
+            assert [one.attempts for one in await queue.jobs()] == [0]
+            if flaky.calls["take"] >= 2 and step > 20:
+                break
+
+    run_aio(case)
+
+
+def test_a_body_that_is_cancelled_returns_its_job_and_one_that_fails_does_not(
+    run_aio: Run,
+) -> None:
+    async def case(at: At) -> None:
+        queue = at.queue(retry_first=0, retry_max=0)
+        await queue.put("a", group="g")
+
+        async def body(failure: Exception | None) -> None:
+            async with await queue.take(timeout=5):
+                if failure is not None:
+                    raise failure
+                await asyncio.sleep(30)
+
+        task = asyncio.ensure_future(body(None))
+        await at.stands(taken=1)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        assert [one.attempts for one in await queue.jobs("waiting")] == [0]
+        with pytest.raises(ValueError, match="bad"):
+            await body(ValueError("bad"))
+        (one,) = await queue.jobs("waiting")
+        assert (one.attempts, one.reason) == (1, "ValueError: bad")
+
+    run_aio(case)
+
+
+def test_a_put_that_is_cancelled_is_accepted_once_or_not(run_aio: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        flaky.pauses = True
+        seen = set()
+        for step in range(STEPS):
+            ended, _ = await struck(queue.put(step, id=str(step)), step)
+            again = await queue.put(step, id=str(step))
+            seen.add(again.duplicate)
+            assert (await queue.stats()).accepted == step + 1
+            if ended:
+                break
+        assert seen == {False, True}
+        # A lane that was given up is not used again
+        late = [await copy() for name, copy in flaky.sent[:2] if name == "put"]
+        assert all(isinstance(one, list) for one in late)
+
+    run_aio(case)
+
+
+def test_a_worker_that_is_cancelled_returns_what_it_works_on(run_aio: Run) -> None:
+    async def case(at: At) -> None:
+        queue = at.queue()
+        await queue.put_many([{"payload": n, "group": str(n)} for n in range(4)])
+
+        async def handle(job: Any) -> None:
+            await asyncio.sleep(60)
+
+        task = asyncio.ensure_future(queue.worker(handle, concurrency=3).run())
+        await at.stands(taken=3)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await at.stands(taken=0, waiting=4)
+        assert [one.attempts for one in await queue.jobs()] == [0] * 4
+
+    run_aio(case)
+
+
+# Struck between making a coroutine and its first step: nothing was done, so nothing is lost.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+# Struck in a finalizer, an interrupt is only reported.
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_anywhere_loses_no_job_and_doubles_none() -> None:
+    """Real signals at random moments of put, take and settle, in the face for threads."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance, tries = random.Random(seed), times(1000, 150)
+    space = f"memory://ctrl-c-{seed}"
+    struck = 0
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with Client(space) as look, Client(space) as client, warnings.catch_warnings():
+            # Struck between the return of take and the first use, a delivery is forgotten.
+            warnings.simplefilter("ignore", ResourceWarning)
+            watch = look.queue("q")
+            queue = client.queue("q", ttl=0.1)  # so long it takes where struck at the worst moment
+            for number in range(tries):
+                watch.put(number, id=str(number), group="g")
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 1.5e-3))
+                    job = queue.take(timeout=5)
+                    if job is not None:
+                        job.ack()
+                    time.sleep(0.002)
+                except KeyboardInterrupt:
+                    struck += 1
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                job = None
+                # Then it is done, or comes again; and it comes in its order
+                while (left := watch.take(timeout=0)) is not None:
+                    assert left.payload == number
+                    assert left.ack()
+                while watch.stats().taken:
+                    gc.collect()  # what was struck may be in a traceback that refers to itself
+                    again = watch.take(timeout=0.2)
+                    if again is not None:
+                        assert again.payload == number
+                        assert again.ack()
+                record = watch.stats()
+                assert (record.waiting, record.done) == (0, number + 1), record
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert struck > tries / 4
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+# Struck in a finalizer, an interrupt is only reported.
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_anywhere_in_a_loop_over_a_queue_loses_no_job() -> None:
+    """Where one request acks a job and takes the next."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance, tries = random.Random(seed), times(1000, 60)
+    space = f"memory://ctrl-c-loop-{seed}"
+    struck = 0
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with Client(space) as look, Client(space) as client, warnings.catch_warnings():
+            # Struck before its first use, a delivery is forgotten.
+            warnings.simplefilter("ignore", ResourceWarning)
+            watch = look.queue("q")
+            queue = client.queue("q", ttl=0.1, retry_first=0.0, retry_max=0.0)
+            for number in range(tries):
+                watch.put_many([(number, 0), (number, 1)], group="g")
+                seen: list[Any] = []
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, 1.5e-3))
+                    for job in queue.consume(timeout=0):
+                        seen += [tuple(job.payload)]
+                    time.sleep(0.002)
+                except KeyboardInterrupt:
+                    struck += 1
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                job = None
+                while watch.stats().waiting or watch.stats().taken:
+                    gc.collect()  # what was struck may be in a traceback that refers to itself
+                    again = watch.take(timeout=0.2)
+                    if again is not None:
+                        seen.append(tuple(again.payload))
+                        assert again.ack()
+                # Each was executed, and in their order
+                assert list(dict.fromkeys(seen)) == [(number, 0), (number, 1)], seen
+                record = watch.stats()
+                assert record.done == 2 * (number + 1), record
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert struck > tries / 10

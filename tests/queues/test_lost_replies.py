@@ -1,0 +1,309 @@
+"""A request may be sent twice, and a copy of it may come late: neither changes anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import LockLost, StoreUnavailable
+from holdfast.core.model import Gone
+from holdfast.core.queue import queue as core
+from holdfast.core.queue import taking
+from tests.queues.conftest import At, Case
+
+Run = Callable[[Case], None]
+FOREVER = 10**6
+
+
+def test_a_put_whose_reply_is_lost_is_accepted_once(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        flaky.mute["put"] = 2
+        receipts = await queue.put_many(
+            [{"payload": 1, "group": "g"}, {"payload": 2, "id": "known"}]
+        )
+        # Its own repetition is no duplicate
+        assert [one.duplicate for one in receipts] == [False, False]
+        assert flaky.calls["put"] == 3
+        assert [one.payload for one in await queue.jobs()] == [b"j1", b"j2"]
+
+    run(case)
+
+
+def test_a_late_copy_of_a_put_is_accepted_no_second_time(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        await queue.put("first", group="g")
+        await flaky.copy("put")()
+        await queue.put("second", group="g")
+        with pytest.raises(StoreUnavailable, match="came late"):
+            await flaky.copy("put")()
+        assert [one.payload for one in await queue.jobs()] == [b"tfirst", b"tsecond"]
+
+    run(case)
+
+
+def test_puts_at_the_same_time_go_by_lanes_of_their_own(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        flaky.mute["put"] = 3  # so that they overlap
+        putting = [at.start(queue.put, number) for number in range(8)]
+        for one in putting:
+            assert not (await one.result()).duplicate
+        assert sorted(one.payload for one in await queue.jobs()) == [b"j%d" % n for n in range(8)]
+
+    run(case)
+
+
+def test_a_put_that_is_never_answered_says_that_it_is_not_known(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "PUT_S", 0.5)
+
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        flaky.mute["put"] = FOREVER
+        with pytest.raises(StoreUnavailable, match="isn't known whether 1 job"):
+            await queue.put("x", id="x")
+        flaky.mute["put"] = 0
+        given_up = flaky.copy("put")
+        # Whoever says it again is told, as the id was his own
+        assert (await queue.put("x", id="x")).duplicate
+        assert not (await queue.put("y")).duplicate
+        await given_up()
+        assert (await queue.stats()).accepted == 2
+
+    run(case)
+
+
+def test_a_take_whose_reply_is_lost_gets_the_same_once(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        await queue.put_many(["a", "b"], group="g")
+        await queue.put("c", group="h")
+        flaky.mute["take"] = 2
+        jobs = await queue.take_many(10, timeout=5)
+        assert sorted(job.payload for job in jobs) == ["a", "c"]
+        assert [job.attempt for job in jobs] == [1, 1]
+        for job in jobs:
+            job.check()
+            assert await job.ack()
+        assert (await queue.stats()).done == 2
+
+    run(case)
+
+
+def test_a_late_copy_of_a_take_gets_nothing_when_its_jobs_are_settled(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        await queue.put_many(["a", "b"], group="g")
+        flaky.mute["take"] = 1
+        job = await queue.take(timeout=5)
+        assert await job.ack()
+        late = await flaky.copy("take")()
+        assert late.deliveries == ()
+        await at.stands(taken=0, waiting=1, done=1)
+
+    run(case)
+
+
+def test_a_take_that_is_never_answered_is_given_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "SILENCE_S", 0.3)
+
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        await queue.put("a", group="g")
+        flaky.mute["take"] = FOREVER
+        with pytest.raises(StoreUnavailable):
+            await queue.take(timeout=5)
+        await at.stands(taken=0, waiting=1)
+        late = await flaky.copy("take")()
+        assert late.deliveries == ()
+        other = at.queue()
+        job = await other.take(timeout=5)
+        assert (job.payload, job.attempt) == ("a", 1)
+        assert await job.ack()
+
+    run(case)
+
+
+def test_a_take_that_is_answered_after_its_lease_is_not_handed_out(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=1.2)
+        await queue.put("a", group="g")
+
+        def slow(verb: str) -> None:
+            if flaky.calls["take"] == 1:
+                time.sleep(1.3)  # the machine, or the line to the store
+
+        flaky.arrived = slow
+        job = await queue.take(timeout=20)
+        job.check()
+        assert (job.payload, job.attempt) == ("a", 2)
+        assert await job.ack()
+
+    run(case)
+
+
+def test_a_settle_whose_reply_is_lost_counts_once(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(retry_first=0, retry_max=0)
+        await queue.put_many(["a", "b"], group="g")
+        job = await queue.take(timeout=5)
+        flaky.mute["settle"] = 2
+        assert await job.ack()
+        assert flaky.calls["settle"] == 3
+        assert await job.ack()  # the answer stays
+        assert flaky.calls["settle"] == 3
+        job = await queue.take(timeout=5)
+        assert job.payload == "b"
+        flaky.mute["settle"] = 1
+        assert await job.retry()
+        again = await queue.take(timeout=5)
+        assert (again.payload, again.attempt) == ("b", 2)
+        # A late copy of what settled the first delivery leaves the second alone
+        (late,) = await flaky.copy("settle", -1)()
+        assert late is False
+        again.check()
+        assert await again.ack()
+        assert (await queue.stats()).done == 2
+
+    run(case)
+
+
+def test_many_acks_whose_reply_is_lost_count_once_each_and_the_lost_one_not(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        await queue.put_many([{"payload": n, "group": str(n)} for n in range(5)])
+        jobs = await queue.take_many(5, timeout=5)
+        jobs[2]._lease.deadline = 0.0  # as it was asleep for that time
+        flaky.mute["settle"] = 1
+        assert await queue.ack_many(jobs) == [True, True, False, True, True]
+        assert await queue.ack_many(jobs) == [True, True, False, True, True]
+        assert flaky.calls["settle"] == 2
+        record = await queue.stats()
+        assert (record.done, record.taken) == (4, 1)
+
+    run(case)
+
+
+def test_a_settle_that_never_arrived_may_be_said_again(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=1.2)
+        await queue.put("a", group="g")
+        job = await queue.take(timeout=5)
+        flaky.down["settle"] = FOREVER
+        with pytest.raises(StoreUnavailable):
+            await job.ack()
+        flaky.down["settle"] = 0
+        # It is renewed on unless its lease has ended meanwhile; either way the answer is true
+        kept = await job.ack()
+        assert kept is (job.lost is None)
+        await at.until(lambda: _settled(at), "nothing is on loan")
+        record = await queue.stats()
+        assert record.done == kept
+
+    run(case)
+
+
+async def _settled(at: At) -> bool:
+    queue = at.queue()
+    await queue.jobs()  # which takes back what is over
+    return not (await queue.stats()).taken
+
+
+def test_an_extension_whose_reply_is_lost_loses_nothing(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=1.6)
+        await queue.put("a", group="g")
+        job = await queue.take(timeout=5)
+        flaky.mute["extend"] = 1
+        await at.face.sleep(2.0)
+        job.check()
+        assert flaky.calls["extend"] >= 3
+        assert await job.ack()
+        # A late copy brings nothing back
+        (late,) = await flaky.copy("extend")()
+        assert isinstance(late, Gone)
+        assert (await queue.stats()).taken == 0
+
+    run(case)
+
+
+def test_a_late_copy_of_an_extension_brings_no_expired_lease_back(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=0.9)
+        await queue.put("a", group="g")
+        lost = await queue.take(timeout=5)
+
+        async def renewed() -> bool:
+            return flaky.calls["extend"] > 0
+
+        await at.until(renewed, "it was renewed")
+        lost._ctx.keeper.drop(lost._lease)
+        at.pass_(2)
+        (late,) = await flaky.copy("extend")()
+        assert isinstance(late, Gone)
+        again = await at.queue().take(timeout=5)
+        assert again.attempt == 2
+        assert again.fence > lost.fence
+        assert not await lost.ack()
+        assert await again.ack()
+
+    run(case)
+
+
+def test_an_extension_may_be_as_late_as_it_likes_but_never_shortens(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=30)
+        await queue.put("a", group="g")
+        job = await queue.take(timeout=5)
+        short = job._lease.extension(0)._replace(ttl=0.01)
+        (answer,) = await flaky.queues.extend([short], 1.0)
+        assert not isinstance(answer, Gone)
+        at.pass_(1)
+        assert await at.queue().take(timeout=0) is None
+        assert await job.ack()
+
+    run(case)
+
+
+@pytest.mark.parametrize("lost", ["request", "reply"])
+def test_a_loop_goes_on_when_what_acks_and_takes_is_lost(run: Run, lost: str) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=30)
+        await queue.put_many(["a", "b", "c"], group="g")
+        seen = []
+        async for job in queue.consume(timeout=0):
+            seen.append((job.payload, job.attempt))
+            if job.payload == "b":
+                (flaky.down if lost == "request" else flaky.mute)["settle"] = 1
+        # Done once each: that it is over already was no loss
+        assert seen == [("a", 1), ("b", 1), ("c", 1)]
+        record = await queue.stats()
+        assert (record.done, record.waiting, record.taken) == (3, 0, 0)
+        if lost == "reply":
+            await at.queue().put("d", group="g")
+            _, taken = await flaky.copy("settle_and_take", 1)()
+            assert not taken.deliveries
+
+    run(case)
+
+
+def test_a_loop_whose_job_was_lost_says_so_and_takes_none(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, other = at.queue(ttl=30), at.queue()
+        await queue.put_many([{"payload": n, "group": str(n)} for n in range(2)])
+        loop = queue.consume(timeout=0)
+        assert (await anext(loop)).attempt == 1
+        at.pass_(31)  # for the store, not for us
+        with pytest.raises(LockLost, match="comes again"):
+            await anext(loop)
+        await at.stands(taken=0, waiting=2)
+        assert sorted(one.attempts for one in await other.jobs()) == [0, 1]
+
+    run(case)

@@ -1,0 +1,50 @@
+"""How late the machine was: sums, the worst of short spans, and the step that has not ended."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+import pytest
+
+from holdfast.testing import lag
+
+#: When a step ended, and how late: three close to each other, and one long afterwards.
+NOTED = [(10.0, 0.1), (10.3, 0.2), (10.9, 0.1), (20.0, 0.3)]
+
+
+@pytest.fixture(autouse=True)
+def notes(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """At a time when nothing is late any more."""
+    monkeypatch.setattr(lag, "_late", deque(NOTED))
+    monkeypatch.setattr(lag, "_due", [30.0])
+    monkeypatch.setattr(lag, "_running", [threading.current_thread()])
+    monkeypatch.setattr(lag, "boottime", lambda: 29.999)
+    return monkeypatch
+
+
+def test_since_is_all_that_was_stolen_since_then() -> None:
+    assert lag.since(0.0) == pytest.approx(0.7)
+    assert lag.since(10.3) == pytest.approx(0.4)
+    assert lag.since(25.0) == 0
+
+
+def test_a_step_that_has_not_ended_counts_as_far_as_it_is_late(notes: pytest.MonkeyPatch) -> None:
+    notes.setattr(lag, "boottime", lambda: 30.5)
+    assert lag.since(25.0) == pytest.approx(0.5)
+    assert lag.since(30.4) == pytest.approx(0.1)
+    assert lag.most(25.0, 1.0) == pytest.approx(0.5)
+    # Unless nobody takes notes any more, as in the child of a fork
+    notes.setattr(lag, "_running", [])
+    assert lag.since(25.0) == 0
+
+
+@pytest.mark.parametrize(
+    "span, stolen", [(0.05, 0.3), (0.1, 0.3), (0.5, 0.3), (0.61, 0.4), (8.9, 0.4), (9.9, 0.7)]
+)
+def test_most_is_the_worst_for_anything_that_takes_so_long(span: float, stolen: float) -> None:
+    assert lag.most(0.0, span) == pytest.approx(stolen)
+
+
+def test_most_is_nothing_where_nothing_was_stolen() -> None:
+    assert lag.most(25.0, 5.0) == 0

@@ -1,0 +1,265 @@
+"""The judge of queues: every kind of defect is found where it was put, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.testing.histories import BadHistory
+from holdfast.testing.queues import QueueRecorder, judge, judge_files
+from holdfast.testing.queues.__main__ import main
+
+Event = dict[str, Any]
+
+
+class Story:
+    """A history of one queue, written by hand at times of our choice."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.count = 0
+
+    def note(self, when: float, by: str, op: str, **known: Any) -> None:
+        self.events.append({"t": when, "p": by, "op": op, **known})
+
+    def put(self, group: str, *numbers: int, accepted: bool = True, **known: Any) -> None:
+        self.count += 1
+        jobs = [[group, number] for number in numbers]
+        self.note(0.0, "putter", "put", w=self.count, jobs=jobs)
+        if accepted:
+            known = {"dropped": 0, "sent": 1, **known}
+            self.note(0.1, "putter", "accepted", w=self.count, **known)
+
+    def take(self, start: float, number: int, fence: int, **known: Any) -> int:
+        """Job ``number`` of the group "g" is taken by "one", to be believed for long."""
+        self.count += 1
+        who = known.pop("who", "one")
+        known = {"asked": start - 0.1, "group": "g", "until": start + 30.0, "attempt": 1, **known}
+        self.note(start, who, "took", c=self.count, n=number, fence=fence, **known)
+        return self.count
+
+    def settle(self, end: float, kept: bool | None = True, how: str = "ack", **known: Any) -> None:
+        """The execution that was taken last is settled."""
+        who = known.pop("who", "one")
+        self.note(end, who, "leaving", c=self.count, how=how)
+        if kept is not None:
+            self.note(end + 0.01, who, "left", c=self.count, kept=kept)
+
+    def do(self, start: float, end: float, number: int, fence: int, **known: Any) -> None:
+        """Take and ack."""
+        self.take(start, number, fence, **known)
+        self.settle(end, who=known.get("who", "one"))
+
+    def broken(self, **how: Any) -> dict[str, int]:
+        """The promises that it breaks, and how often."""
+        return judge([json.dumps(event) for event in self.events], **how).counts
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_a_good_history_breaks_nothing(story: Story) -> None:
+    story.put("g", 1, 2, 3)
+    story.put("h", 1)
+    story.put("", 7)
+    story.do(1.0, 1.2, 1, 10)
+    story.do(1.1, 1.3, 1, 11, group="h")
+    story.do(1.1, 1.3, 7, 1, group="")
+    # Given back, tried again, lost by one who was killed, and lost by one who was stopped
+    story.take(2.0, 2, 12)
+    story.settle(2.1, how="return")
+    story.take(3.0, 2, 13)
+    story.settle(3.1, how="retry")
+    story.take(4.0, 2, 14, who="dead")
+    story.note(4.5, "nemesis", "dead", who="dead")
+    story.take(5.0, 2, 15, until=5.5)
+    late = story.count
+    story.do(6.0, 6.1, 2, 16, who="two")
+    story.note(7.0, "one", "leaving", c=late, how="ack")
+    story.note(7.1, "one", "left", c=late, kept=False)
+    story.do(8.0, 8.1, 3, 17)
+    assert story.broken(interval=0.5) == {}
+
+
+def test_what_was_accepted_and_never_done_is_lost(story: Story) -> None:
+    story.put("g", 1, 2)
+    story.put("", 1)
+    story.do(1.0, 1.1, 1, 10)
+    story.take(2.0, 2, 11)  # and nobody settles it
+    assert story.broken() == {"nothing lost": 2}
+
+
+def test_what_the_queue_still_has_is_not_lost(story: Story) -> None:
+    story.put("g", 1, 2, 3)
+    story.put("", 9)
+    story.do(1.0, 1.1, 1, 10)
+    story.note(5.0, "nemesis", "there", jobs=[["g", 2], ["", 9]])
+    assert story.broken() == {"nothing lost": 1}  # the third
+
+
+def test_what_was_acked_and_is_still_in_the_queue_is_found(story: Story) -> None:
+    story.put("g", 1, 2)
+    story.do(1.0, 1.1, 1, 10)
+    story.take(2.0, 2, 11)
+    story.settle(2.1, kept=None)  # its ack was not answered, so it may be there
+    story.note(5.0, "nemesis", "there", jobs=[["g", 1], ["g", 2]])
+    assert story.broken() == {"once": 1}
+
+
+def test_what_may_not_have_been_accepted_may_be_missing(story: Story) -> None:
+    story.put("g", 1, 2, accepted=False)
+    story.put("g", 3)
+    story.do(1.0, 1.1, 1, 10)
+    story.do(2.0, 2.1, 3, 11)
+    assert story.broken() == {}
+
+
+def test_an_ack_of_one_who_died_may_have_counted(story: Story) -> None:
+    story.put("g", 1, 2)
+    story.take(1.0, 1, 10)
+    story.settle(1.1, kept=None)
+    story.do(2.0, 2.1, 2, 11, who="two")
+    assert story.broken() == {}
+
+
+def test_a_refused_ack_does_not_count(story: Story) -> None:
+    story.put("g", 1)
+    story.take(1.0, 1, 10, until=1.5)
+    story.settle(2.0, kept=False)
+    assert story.broken() == {"nothing lost": 1}
+
+
+def test_two_at_once_are_found(story: Story) -> None:
+    story.put("g", 1, 2)
+    story.put("", 5)
+    story.do(1.0, 2.0, 1, 10)
+    story.do(1.9, 2.5, 2, 11, who="two")
+    story.do(1.0, 2.0, 5, 1, group="")
+    story.do(1.9, 2.5, 5, 2, group="", who="two")
+    assert story.broken() == {"one at a time": 2, "once": 1}
+
+
+def test_two_at_once_beside_a_short_one_are_found(story: Story) -> None:
+    story.put("g", 1, 2, 3)
+    story.do(1.0, 9.0, 1, 10)
+    story.do(2.0, 2.1, 2, 11, who="two")
+    story.do(3.0, 3.1, 3, 12, who="two")
+    assert story.broken() == {"one at a time": 2}
+
+
+def test_a_job_that_overtakes_is_found(story: Story) -> None:
+    story.put("g", 1, 2, 3)
+    story.do(1.0, 1.1, 1, 10)
+    story.do(2.0, 2.1, 3, 11)
+    story.do(3.0, 3.1, 2, 12)
+    assert story.broken() == {"order": 2}
+
+
+def test_a_job_whose_forerunner_is_not_done_is_found(story: Story) -> None:
+    story.put("g", 1, 2)
+    story.take(1.0, 1, 10)
+    story.settle(1.1, how="retry")
+    story.do(2.0, 2.1, 2, 11)
+    story.do(3.0, 3.1, 1, 12)
+    assert story.broken() == {"order": 2}
+
+
+def test_what_comes_again_after_its_ack_is_found(story: Story) -> None:
+    story.put("g", 1)
+    story.do(1.0, 1.1, 1, 10)
+    story.do(2.0, 2.1, 1, 11)
+    assert story.broken() == {"once": 1}
+
+
+def test_fences_that_fall_or_stay_are_found(story: Story) -> None:
+    story.put("g", 1, 2, 3)
+    story.do(3.0, 3.1, 1, 10)
+    story.do(2.0, 2.1, 2, 11)
+    assert story.broken() == {"fence": 1, "nothing lost": 1}
+    story.do(4.0, 4.1, 3, 11)
+    assert story.broken()["fence"] == 2
+
+
+def test_an_execution_that_comes_too_soon_is_found(story: Story) -> None:
+    story.put("g", 1, 2, 3)
+    story.do(1.0, 1.4, 1, 10)
+    story.do(1.8, 1.9, 2, 11)
+    story.do(2.4, 2.5, 3, 12)
+    assert story.broken(interval=0.4) == {}
+    assert story.broken(interval=0.45) == {"interval": 1}
+    assert story.broken(interval=0.55) == {"interval": 2}
+    # From the take on it is longer, and that begins before its answer is here
+    assert story.broken(interval=0.69, from_="take") == {}
+    assert story.broken(interval=0.75, from_="take") == {"interval": 1}
+
+
+def test_the_interval_counts_from_the_end_of_the_lease_of_one_who_died(story: Story) -> None:
+    story.put("g", 1)
+    story.take(1.0, 1, 10, who="dead")
+    story.note(1.5, "nemesis", "dead", who="dead")
+    story.do(2.0, 2.1, 1, 11)
+    assert story.broken(interval=0.4) == {}
+    assert story.broken(interval=0.6) == {"interval": 1}
+
+
+def test_a_delivery_that_was_lost_too_early_is_found(story: Story) -> None:
+    story.put("g", 1)
+    story.take(1.0, 1, 10, until=5.0)
+    story.settle(2.0, kept=False)
+    story.do(6.0, 6.1, 1, 11)
+    assert story.broken() == {"believed": 1}
+
+
+def test_what_nobody_put_and_what_was_dropped_is_found(story: Story) -> None:
+    story.put("g", 1, dropped=1)
+    story.put("h", 1, dropped=1, sent=2)
+    story.do(1.0, 1.1, 1, 10)
+    story.do(1.0, 1.1, 1, 10, group="h")
+    assert story.broken() == {"accepted": 1}
+    story.do(2.0, 2.1, 2, 11)
+    assert story.broken() == {"accepted": 2}
+
+
+def test_a_torn_last_line_is_no_error_and_any_other_is(story: Story) -> None:
+    story.put("g", 1)
+    story.do(1.0, 1.1, 1, 10)
+    lines = [json.dumps(event) + "\n" for event in story.events]
+    assert judge([*lines, '{"t": 3.0, "p": "o']).good
+    with pytest.raises(BadHistory, match="line 1"):
+        judge(['{"t": 3.0}\n', *lines])
+
+
+def test_a_program_of_ones_own_can_be_judged(tmp_path: Path) -> None:
+    # Given a history that was written down beside real work
+    here = QueueRecorder(tmp_path / "one.jsonl", "one")
+    with Client("memory://judged") as client:
+        queue = client.queue("mine")
+        put = here.put([("g", 1), ("g", 2)])
+        receipts = queue.put_many([1, 2], group="g")
+        here.accepted(put, sum(one.duplicate for one in receipts), 1)
+        for _ in range(2):
+            asked = time.monotonic()
+            job = queue.take(timeout=5)
+            assert job is not None
+            number = here.took(asked, "g", job.payload, job)
+            here.look(number, job)
+            here.settling(number, "ack")
+            here.left(number, job.ack())
+    here.bye()
+    here.close()
+    # Then it is judged, by the command too
+    found = judge_files(tmp_path / "one.jsonl")
+    assert found.good, str(found)
+    assert (found.figures["jobs"], found.figures["acked"]) == (2, 2)
+    assert main(["--interval", "0", "--judge", str(tmp_path / "one.jsonl")]) == 0
+    # And found out, when a line is missing
+    lines = (tmp_path / "one.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "one.jsonl").write_text("".join(lines[:-3]))
+    assert main(["--interval", "0", "--judge", str(tmp_path / "one.jsonl")]) == 1

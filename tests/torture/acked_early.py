@@ -1,0 +1,21 @@
+"""Imported in each process of a run: from then on a job is acked as soon as it is taken."""
+
+from __future__ import annotations
+
+from tests.mutants.plant import Edit, plant
+
+MADE = (
+    "                    made = self._queue._made(self._take, taken, self._sent, self._suspect)\n"
+)
+
+plant(
+    [
+        Edit(
+            "holdfast.core.queue.taking",
+            MADE,
+            MADE
+            + "                    for one in made:\n"
+            + "                        await one._settle(one._ack_request())\n",
+        )
+    ]
+)

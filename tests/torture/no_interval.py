@@ -1,0 +1,15 @@
+"""Imported in each process of a run: from then on no queue has an interval."""
+
+from __future__ import annotations
+
+from tests.mutants.plant import Edit, plant
+
+plant(
+    [
+        Edit(
+            "holdfast.core.queue.options",
+            '        checks.seconds("min_interval", min_interval, 0.0, INTERVAL_S_MAX),\n',
+            "        0.0,\n",
+        )
+    ]
+)

@@ -1,0 +1,35 @@
+"""Torture of refresh guards: no answer is older than what was invalidated before the question."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.faults import dice
+from holdfast.testing.guards.torture import Options, run
+from holdfast.url import find
+from tests.queue_stores import Place, open_place
+from tests.torture.scale import FULL
+
+#: All that processes share, and that keep values.
+SCHEMES = [
+    one
+    for one in ("sqlite", "redis", "postgresql", "mysql")
+    if find(f"{one}://")[0].CAPABILITIES.guards
+]
+
+
+@pytest.fixture(params=SCHEMES)
+def place(request: pytest.FixtureRequest) -> Place:
+    """A store, and how its server dies."""
+    return open_place(request.param, request)
+
+
+def test_no_answer_is_older_than_an_invalidation(place: Place) -> None:
+    seed = dice("guards").randrange(1 << 32)
+    seconds = 60.0 if FULL else 4.0
+    outcome = run(Options(place.url, seed, seconds), place.dies if FULL else None)
+    print(outcome)
+    assert not outcome.stale, str(outcome)
+    assert outcome.gets > 5 * seconds
+    assert outcome.changes > 0
+    assert outcome.kills + outcome.stops > 0

@@ -1,0 +1,164 @@
+"""Torture of serial queues: nothing lost, in order, one at a time, and it would say so if not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.faults import dice
+from holdfast.testing.queues import Options, Outcome, run
+from tests.ahead import Ahead
+from tests.queue_stores import WITH_QUEUES, Place, durable
+from tests.torture.scale import FULL
+
+__all__ = ["durable"]
+
+#: All of it: a worker is killed every second.
+LARGE = Options(
+    groups=1000,
+    jobs=100_000,
+    workers=8,
+    batch=500,
+    body=0.0,
+    interval=0.05,
+    ttl=3.0,
+    every=1.0,
+    strikes=("kill",),
+    limit=3000.0,
+)
+#: The same where a queue isn't deep, and each step is written by a majority.
+SHALLOW = LARGE._replace(groups=500, jobs=10_000, batch=200, every=2.0)
+SMALL = Options(
+    groups=20,
+    jobs=240,
+    workers=3,
+    ttl=0.6,
+    body=0.01,
+    every=0.5,
+    strikes=("kill", "stop"),
+    most=4,
+)
+FEW = Options(groups=6, jobs=60, workers=2, putters=1, ttl=0.5, every=0.3, limit=20.0)
+
+embedded = pytest.mark.skipif("sqlite" not in WITH_QUEUES, reason="it has no queues")
+on_all = pytest.mark.skipif(not FULL, reason="HOLDFAST_TORTURE=full; the refunds run on each store")
+
+
+def _large(place: Place) -> Options:
+    return SHALLOW if place.url.startswith("zookeeper") else LARGE
+
+
+def _run(options: Options, place: Place | None = None) -> Outcome:
+    options = options._replace(seed=dice("queues").randrange(1 << 32))
+    if place is None:
+        outcome = run(options)
+    else:
+        outcome = run(options._replace(store=place.url), place.dies)
+    print(outcome)
+    return outcome
+
+
+@embedded
+def test_workers_that_are_struck_break_no_promise() -> None:
+    # Given processes of both faces that put and take, of which some are killed and stopped
+    outcome = _run(SMALL)
+    # Then nothing is lost, and no promise is broken
+    assert outcome.good, str(outcome)
+    figures = outcome.judgement.figures
+    assert figures["acked"] + figures["acked or not"] >= figures["accepted"] >= SMALL.jobs
+    assert outcome.strikes["kill"] > 0
+
+
+@embedded
+def test_without_a_crash_nothing_comes_twice_unasked() -> None:
+    outcome = _run(FEW._replace(every=0.0, ttl=10.0))
+    assert outcome.good, str(outcome)
+    figures = outcome.judgement.figures
+    assert figures["again"] == figures["asked for again"] > 0
+    assert (figures["late"], figures["acked or not"]) == (0, 0)
+
+
+@embedded
+def test_a_run_that_is_given_up_has_lost_nothing() -> None:
+    outcome = _run(FEW._replace(groups=2, body=0.3, every=0.0, ttl=10.0, limit=1.0))
+    assert [one for one in outcome.troubles if one.startswith("not done after")]
+    assert outcome.judgement.good, str(outcome)
+    assert outcome.judgement.figures["still there"] > 0
+
+
+@on_all
+def test_a_hundred_thousand_jobs_without_a_crash(durable: Place) -> None:
+    outcome = _run(_large(durable)._replace(every=0.0, ttl=30.0), Place(durable.url))
+    assert outcome.good, str(outcome)
+    assert outcome.judgement.figures["again"] == outcome.judgement.figures["asked for again"]
+
+
+@on_all
+def test_a_hundred_thousand_jobs_under_kills_and_a_restart(durable: Place) -> None:
+    outcome = _run(_large(durable), durable)
+    assert outcome.good, str(outcome)
+    assert outcome.strikes["kill"] > 5
+    assert outcome.strikes.get("restart", 0) == (durable.dies is not None)
+
+
+# -- the run finds what is wrong -----------------------------------------------------------------
+
+#: A module that plants a bug into each process, what makes it show, and the promise that it breaks.
+BUGS = {
+    "lease_believed": (FEW._replace(groups=2, jobs=6, body=0.2, ttl=0.3, every=0), "one at a time"),
+    "no_interval": (FEW._replace(jobs=18, interval=0.2, every=0), "interval"),
+    "acked_early": (
+        FEW._replace(jobs=24, body=0.1, every=0.7, strikes=("kill",), most=3),
+        "nothing lost",
+    ),
+    "put_backwards": (FEW._replace(jobs=30, every=0), "order"),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+@embedded
+def test_a_planted_bug_is_found_out(bug: str, found_out: Ahead[str, dict[str, int]]) -> None:
+    assert BUGS[bug][1] in found_out[bug]
+
+
+@pytest.fixture(scope="module")
+def found_out() -> Iterator[Ahead[str, dict[str, int]]]:
+    """What each bug breaks; they run side by side, as they mostly wait."""
+
+    def hunt(bug: str) -> dict[str, int]:
+        options, promise = BUGS[bug]
+        for _ in range(5):  # if no strike has come at the right moment
+            counts = _run(options._replace(first=f"tests.torture.{bug}")).judgement.counts
+            if promise in counts:
+                break
+        return counts
+
+    with Ahead(hunt, [*BUGS], at_once=4) as ahead:
+        yield ahead
+
+
+@embedded
+def test_the_command_says_what_it_found_and_judges_the_histories_again(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    command = [sys.executable, "-m", "holdfast.testing.queues"]
+    few = ["--jobs", "40", "--groups", "4", "--workers", "1", "--putters", "1", "--every", "0"]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [*command, "--seed", "7", *few, "--folder", str(kept)],
+        capture_output=True,
+        text=True,
+        env=surroundings,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("seed 7, 40 jobs, 1 workers\n")
+    assert "no promise is broken" in done.stdout
+    files = [str(file) for file in kept.glob("*.jsonl")]
+    again = subprocess.run(
+        [*command, "--judge", *files], capture_output=True, text=True, env=surroundings
+    )
+    assert again.returncode == 0, again.stdout + again.stderr
