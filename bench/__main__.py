@@ -24,7 +24,8 @@ def main(words: Sequence[str] | None = None) -> int:
     the server isn't there."""
     options = _parser().parse_args(words)
     arena = ARENAS[options.store]
-    suites = options.suite or list(arena.suites)
+    usual = [suite for suite in arena.suites if options.quick or not SUITES[suite].long]
+    suites = options.suite or usual
     if odd := [suite for suite in suites if suite not in arena.suites]:
         print(f"bench: {odd[0]} says nothing of the store {arena.name}", file=sys.stderr)
         return 64

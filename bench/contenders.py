@@ -17,7 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeVar
 
+from .feeds import Feeder
 from .model import Target
+from .shields import Shielder
 
 T = TypeVar("T")
 
@@ -134,6 +136,10 @@ class Arena:
     suites: Collection[str]
     targets: Mapping[str, Sequence[Target]] = field(default_factory=dict)
     references: Mapping[str, str] = field(default_factory=dict)
+    #: Who queues jobs there.
+    feeders: Sequence[Feeder] = ()
+    #: Who guards values there.
+    shielders: Sequence[Shielder] = ()
     #: So many processes contend for one name.
     crowds: Sequence[int] = (2, 8, 32)
     #: Connections to the server that are open now; None if there is no server, which also means

@@ -3,6 +3,10 @@
 The figures of the last run that was written down are kept in ``bench/figures``. A run replaces
 the tables that it measured. What stands on the page between markers is made from that file, so
 a test can tell whether somebody has changed it by hand.
+
+The tables of serial queues are on one page for all stores, without a picture, and those of refresh
+guards on another; their figures are those of the books ``postgres-queues``, ``redis-guards`` and so
+on.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from .model import Result, from_json, to_json
 ROOT = Path(__file__).resolve().parents[1]
 #: The arena of the first page, which the pages of the others refer to.
 FIRST = "embedded"
+#: What suites begin with that have a page of their own, and what their books end with.
+_BOOKS = {"queue": "-queues", "guard": "-guards"}
 _BLOCK = re.compile(r"(<!-- bench (\S+) -->\n).*?(<!-- bench end -->)", re.DOTALL)
 
 
@@ -29,6 +35,9 @@ def figures(arena: str) -> Path:
 
 def page(arena: str) -> Path:
     """The page of an arena."""
+    for ending in _BOOKS.values():
+        if arena.endswith(ending):
+            return ROOT / "docs" / f"performance{ending}.md"
     name = "performance" if arena == FIRST else f"performance-{arena}"
     return ROOT / "docs" / f"{name}.md"
 
@@ -40,6 +49,14 @@ def image(arena: str) -> Path:
 
 def write(arena: str, about: Mapping[str, object], results: Sequence[Result]) -> Iterator[Path]:
     """Replace what was measured anew; the files that were written."""
+    books: dict[str, list[Result]] = {}
+    for one in results:
+        books.setdefault(arena + _BOOKS.get(one.suite.partition("-")[0], ""), []).append(one)
+    for book, some in books.items():
+        yield from _write(book, about, some)
+
+
+def _write(arena: str, about: Mapping[str, object], results: Sequence[Result]) -> Iterator[Path]:
     path = figures(arena)
     kept = read(path) if path.is_file() else {}
     kept.update({result.key: result for result in results})
@@ -50,9 +67,10 @@ def write(arena: str, about: Mapping[str, object], results: Sequence[Result]) ->
     text = page(arena)
     text.write_text(filled(text.read_text(encoding="utf-8"), arena), encoding="utf-8")
     yield text
-    image(arena).parent.mkdir(exist_ok=True)
-    image(arena).write_text(picture.svg(arena, kept, _about(path)), encoding="utf-8")
-    yield image(arena)
+    if not arena.endswith(tuple(_BOOKS.values())):
+        image(arena).parent.mkdir(exist_ok=True)
+        image(arena).write_text(picture.svg(arena, kept, _about(path)), encoding="utf-8")
+        yield image(arena)
 
 
 def read(path: Path) -> dict[str, Result]:

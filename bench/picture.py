@@ -74,6 +74,7 @@ _HANDOFF = Question(
     "handoff-idle", "p50", "A process waits: from release() there to acquire() here",
     "median, less is better", "µs", "\u00d7 as fast as {}", True,
 )  # fmt: skip
+_SLOWER = _HANDOFF._replace(ratio="\u00d7 the time of {}", inverse=False)
 _CHANGES = Question(
     "contention-8", "changes", "8 processes on one name: changes of owner per second",
     "more is better", "/s", "\u00d7 those of {}",
@@ -92,7 +93,22 @@ PICTURES = {
     "redis": Picture(
         "What a lock costs with a Redis",
         "bare commands, ready bytes: no order, no renewal, no time-out, no fence",
-        (_PAIR, _HANDOFF._replace(ratio="\u00d7 the time of {}", inverse=False), _CHANGES, _TASKS),
+        (_PAIR, _SLOWER, _CHANGES, _TASKS),
+    ),
+    "zookeeper": Picture(
+        "What a lock costs with a ZooKeeper",
+        "bare nodes: no order, no fence, nobody told of a loss",
+        (_PAIR, _HANDOFF, _CHANGES),
+    ),
+    "postgres": Picture(
+        "What a lock costs with a PostgreSQL",
+        "bare statements: no order, no lease, no time-out, no fence",
+        (_PAIR, _SLOWER, _CHANGES),
+    ),
+    "mysql": Picture(
+        "What a lock costs with a MariaDB",
+        "bare statements: no order, no lease, no time-out, no fence",
+        (_PAIR, _CHANGES),
     ),
 }
 

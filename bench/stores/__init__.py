@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from ..contenders import Arena
 from .embedded import EMBEDDED
+from .mysql import MYSQL
+from .postgres import POSTGRES
 from .redis import REDIS
+from .zookeeper import ZOOKEEPER
 
-ARENAS: dict[str, Arena] = {arena.name: arena for arena in (EMBEDDED, REDIS)}
+ARENAS: dict[str, Arena] = {
+    arena.name: arena for arena in (EMBEDDED, REDIS, ZOOKEEPER, POSTGRES, MYSQL)
+}

@@ -12,6 +12,7 @@ from pathlib import Path
 from .. import machine
 from ..contenders import ALL, Arena, Contender, Part
 from ..model import Target
+from . import feeds_ours
 from .ours import anew, kept, on_loop
 from .peers import AsyncFileLock, DiskCache, Fasteners, FileLock, Flock, PortaLocker
 
@@ -75,11 +76,16 @@ EMBEDDED = Arena(
     url=url,
     commands=commands,
     around=lambda: contextlib.nullcontext(machine.files()),
+    feeders=feeds_ours.feeders(url),
+    references={"queue": OURS, "queue-wake": OURS},
     suites=(
         "uncontended",
         "handoff",
         "contention",
         "renewal",
+        "queue",
+        "queue-fairness",
+        "queue-depth",
         "loop",
         "startup",
         "timeouts",
@@ -101,6 +107,7 @@ EMBEDDED = Arena(
             Target(OURS, "lost", "value", at_most=0.0, safety=True),
             Target(OURS, "cpu", "value", at_most=5.0),
         ],
+        "queue-wake": [Target(OURS, "p50", "value", at_most=2000.0)],
         "loop": [Target(OURS_ASYNC, "p999", "value", at_most=10.0)],
         "startup": [
             Target("import holdfast", "wall", "over", at_most=25.0),

@@ -12,7 +12,7 @@ from holdfast import Client
 from .. import crew, servers
 from ..contenders import ALL, Arena, Contender, Part
 from ..model import Target
-from . import ours
+from . import feeds_ours, feeds_redis, ours, shields_ours, shields_redis
 from . import redis_bare as bare
 from . import redis_peers as peers
 
@@ -26,6 +26,9 @@ BARE_STREAMS = "two commands, bare streams"
 SAME = "our commands, bare"
 SAME_STREAMS = "our commands, bare streams"
 PUBLISH = "PUBLISH, bare"
+GET, GET_ASYNC = "GET, bare", "GET, bare, asyncio"
+SET_NX = "GET and SET NX by hand"
+BY_HAND = "LPUSH, BLMOVE and LREM"
 
 _ONCE: frozenset[Part] = frozenset({"uncontended"})
 _WAKES: frozenset[Part] = frozenset({"handoff"})
@@ -149,6 +152,10 @@ REDIS = Arena(
         "crowd",
         "one-name",
         "several",
+        "queue",
+        "queue-fairness",
+        "queue-depth",
+        "guard",
         "renewal",
         "startup",
         "timeouts",
@@ -178,6 +185,32 @@ REDIS = Arena(
         "threads-32": [Target(OURS, "rate", "ratio", at_least=2.0, stretch=4.0)],
         "one-name": [Target(OURS_ASYNC, "starved", "value", at_most=0.0)],
         "several": [Target(OURS, "pair", "faster", at_least=5.0)],
+        "queue": [
+            Target(OURS, "rate", "ratio", at_least=0.8, stretch=1.5),
+            Target("holdfast, a loop", "rate", "ratio", at_least=0.8, stretch=1.5),
+            Target("holdfast, batches", "rate", "ratio", at_least=8.0),
+            Target("holdfast, grouped, batches", "rate", "ratio", at_least=3.0),
+            *(
+                Target(OURS, "rate", "ratio", at_least=1.0, against=one)
+                for one in ("huey", "dramatiq", "rq")
+            ),
+        ],
+        "queue-wake": [Target(OURS, "p50", "value", at_most=2000.0)],
+        "guard-hit": [
+            Target(OURS, "p50", "ratio", at_most=1.15),
+            Target(OURS_ASYNC, "p50", "ratio", at_most=1.15, against=GET_ASYNC),
+            Target("holdfast, in the process", "p50", "faster", at_least=20.0),
+        ],
+        "guard-miss": [
+            Target(label, column, "value", at_most=most)
+            for label in (OURS, OURS_ASYNC)
+            for column, most in (("computes", 1.0), ("p99", 250.0))
+        ],
+        "guard-expiry": [
+            Target(OURS, "p99", "ratio", at_most=1.2),
+            Target(OURS_ASYNC, "p99", "ratio", at_most=1.2, against=GET_ASYNC),
+        ],
+        "guard-death": [Target(OURS, "computes", "value", at_most=2.0)],
         "renewal": [
             Target(OURS, "threads", "value", at_most=1.0),
             Target(OURS, "connections", "value", at_most=1.0),
@@ -189,12 +222,21 @@ REDIS = Arena(
         "tasks-100": REDIS_PY_ASYNC,
         "tasks-1000": REDIS_PY_ASYNC,
         "one-name": REDIS_PY_ASYNC,
+        "queue": BY_HAND,
+        "queue-wake": BY_HAND,
+        "guard-hit": GET,
+        "guard-miss": SET_NX,
+        "guard-expiry": GET,
+        "guard-death": OURS,
+        "guard-traffic": SET_NX,
         "handoff-idle": PUBLISH,
         "handoff-warm": PUBLISH,
         "contention-8": PYTHON_REDIS_LOCK,
         "contention-32": PYTHON_REDIS_LOCK,
         "contention-100": PYTHON_REDIS_LOCK,
     },
+    feeders=(*feeds_ours.feeders(_URL), *feeds_redis.FEEDERS),
+    shielders=(*shields_ours.shielders(_URL), *shields_redis.SHIELDERS),
     crowds=(8, 32, 100),
     connections=servers.connections,
 )

@@ -12,9 +12,13 @@ from . import (
     commands,
     contention,
     crowd,
+    guards,
     handoff,
     loop,
     one_name,
+    queue_depth,
+    queue_fairness,
+    queues,
     renewal,
     server,
     several,
@@ -30,6 +34,8 @@ class Suite:
 
     asks: str
     panels: Callable[[Arena, Scale], Sequence[Panel]]
+    #: It takes so long that a run measures it only if it is named, or if it is a quick one.
+    long: bool = False
 
 
 SUITES: Mapping[str, Suite] = {
@@ -43,6 +49,10 @@ SUITES: Mapping[str, Suite] = {
     ),
     "one-name": Suite("a thousand tasks want one name: who gets it?", one_name.panels),
     "several": Suite("what do ten names at once cost?", several.panels),
+    "queue": Suite("what does a job cost, and how soon is it begun?", queues.panels),
+    "queue-fairness": Suite("does a hot group keep quiet ones waiting?", queue_fairness.panels),
+    "queue-depth": Suite("does a job cost more in a deep queue?", queue_depth.panels, long=True),
+    "guard": Suite("what does a guarded value cost, and how often is it computed?", guards.panels),
     "renewal": Suite("what do ten thousand renewed holds cost?", renewal.panels),
     "loop": Suite("is the event loop held up?", loop.panels),
     "startup": Suite("what does the import cost, and the command?", startup.panels),

@@ -1,0 +1,161 @@
+"""The PostgreSQL arena: one durable server on the same machine, and the least of its driver."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast import Client
+
+from .. import crew
+from .. import postgres_server as server
+from ..contenders import Arena, Contender, Part
+from ..model import Target
+from . import feeds_ours, feeds_postgres, ours
+
+OURS = "holdfast"
+OURS_ASYNC = "holdfast, asyncio"
+BARE = "INSERT and DELETE, psycopg"
+NOTIFY = "NOTIFY, psycopg"
+PROCRASTINATE = "procrastinate"
+_URL = server.postgres_url
+_ONCE: frozenset[Part] = frozenset({"uncontended"})
+_WAKES: frozenset[Part] = frozenset({"handoff"})
+_READY_S = 60.0
+
+
+def _connected() -> Any:
+    import psycopg
+
+    return psycopg.connect(_URL(), autocommit=True, prepare_threshold=0)
+
+
+class Bare:
+    """No lock: a row is written, and deleted, each durably."""
+
+    def __init__(self, place: Path) -> None:
+        self._session = _connected()
+        self._name = place.name
+
+    async def take(self) -> None:
+        self._session.execute("INSERT INTO bare VALUES (%s, 'me', now())", (self._name,))
+
+    async def within(self, seconds: float) -> bool:
+        raise RuntimeError("the floor doesn't wait")
+
+    async def free(self) -> None:
+        self._session.execute("DELETE FROM bare WHERE name = %s", (self._name,))
+
+    async def close(self) -> None:
+        self._session.close()
+
+    def pair(self) -> Callable[[], object]:
+        execute, values = self._session.execute, (self._name,)
+
+        def pair() -> None:
+            execute("INSERT INTO bare VALUES (%s, 'me', now())", values)
+            execute("DELETE FROM bare WHERE name = %s", values)
+
+        return pair
+
+
+class Baton:
+    """No lock, but the least that wakes another process by way of PostgreSQL: a bare NOTIFY.
+
+    Who comes second waits for that; who came first notifies, and so passes it on.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._session, self._ear = _connected(), _connected()
+        self._name = f"baton_{place.name}".replace("-", "_").lower()
+        self._ear.execute(f'LISTEN "{self._name}"')
+        self._served = False
+
+    async def take(self) -> None:
+        row = self._session.execute(
+            "INSERT INTO bare VALUES (%s, 'me', now()) ON CONFLICT DO NOTHING RETURNING 1",
+            (self._name,),
+        ).fetchone()
+        if row is None:
+            self._served = True
+            for _ in self._ear.notifies(stop_after=1):
+                pass
+
+    async def within(self, seconds: float) -> bool:
+        raise RuntimeError("the floor has no time-out")
+
+    async def free(self) -> None:
+        if self._served:  # it is the last one
+            self._served = False
+            self._session.execute("DELETE FROM bare WHERE name = %s", (self._name,))
+        else:
+            self._session.execute("SELECT pg_notify(%s, '')", (self._name,))
+
+    async def close(self) -> None:
+        self._session.close()
+        self._ear.close()
+
+    def pair(self) -> Callable[[], object]:
+        raise RuntimeError("the floor is for hand-offs only")
+
+
+@contextlib.contextmanager
+def _around() -> Generator[str]:
+    """The server; its tables are made, and a first lock has been taken there."""
+    with server.postgres_server() as words:
+        crew.alone(_first, _READY_S)
+        yield words
+
+
+def _first() -> None:
+    with _connected() as session:
+        session.execute("CREATE TABLE bare (name text PRIMARY KEY, owner text, since timestamptz)")
+    with Client(_URL()) as client:
+        client.lock(ours.NAME).acquire().release()
+
+
+def _commands(_place: Path) -> Mapping[str, Sequence[str]]:
+    return {}
+
+
+POSTGRES = Arena(
+    name="postgres",
+    title="PostgreSQL, beside the least that its driver can do",
+    contenders=(
+        Contender(OURS, ours.kept(_URL, ours.own_name)),
+        Contender(OURS_ASYNC, ours.on_loop(_URL, ours.own_name), "asyncio"),
+        Contender(BARE, Bare, package="psycopg", parts=_ONCE),
+        Contender(NOTIFY, Baton, package="psycopg", parts=_WAKES),
+    ),
+    reference=BARE,
+    url=_URL,
+    commands=_commands,
+    around=_around,
+    feeders=(*feeds_ours.feeders(_URL), *feeds_postgres.FEEDERS),
+    suites=("uncontended", "handoff", "contention", "queue", "queue-fairness", "queue-depth"),
+    targets={
+        key: [Target(OURS, "pair", "ratio", at_most=1.4)]
+        for key in ("uncontended", "uncontended-warm")
+    }
+    | {key: [Target(OURS, "p50", "ratio", at_most=2.0)] for key in ("handoff-idle", "handoff-warm")}
+    | {
+        "queue": [Target(OURS, "rate", "ratio", at_least=1.0)],
+        "contention-8": [
+            Target(OURS, "jain", "value", at_least=0.98),
+            Target(OURS, "starved", "value", at_most=0.0),
+            Target(OURS, "overlaps", "value", at_most=0.0, safety=True),
+            Target(OURS_ASYNC, "overlaps", "value", at_most=0.0, safety=True),
+        ],
+    },
+    references={
+        "handoff-idle": NOTIFY,
+        "handoff-warm": NOTIFY,
+        "contention-8": OURS,
+        "queue": PROCRASTINATE,
+        "queue-wake": OURS,
+    },
+    crowds=(8,),
+    connections=server.connections,
+)

@@ -1,0 +1,169 @@
+"""What else guards values that lie in Redis: a bare read, a guard by hand, and caches of others."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from ..contenders import peer
+from ..servers import HOST, redis_port, redis_url
+from ..shields import VALUE, Shielder
+
+
+class BareGet:
+    """GET by redis-py, of a value that is there."""
+
+    def __init__(self, place: Path, _ttl: float, _stale: float) -> None:
+        self._redis = peer("redis").Redis(HOST, redis_port(), single_connection_client=True)
+        self._key = f"bare:{place}"
+        self._redis.set(self._key, b"t" + VALUE.encode())
+
+    def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        return self._redis.get(self._key)[1:].decode()
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+class BareGetTasks:
+    """The same by redis.asyncio."""
+
+    def __init__(self, place: Path, _ttl: float, _stale: float) -> None:
+        self._redis = peer("redis.asyncio").Redis(host=HOST, port=redis_port())
+        self._key = f"bare:{place}"
+        peer("redis").Redis(HOST, redis_port()).set(self._key, b"t" + VALUE.encode())
+
+    async def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        return (await self._redis.get(self._key))[1:].decode()
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+
+class ByHand:
+    """GET; SET NX of a lock; whoever has it computes, the others look again every 10 ms."""
+
+    def __init__(self, place: Path, ttl: float, _stale: float) -> None:
+        self._redis = peer("redis").Redis(HOST, redis_port())
+        self._place, self._ttl = place, ttl
+
+    def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        name, lock = f"hand:{self._place}:{key}", f"hand:{self._place}:{key}:lock"
+        while True:
+            found = self._redis.get(name)
+            if found is not None:
+                return json.loads(found)
+            if self._redis.set(lock, "x", nx=True, ex=10):
+                value = compute()
+                self._redis.set(name, json.dumps(value), px=int(self._ttl * 1000))
+                self._redis.delete(lock)
+                return value
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+class Dogpile:
+    """dogpile.cache with its lock in Redis, which has an end."""
+
+    def __init__(self, place: Path, ttl: float, _stale: float) -> None:
+        region = peer("dogpile.cache").make_region(key_mangler=lambda key: f"pile:{place}:{key}")
+        self._region = region.configure(
+            "dogpile.cache.redis",
+            expiration_time=ttl,
+            arguments={
+                "host": HOST,
+                "port": redis_port(),
+                "distributed_lock": True,
+                "lock_timeout": 10,
+                "redis_expiration_time": int(ttl * 2) + 60,
+                "thread_local_lock": False,
+            },
+        )
+
+    def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        return self._region.get_or_create(key, compute)
+
+    def close(self) -> None:
+        self._region.backend.writer_client.close()
+
+
+class Django:
+    """Django's cache, get_or_set, which has no guard."""
+
+    def __init__(self, place: Path, ttl: float, _stale: float) -> None:
+        backend = peer("django.core.cache.backends.redis")
+        self._cache = backend.RedisCache(redis_url(), {"KEY_PREFIX": str(place)})
+        self._ttl = ttl
+
+    def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        return self._cache.get_or_set(key.replace(" ", "-"), compute, self._ttl)
+
+    def close(self) -> None:
+        self._cache.close()
+
+
+class Cashews:
+    """cashews: its decorator with a lock."""
+
+    def __init__(self, place: Path, ttl: float, _stale: float) -> None:
+        self._cache = peer("cashews").Cache()
+        self._cache.setup(redis_url(), client_side=False)
+        self._ttl, self._place = ttl, place
+        self._made: dict[Any, Any] = {}
+
+    async def get(self, key: str, compute: Callable[[], Awaitable[Any]]) -> Any:
+        asks = self._made.get(compute)
+        if asks is None:
+
+            async def ask(key: str) -> Any:
+                return await compute()
+
+            name = f"cash:{self._place}:{{key}}"
+            asks = self._made[compute] = self._cache(ttl=self._ttl, key=name, lock=True)(ask)
+        return await asks(key=key)
+
+    async def close(self) -> None:
+        await self._cache.close()
+
+
+class Aiocache:
+    """aiocache: cached_stampede."""
+
+    def __init__(self, place: Path, ttl: float, _stale: float) -> None:
+        aiocache = peer("aiocache")
+        decorate = aiocache.cached_stampede(
+            lease=10,
+            ttl=ttl,
+            cache=aiocache.Cache.REDIS,
+            endpoint=HOST,
+            port=redis_port(),
+            serializer=peer("aiocache.serializers").JsonSerializer(),
+            key_builder=lambda _f, _compute, key: f"aio:{place}:{key}",
+        )
+
+        async def ask(compute: Callable[[], Awaitable[Any]], key: str) -> Any:
+            return await compute()
+
+        self._asks = decorate(ask)
+
+    async def get(self, key: str, compute: Callable[[], Awaitable[Any]]) -> Any:
+        return await self._asks(compute, key)
+
+    async def close(self) -> None:
+        await self._asks.cache.close()
+
+
+SHIELDERS = [
+    Shielder("GET, bare", BareGet, package="redis", reads=True),
+    Shielder("GET, bare, asyncio", BareGetTasks, "asyncio", package="redis", reads=True),
+    Shielder("GET and SET NX by hand", ByHand, package="redis"),
+    Shielder("dogpile.cache", Dogpile, package="dogpile.cache"),
+    Shielder("Django's cache", Django, package="django"),
+    Shielder("cashews", Cashews, "asyncio", package="cashews"),
+    Shielder("aiocache", Aiocache, "asyncio", package="aiocache"),
+]
