@@ -18,14 +18,19 @@ from bench.stores import ARENAS
 MARKS = "# Title\n<!-- bench embedded:{} -->\nstale\n<!-- bench end -->\nby hand\n"
 
 
-every_arena = pytest.mark.parametrize("arena", list(ARENAS))
+#: Those of which figures have been written down, and the same of their queues and guards.
+WRITTEN = [arena for arena in ARENAS if page.figures(arena).is_file()]
+BOOKS = [arena + ending for arena in ARENAS for ending in ("-queues", "-guards")]
+QUEUES = [book for book in BOOKS if page.figures(book).is_file()]
+every_arena = pytest.mark.parametrize("arena", WRITTEN)
+every_book = pytest.mark.parametrize("arena", [*WRITTEN, *QUEUES])
 
 
 def kept(arena: str = "embedded") -> dict[str, Result]:
     return page.read(page.figures(arena))
 
 
-@every_arena
+@every_book
 def test_the_page_is_as_the_figures_are(arena: str) -> None:
     text = page.page(arena).read_text(encoding="utf-8")
 
@@ -41,12 +46,14 @@ def test_the_picture_is_as_the_figures_are(arena: str) -> None:
     assert page.image(arena).read_text(encoding="utf-8") == drawn
 
 
-@every_arena
+@every_book
 def test_every_table_that_is_measured_is_on_the_page(arena: str) -> None:
     text = page.page(arena).read_text(encoding="utf-8")
     blocks = set(re.findall(rf"<!-- bench {arena}:(\S+) -->", text))
 
-    assert set(kept(arena)) == blocks - {"machine", "targets"}
+    # Of queues and guards a suite takes long, so that not each is measured anew with the others
+    assert set(kept(arena)) <= blocks - {"machine", "targets"}
+    assert arena in QUEUES or set(kept(arena)) == blocks - {"machine", "targets"}
 
 
 def test_a_change_by_hand_is_undone() -> None:
@@ -78,6 +85,22 @@ def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
     assert text.count("2099-01-01") == 1
     assert startup.when in text
     assert page.read(page.figures("embedded"))["startup"] == from_json(to_json(startup))
+
+
+def test_the_tables_of_queues_have_a_page_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(page, "ROOT", tmp_path)
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "docs").mkdir()
+    text = page.page("embedded-queues")
+    text.write_text(MARKS.format("queue").replace("embedded:", "embedded-queues:"))
+    of_queues = dataclasses.replace(_two()[0], suite="queue", key="queue")
+
+    written = list(page.write("embedded", {"machine": "", "versions": {}}, [of_queues]))
+
+    assert written == [page.figures("embedded-queues"), text]
+    assert of_queues.when in text.read_text()
 
 
 def _two() -> tuple[Result, Result]:

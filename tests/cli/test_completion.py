@@ -65,6 +65,18 @@ def test_bash_offers_commands_and_files_for_what_is_to_be_run(world: World) -> N
     assert "-n" not in bash(world, "holdfast run job -- a-tool-of-ours -")
 
 
+def test_bash_offers_the_verbs_of_queues_and_their_options(world: World) -> None:
+    verbs = children(children(parser())["queue"])
+    assert set(bash(world, "holdfast queue ")) == set(verbs)
+    assert bash(world, "holdfast queue pur") == ["purge"]
+    for verb, of in verbs.items():
+        offered = {flag for action in of._actions for flag in action.option_strings}
+        assert set(bash(world, f"holdfast queue {verb} -")) == offered
+    assert "true" in bash(world, "holdfast queue work jobs -- tru")
+    world.client.queue("nightly jobs").put("one")
+    assert bash(world, "holdfast queue show nigh") == [r"nightly\ jobs"]
+
+
 def test_bash_offers_the_shells(world: World) -> None:
     assert bash(world, "holdfast completion ") == ["bash", "zsh", "fish"]
 
@@ -84,6 +96,16 @@ def test_fish_offers_commands_options_and_names(world: World) -> None:
         assert {flag for flag in flags(command) if flag[:2] == "--"} <= fish(
             f"holdfast {command} --"
         )
+    verbs = children(children(parser())["queue"])
+    assert set(verbs) <= fish("holdfast queue ")
+    for verb in verbs:
+        assert "--url" in fish(f"holdfast queue {verb} --")
+    assert "--semaphore" not in fish("holdfast queue work --")
+    assert "--watch" not in fish("holdfast queue ls --")
+    assert {"ls", "show", "invalidate"} <= fish("holdfast guard ")
+    assert "--names" in fish("holdfast guard ls --")
+    world.client.queue("nightly-jobs").put("one")
+    assert "nightly-jobs" in fish("holdfast queue show night")
     assert "nightly" in fish("holdfast show nig")
     assert "nightly" in fish("holdfast run nig")
 
@@ -103,6 +125,7 @@ def test_zsh_offers_commands_options_and_names(world: World) -> None:
     from tests.cli.terminal import Terminal
 
     world.holding(name="nightly")
+    world.client.queue("nightly-jobs").put("one")
     terminal = Terminal({**world.env, "TERM": "dumb"}, str(world.folder))
     try:
         terminal.enter("PS1='zsh> ' zsh -f")
@@ -116,6 +139,11 @@ def test_zsh_offers_commands_options_and_names(world: World) -> None:
             "holdfast show nig\t": "nightly",
             "holdfast ls --js\t": "--json ",
             "holdfast run --sem\t": "--semaphore ",
+            "holdfast queue pur\t": "purge ",
+            "holdfast queue work --concurr\t": "--concurrency ",
+            "holdfast queue show nightly-j\t": "nightly-jobs",
+            "holdfast guard inv\t": "invalidate ",
+            "holdfast guard ls --nam\t": "--names ",
         }.items():
             terminal.press(line)
             terminal.expect(offered)

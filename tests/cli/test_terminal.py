@@ -88,12 +88,12 @@ def test_ctrl_c_while_waiting_leaves_the_line(terminal: Terminal, world: World) 
 def test_ctrl_z_stops_the_job_and_fg_goes_on_with_the_lock_still_held(
     terminal: Terminal, world: World
 ) -> None:
-    terminal.enter("holdfast run --ttl 0.6 job -- sh -c 'echo go; read x; echo got $x'")
+    terminal.enter("holdfast run --ttl 1.6 job -- sh -c 'echo go; read x; echo got $x'")
     terminal.expect("\ngo\n")
     terminal.press(CTRL_Z)
     terminal.expect(r"Stopped.*\n")
     terminal.expect(PROMPT)
-    time.sleep(1.5)
+    time.sleep(2.0)  # longer than the ttl
     assert len(world.claims()) == 1
     terminal.enter("fg")
     terminal.expect("fg\nholdfast run.*\n")

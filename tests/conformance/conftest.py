@@ -6,16 +6,24 @@ collected are begun ahead, a few at a time, and each test waits for its own.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from holdfast.testing.conformance import Run  # noqa: E402 # after the line above
+from tests.ahead import Ahead  # noqa: E402
 
-AT_ONCE = 8
+AT_ONCE = 10
+#: A file system in memory.
+MEMORY = "/dev/shm"
+#: So that a lease may be as long as the longest in the kit that isn't renewed.
+LONG = "?session=60"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,34 +38,66 @@ def runs_of(item: pytest.Item) -> list[Run]:
     return [run] if isinstance(run, Run) else []
 
 
+def store_of(item: pytest.Item) -> str:
+    """The store that this test is about, if it names one itself."""
+    call = getattr(item, "callspec", None)
+    return str(call.params.get("store", "")) if call is not None else ""
+
+
 @pytest.fixture(scope="session")
-def urls(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> dict[str, str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where no disk can stand still, if there is such a place: what a case measures is the store,
+    and the store on a disk is what ``tests/stores/sqlite`` is about."""
+    if not os.access(MEMORY, os.W_OK):
+        yield tmp_path_factory.mktemp("conformance")
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-kit-", dir=MEMORY) as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="session")
+def urls(folder: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     """A store of each scheme, for all runs."""
     found = {
         "memory": "memory://conformance",
-        "sqlite": f"sqlite://{tmp_path_factory.mktemp('conformance')}/locks.db",
+        "sqlite": f"sqlite://{folder}/locks.db",
     }
-    if any(run.store == "redis" for item in request.session.items for run in runs_of(item)):
-        found["redis"] = request.getfixturevalue("shared_redis").url
+    wanted = {run.store for item in request.session.items for run in runs_of(item)}
+    wanted |= {store_of(item) for item in request.session.items}
+    if any(store.startswith("redis") for store in wanted):
+        server = request.getfixturevalue("shared_redis")
+        found["redis"] = server.url
+        for dialect in (store for store in wanted if store.startswith("redis+")):
+            found[dialect] = f"{dialect}://127.0.0.1:{server.port}/0?prefix={dialect}:"
+    if "postgresql" in wanted:
+        found["postgresql"] = request.getfixturevalue("shared_postgres").url
+    if "mysql" in wanted:
+        found["mysql"] = request.getfixturevalue("shared_mariadb").url
+    if "zookeeper" in wanted:
+        found["zookeeper"] = request.getfixturevalue("shared_zookeeper").url + LONG
     return found
 
 
 @pytest.fixture(scope="session")
 def ahead(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[Callable[[Run], None]]:
-    """Call it with a run to have it run, or to wait for the end of one that was begun already."""
+    """Call it with a run to have it run, or to wait for the end of one that was begun already.
+
+    Those of a store are begun when the first of them is asked for.
+    """
     runs = [run for item in request.session.items for run in runs_of(item)]
-    with ThreadPoolExecutor(AT_ONCE, "run") as pool:
-        begun: dict[str, Future[None]] = {
-            str(run): pool.submit(run.on, urls[run.store]) for run in runs if not run.case.alone
-        }
+    begun: dict[str, Ahead[Run, None]] = {}
 
-        def finish(run: Run) -> None:
-            if run.case.alone:
-                run.on(urls[run.store])
-            else:
-                begun[str(run)].result()
+    def play(run: Run) -> None:
+        run.on(urls[run.store])
 
+    def finish(run: Run) -> None:
+        if run.case.alone:
+            play(run)
+            return
+        if run.store not in begun:
+            mine = [one for one in runs if one.store == run.store and not one.case.alone]
+            begun[run.store] = ends.enter_context(Ahead(play, mine, AT_ONCE))
+        begun[run.store][run]
+
+    with contextlib.ExitStack() as ends:
         yield finish
-        pool.shutdown(cancel_futures=True)

@@ -8,7 +8,17 @@ import pytest
 
 from holdfast.testing.conformance import Run, runs
 
-STORES = ("memory", "sqlite", "redis")
+STORES = (
+    "memory",
+    "sqlite",
+    "redis",
+    "redis+plain",
+    "redis+timestamp",
+    "redis+redisson",
+    "postgresql",
+    "mysql",
+    "zookeeper",
+)
 RUNS = runs(*STORES)
 
 

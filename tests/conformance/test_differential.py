@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +12,20 @@ from typing import Any
 import pytest
 
 from holdfast import url
-from holdfast.core.model import Held
+from holdfast.core.model import Claim, Gone, Held, Keep, Kind, Loss, Spec
+from holdfast.runtime.blocking import BlockingRuntime, run_sync
 from holdfast.stores.memory.line import Lines
 from holdfast.testing import differential
+from holdfast.testing.differential.pair import Known, Pair
 from tests.conformance import planted
 from tests.conformance.test_conformance import STORES
 
 STEPS = 2500
+#: Not those whose claims live as long as a session, as the model's end at times of their own; nor
+#: those that have no line.
+LIKE_THE_MODEL = [
+    one for one in STORES if (can := url.find(f"{one}://")[0].CAPABILITIES).own_expiry and can.line
+]
 
 
 @pytest.fixture
@@ -23,11 +33,17 @@ def place(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     if store == "redis":
         server: str = request.getfixturevalue("redis_url")
         return server
+    if store == "postgresql":
+        database: str = request.getfixturevalue("postgres_url")
+        return database
+    if store == "mysql":
+        mariadb: str = request.getfixturevalue("mariadb_url")
+        return mariadb
     return {"memory": "memory://differential", "sqlite": f"sqlite://{tmp_path}/locks.db"}[store]
 
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", LIKE_THE_MODEL)
 def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
     summary = differential.check(place, face=face, steps=STEPS)
     assert summary.restarts < STEPS / 50
@@ -36,9 +52,39 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
         {"join_free", "leave_all"},
     )
     assert set(summary.verbs) == one | several
-    assert set(summary.answers) >= {"Held", "Waiting", "Refused", "Gone", "Mismatch", "Granted"}
+    answers = {"Held", "Waiting", "Refused", "Gone", "Mismatch"}
+    if url.find(place)[0].CAPABILITIES.push:
+        answers.add("Granted")
+    assert set(summary.answers) >= answers
     assert summary.answers["Together"] > 5
     assert min(summary.verbs.values()) > 20
+
+
+@pytest.mark.parametrize("store", LIKE_THE_MODEL)
+def test_what_was_told_that_it_expired_is_not_called_broken_later(place: str) -> None:
+    # Given a claim that has expired, and was told so
+    module, parsed = url.find(place)
+    name = f"differential:{os.urandom(8).hex()}"
+    spec = Spec(name, Kind.LOCK, 1, 1, 0.05, "owner", "")
+    known = Known(Claim(os.urandom(16).hex(), spec))
+    keep = Keep(known.claim, 0, 0.05)
+
+    async def told() -> tuple[object, object]:
+        store = module.open_blocking(parsed)
+        try:
+            await store.inspect(name, 10.0)  # connecting takes longer than a verb may
+            pair = Pair(store, BlockingRuntime(), 0, name)
+            assert await pair.join(known, True)
+            time.sleep(0.1)
+            before = await pair.keep([(known, keep)])
+            # When somebody who saw it before breaks it
+            await pair.leave(known, "")
+            return before, await pair.keep([(known, keep)])
+        finally:
+            await store.close()
+
+    # Then that has broken nothing, here as in the model
+    assert run_sync(told()) == ([Gone(Loss.EXPIRED)], [Gone(Loss.EXPIRED)])
 
 
 def test_the_same_seed_goes_the_same_way() -> None:
@@ -83,10 +129,20 @@ def fresh() -> Iterator[None]:
     url.BUILTIN.update(before)
 
 
+def difference(scheme: str) -> str:
+    """The first that is found. A slow machine goes another way by the same seed, so a rare fault
+    may take more than one walk."""
+    for seed in range(11, 16):
+        try:
+            differential.check(f"{scheme}://", steps=3000, seed=seed)
+        except differential.Difference as found:
+            return str(found)
+    return ""
+
+
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_is_found(fault: type[Any]) -> None:
     scheme = f"planted-{fault.__name__.lower()}"
     url.BUILTIN[scheme] = planted.module(fault)
-    with pytest.raises(differential.Difference, match=r"seed=11[\s\S]*the model"):
-        differential.check(f"{scheme}://", steps=3000, seed=11)
+    assert re.search(r"seed=1[1-5][\s\S]*the model", difference(scheme))

@@ -60,3 +60,20 @@ def test_a_leave_that_is_not_answered_is_tried_again_until_it_is(
     lock_clock.advance(2)
     assert not locks.lock("x").locked()
     hold.release()
+
+
+def test_a_hold_that_was_lost_is_given_back_without_an_answer(
+    locks: Client, lock_clock: TestClock, store: Refusing
+) -> None:
+    # Given a hold that was lost, as the store is silent
+    hold = locks.lock("x", ttl=30, auto_renew=False).acquire()
+    store.why = StoreUnavailable("planted")
+    lock_clock.advance(31)
+    # When it is given back
+    assert hold.lost
+    # Then there is nothing left to be known, though it isn't known whether the claim is there
+    assert not hold.release()
+    assert not hold.release()
+    store.why = None
+    lock_clock.advance(2)
+    assert not locks.lock("x").locked()

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from holdfast.core import policy
+from holdfast.core.claims import PUSHED_RENEW_PART
 from holdfast.core.model import TTL_S_MAX, TTL_S_MIN
 
 LEASES = [TTL_S_MIN, 0.1, 1.0, policy.PATIENCE_S, 30.0, 3600.0, TTL_S_MAX]
@@ -45,13 +46,15 @@ def test_a_nap_is_bounded_by_what_is_left_of_the_time_and_of_the_patience() -> N
     for _ in range(1000):
         retry_in, left = chance.uniform(0, 5), chance.uniform(0, 5)
         nap = policy.nap(retry_in, left)
-        assert policy.ASK_AGAIN_S_MIN <= nap <= policy.ASK_AGAIN_S_MAX
+        assert policy.ASK_AGAIN_S_MIN <= nap <= policy.NAP_S_MAX
         assert nap <= max(left, policy.ASK_AGAIN_S_MIN)
         assert nap <= max(retry_in, policy.ASK_AGAIN_S_MIN)
 
 
 def test_a_waiter_asks_often_enough_to_stay_in_line() -> None:
     assert 3 * policy.ASK_AGAIN_S_MAX <= policy.PATIENCE_S
+    assert 2 * policy.NAP_S_MAX < policy.PATIENCE_S
+    assert policy.NAP_S_MAX < PUSHED_RENEW_PART * policy.PATIENCE_S
 
 
 def test_back_off_doubles_to_its_bound_and_is_half_chance() -> None:

@@ -22,7 +22,7 @@ from holdfast.testing.faults.wire import resp
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 
-SHORT_S = 0.2
+SHORT_S = 0.5
 Connect = Callable[..., redis.Redis]
 
 

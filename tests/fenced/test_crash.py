@@ -20,9 +20,11 @@ from holdfast.errors import FenceRejected
 from holdfast.fenced import FencedFile
 from holdfast.fenced.blocking import files
 from tests.fenced.process import Child
+from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
-KILLS = 200
+#: So many kills, and more until one has hit the middle of a write.
+KILLS = times(200, 60)
 
 
 def record(fence: int, count: int, size: int) -> bytes:
@@ -47,7 +49,9 @@ def test_kill_9_in_the_middle_of_appends_loses_and_tears_nothing(tmp_path: Path)
     print(f"seed {SEED}")
     dice = random.Random(SEED)
     torn = told = 0
-    for turn in range(KILLS):
+    for turn in range(4 * KILLS):
+        if turn >= KILLS and torn:
+            break
         # Given a process that appends big records with rising fences and says when each is done
         guard = FencedFile(tmp_path / f"ledger{turn}", durable=turn % 5 == 0)
         sizes = [dice.randrange(200_000) for _ in range(20)]
@@ -74,7 +78,7 @@ def test_kill_9_in_the_middle_of_appends_loses_and_tears_nothing(tmp_path: Path)
         guard.append(last + 2, record(last + 2, 0, 10))
         assert records(guard.path.read_bytes())[-1] == (last + 2, 0)
         guard.path.unlink()
-    print(f"{KILLS} kills, {told} appends told, {torn} torn ends found and cut")
+    print(f"{turn} kills, {told} appends told, {torn} torn ends found and cut")
     assert torn > 0, "no kill hit the middle of a write: this test showed nothing"
 
 

@@ -31,6 +31,8 @@ ROOMS = {
         "blocking or aio",
     ),
     **dict.fromkeys(("hiredis", "redis"), "blocking or aio"),
+    **dict.fromkeys(("asyncmy", "pymysql"), "blocking or aio"),
+    "kazoo": "blocking or aio",
 }
 #: Packages outside the core's discipline, with the reason why.
 FREE = {

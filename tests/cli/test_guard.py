@@ -1,0 +1,163 @@
+"""Refresh guards from the shell: looking, and having values computed anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import Client, Guard
+from holdfast.cli import main
+from tests.cli.test_completion import bash
+from tests.cli.world import World
+
+Capture = pytest.CaptureFixture[str]
+Say = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    url = f"memory://{os.urandom(8).hex()}"
+    monkeypatch.setenv("HOLDFAST_URL", url)
+    with Client(url) as made:
+        yield made
+
+
+@pytest.fixture
+def say(capsys: Capture) -> Say:
+    """What a command line comes to."""
+
+    def said(*words: str) -> tuple[int, str, str]:
+        code = main(["guard", *words])
+        return code, *capsys.readouterr()
+
+    return said
+
+
+def filled(client: Client, name: str = "homepage", **options: Any) -> Guard:
+    """A guard with a value, of which something was counted."""
+    guard = client.guard(name, **{"ttl": 60, "stale": 300, **options})
+    for _ in range(3):
+        assert guard.get(lambda: "value") == "value"
+    guard.stats()
+    return guard
+
+
+def failed(guard: Guard, key: str) -> None:
+    def fail() -> None:
+        raise LookupError("no \x1b[31mpage")
+
+    with pytest.raises(LookupError):
+        guard.get(fail, key=key)
+    guard.stats()
+
+
+def test_guards_are_listed_with_what_was_counted(client: Client, say: Say) -> None:
+    filled(client)
+    failed(client.guard("user:{id}", ttl=60), "7")
+    code, out, _ = say("ls")
+    head, *rows = [line.split() for line in out.splitlines()]
+    assert code == 0
+    assert head[:5] == ["NAME", "HITS", "STALE", "MISSES", "COMPUTES"]
+    assert rows[0] == ["homepage", "2", "0", "1", "1", "0", "0", "0", "0"]
+    assert rows[1] == ["user:{id}", "0", "0", "1", "1", "0", "0", "1", "0"]
+    assert say("ls", "user", "--names")[1] == "user:{id}\n"
+    assert [one["hits"] for one in json.loads(say("ls", "--json")[1])] == [2, 0]
+    assert say("ls", "nothing")[:2] == (
+        0, "there is no guard that begins with nothing of which anything was counted\n",
+    )  # fmt: skip
+
+
+def test_a_value_is_shown_with_its_ages(client: Client, say: Say) -> None:
+    filled(client)
+    code, out, _ = say("show", "homepage")
+    assert code == 0
+    assert out.startswith("homepage: 2 hits, 0 stale, 1 miss; computed 1 time, 0 failures")
+    assert "its value: fresh, stale in " in out
+    assert "6 bytes, took " in out
+    told = json.loads(say("show", "homepage", "--json")[1])
+    assert told["tally"]["hits"] == 2
+    assert (told["value"]["state"], told["value"]["key"]) == ("fresh", "")
+    assert told["value"]["owner"] is told["value"]["lease_in"] is None
+
+
+def test_a_failure_is_shown_with_its_reason_and_cannot_steer_the_terminal(
+    client: Client, say: Say
+) -> None:
+    failed(client.guard("user", ttl=60, failure_ttl=60), "7")
+    out = say("show", "user", "7")[1]
+    assert "value '7': missing" in out
+    assert r"failed 1 time in a row, tried again in " in out
+    assert r"LookupError: no \x1b[31mpage" in out
+    assert say("show", "user")[1].count("\n") == 1
+
+
+def test_who_computes_is_shown(client: Client, say: Say) -> None:
+    seen = []
+
+    def compute() -> str:
+        seen.append(say("show", "homepage")[1])
+        seen.append(json.loads(say("show", "homepage", "--json")[1])["value"]["owner"])
+        return "value"
+
+    assert client.guard("homepage", ttl=60).get(compute) == "value"
+    assert f"computed by {client.owner}, whose lease is over in " in seen[0]
+    assert seen[1] == client.owner
+
+
+def test_a_guard_that_nobody_has_used_is_no_error(client: Client, say: Say) -> None:
+    assert say("show", "none") == (0, "none: nothing was counted of it\n", "")
+    assert say("show", "none", "key")[1].endswith("value 'key': missing\n")
+
+
+def test_values_are_forgotten(client: Client, say: Say) -> None:
+    guard = filled(client)
+    assert guard.get_many(["a", "b"], str.upper) == {"a": "A", "b": "B"}
+    assert say("invalidate", "homepage", "a", "b", "c") == (
+        0,
+        "2 values of homepage forgotten\n",
+        "",
+    )
+    assert say("invalidate", "homepage")[:2] == (0, "1 value of homepage forgotten\n")
+    assert say("invalidate", "homepage")[:2] == (1, "0 values of homepage forgotten\n")
+    assert guard.get(lambda: "new") == "new"
+
+
+def test_values_in_another_cache_are_left_to_those_who_have_it(client: Client, say: Say) -> None:
+    filled(client, cache={})
+    assert "kept in another cache" in say("show", "homepage")[1]
+    assert json.loads(say("show", "homepage", "--json")[1])["value"]["elsewhere"] is True
+    code, out, err = say("invalidate", "homepage")
+    assert (code, out) == (78, "")
+    assert "kept in another cache" in err
+    assert "its value: fresh" in say("show", "homepage")[1]
+
+
+@pytest.mark.parametrize(
+    "words, code, told",
+    [
+        (["show"], 64, "required: NAME"),
+        (["shw", "x"], 64, 'did you mean "show"?'),
+        (["show", "x", "y", "z"], 64, "one argument too many"),
+        (["show", "x", "k" * 513], 78, "512"),
+        (["invalidate", "x", "k" * 513], 78, "512"),
+        (["ls", "--url", "nowhere://"], 78, "nowhere"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_one_line_that_helps(
+    client: Client, say: Say, words: list[str], code: int, told: str
+) -> None:
+    got, out, err = say(*words)
+    assert (got, out) == (code, "")
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_bash_offers_the_verbs_and_their_options(world: World) -> None:
+    assert set(bash(world, "holdfast guard ")) == {"ls", "show", "invalidate"}
+    assert bash(world, "holdfast guard inv") == ["invalidate"]
+    assert "--names" in bash(world, "holdfast guard ls -")
+    assert "--drain" not in bash(world, "holdfast guard show -")

@@ -1,0 +1,273 @@
+"""Serial queues from the shell: putting, looking, mending."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast import Client
+from holdfast.cli import main, progress, tree
+from holdfast.cli.queue import mend
+from holdfast.sync.queue import Queue
+
+Capture = pytest.CaptureFixture[str]
+Lines = Callable[..., None]
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store of this test's own."""
+    made = f"memory://{os.urandom(8).hex()}"
+    monkeypatch.setenv("HOLDFAST_URL", made)
+    return made
+
+
+@pytest.fixture
+def queue(url: str) -> Iterator[Queue]:
+    with Client(url) as client:
+        yield client.queue("q", retry_first=0, retry_max=0, max_attempts=1)
+
+
+def say(capsys: Capture, *words: str) -> tuple[int, str, str]:
+    """What a command line comes to."""
+    code = main(["queue", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
+    """Let stdin be some bytes, which come in so many pieces."""
+    begin, end = os.pipe()
+    writers = []
+
+    def given(raw: bytes, pieces: int = 1) -> None:
+        def write() -> None:
+            step = -(-len(raw) // pieces)
+            with contextlib.suppress(BrokenPipeError), os.fdopen(end, "wb", 0) as file:
+                for start in range(0, len(raw), step):
+                    file.write(raw[start : start + step])
+
+        writers.append(threading.Thread(target=write))
+        writers[0].start()
+
+    with os.fdopen(begin) as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        yield given
+    writers[0].join()
+
+
+def drained(queue: Queue) -> list[object]:
+    found = []
+    while job := queue.take(0):
+        found.append(job.payload)
+        job.ack()
+    return found
+
+
+def test_payloads_are_arguments_and_come_in_order(queue: Queue, capsys: Capture) -> None:
+    assert say(capsys, "put", "q", "a", "b", "--group", "g", "--", "-c") == (
+        0, "q: accepted 3 jobs\n", "",
+    )  # fmt: skip
+    assert [job.group for job in queue.jobs()] == ["g"] * 3
+    assert drained(queue) == ["a", "b", "-c"]
+
+
+def test_payloads_are_lines_of_stdin_however_they_come(
+    queue: Queue, capsys: Capture, lines: Lines
+) -> None:
+    lines(b"one\n\ntwo \xe2\x98\x83\n\xff\nlast", pieces=7)
+    assert say(capsys, "put", "--group=g", "q")[:2] == (0, "q: accepted 4 jobs\n")
+    assert drained(queue) == ["one", "two \u2603", b"\xff", "last"]
+
+
+def test_thousands_of_lines_go_in_batches(queue: Queue, capsys: Capture, lines: Lines) -> None:
+    lines(b"".join(b"%d\n" % n for n in range(2500)))
+    assert say(capsys, "put", "q", "--json", "--group", "g")[1] == "q: accepted 2500 jobs\n"
+    assert [job.payload for job in queue.jobs(most=3)] == [b"j0", b"j1", b"j2"]
+    assert queue.stats().waiting == 2500
+
+
+def test_a_line_may_be_a_whole_job(queue: Queue, capsys: Capture, lines: Lines) -> None:
+    jobs = [
+        {"payload": {"order": 1}, "group": "a", "id": "o1"},
+        {"payload": "again", "id": "o1"},
+        {"payload": 2, "delay": 60},
+    ]
+    lines(b"".join(json.dumps(job).encode() + b"\n" for job in jobs))
+    assert say(capsys, "put", "q", "--jobs", "--group", "b")[1] == (
+        "q: accepted 2 jobs, dropped 1 duplicate\n"
+    )
+    first, second = queue.jobs()
+    assert (first.id, first.group, first.payload) == ("o1", "a", b'j{"order":1}')
+    assert (second.group, second.state) == ("b", "delayed")
+
+
+def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
+    for told in ("order:1\n", "order:1\tduplicate\n"):
+        assert say(capsys, "put", "q", "x", "--id", "order:1", "--ids") == (0, told, "")
+    assert queue.stats().waiting == 1
+
+
+@pytest.mark.parametrize(
+    "words, code, told",
+    [
+        (["put", "q", "a", "b", "--id", "x"], 78, "--id goes with one job"),
+        (["put", "q", "{", "--json"], 78, "payload 1 is no JSON"),
+        (["put", "q", "1", "--jobs"], 78, 'payload 1 is no {"payload": ...}'),
+        (["put", "q", '{"payload":1,"grup":2}', "--jobs"], 78, "'grup' is no part of a job"),
+        (["put", "q", "a", "--group", "x" * 300], 78, "at most 256"),
+        (["put", "q", "a", "--delay", "2q"], 64, "is no duration"),
+        (["put"], 64, "required: NAME"),
+        (["pt", "q"], 64, 'there is no command \'pt\'; did you mean "put"?'),
+        ([], 64, "required: VERB"),
+        (["put", "q", "--jsn"], 64, 'did you mean "--json"? (see holdfast queue put --help)'),
+        (["work", "q"], 64, "give a command after the name"),
+        (["work", "q", "--on-dead", "stop", "--", "true"], 64, "invalid choice: 'stop'"),
+        (["work", "q", "--rate", "0", "--", "true"], 78, "is not above 0"),
+        (["retry", "q"], 64, "say which"),
+        (["retry", "q", "--all", "x"], 64, "say which"),
+        (["purge", "q"], 64, "needs --yes where nobody can be asked"),
+        (["show", "q", "--most", "0"], 64, "no whole number"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_one_line_that_helps(
+    queue: Queue, capsys: Capture, words: list[str], code: int, told: str
+) -> None:
+    got, out, err = say(capsys, *words)
+    assert (got, out) == (code, "")
+    assert told in err
+    assert err.count("\n") == 1
+    assert queue.jobs() == []
+
+
+def test_a_store_without_queues_says_so(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_URL", "redis+plain://localhost:1")
+    code, _, err = say(capsys, "put", "q", "x")
+    assert code == 78
+    assert "no serial queues" in err
+
+
+def test_what_was_accepted_before_a_bad_line_is_told(
+    queue: Queue, capsys: Capture, lines: Lines
+) -> None:
+    lines(b"1\n" * 40_000 + b"{\n")  # more than is read at once
+    code, _, err = say(capsys, "put", "q", "--json")
+    assert code == 78
+    assert "line 40001 is no JSON" in err
+    assert f"{queue.stats().waiting} jobs had been accepted before that" in err
+    assert queue.stats().waiting > 0
+
+
+def test_ls_tells_how_many_jobs_stand_where(queue: Queue, url: str, capsys: Capture) -> None:
+    assert say(capsys, "ls")[1] == "there is no queue\n"
+    queue.put_many([1, 2, 3], group="g")
+    job = queue.take(0)
+    assert job
+    out = say(capsys, "ls")[1].splitlines()
+    assert out[0].split() == ["NAME", "WAITING", "TAKEN", "DEAD", "GROUPS", "OLDEST", "DONE"]
+    assert out[1].split()[:5] == ["q", "2", "1", "0", "1"]
+    assert say(capsys, "ls", "--names", "q")[1] == "q\n"
+    assert say(capsys, "ls", "other")[1] == "there is no queue that begins with other\n"
+    (told,) = json.loads(say(capsys, "ls", "--json", "--rate", "0.1")[1])
+    assert (told["waiting"], told["done_per_second"]) == (2, 0.0)
+    job.ack()
+
+
+def test_show_and_dead_tell_of_each_job_and_steer_no_terminal(
+    queue: Queue, capsys: Capture
+) -> None:
+    queue.put("a\x1b[31m", group="g")
+    queue.put(b"\0", id="raw")
+    job = queue.take(0)
+    assert job
+    job.dead_letter("no such \x1b account")
+    out = say(capsys, "show", "q")[1]
+    assert "q: 1 waiting, 0 taken, 1 dead, 0 done" in out
+    assert "\x1b" not in out
+    out = say(capsys, "dead", "q")[1]
+    assert r"no such \x1b account" in out
+    (plain,) = json.loads(say(capsys, "dead", "q", "--json")[1])
+    assert (plain["payload"], plain["reason"]) == ("a\x1b[31m", "no such \x1b account")
+    (plain,) = json.loads(say(capsys, "show", "q", "--json", "--group", "")[1])
+    assert (plain["id"], plain["payload_base64"]) == ("raw", "AA==")
+    assert json.loads(say(capsys, "show", "q", "--json", "--state", "taken")[1]) == []
+    assert say(capsys, "dead", "other")[1] == "other has no dead letters\n"
+
+
+def test_dead_letters_are_tried_again_by_id_or_all(queue: Queue, capsys: Capture) -> None:
+    for one in "abc":
+        queue.put(one, id=one)
+        job = queue.take(0)
+        assert job
+        job.dead_letter()
+    assert say(capsys, "retry", "q", "b")[:2] == (0, "1 dead letter of q to be tried again\n")
+    assert drained(queue) == ["b"]
+    assert say(capsys, "retry", "--all", "q")[0] == 0
+    assert sorted(map(str, drained(queue))) == ["a", "c"]
+    assert say(capsys, "retry", "q", "--all")[:2] == (1, "0 dead letters of q to be tried again\n")
+
+
+def test_purge_removes_what_is_named_and_nothing_that_is_taken(
+    queue: Queue, capsys: Capture
+) -> None:
+    queue.put_many([{"payload": n, "id": f"j{n}"} for n in range(4)])
+    queue.put("late", delay=60)
+    job = queue.take(0)
+    assert job
+    assert say(capsys, "purge", "q", "-y", "j3", "j0")[:2] == (0, "1 job of q removed\n")
+    assert say(capsys, "purge", "q", "--yes", "--state", "delayed")[1] == "1 job of q removed\n"
+    assert say(capsys, "purge", "-y", "q")[1] == "2 jobs of q removed\n"
+    assert say(capsys, "purge", "-y", "q")[0] == 1
+    assert job.ack()
+
+
+class Screen(io.StringIO):
+    """Somebody sits at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer, code, left", [("y\n", 0, 0), ("n\n", 1, 3), ("", 1, 3)])
+def test_purge_asks_whoever_can_be_asked(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, left: int
+) -> None:
+    queue.put_many([1, 2, 3])
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdin", Screen(answer))
+    assert mend.purge(options("purge", "q")) == code
+    assert "'q' has 3 waiting, 0 taken, 0 dead." in screen.getvalue()
+    assert "Remove all but those that are taken? [y/N]" in screen.getvalue()
+    assert queue.stats().waiting == left
+
+
+def test_what_takes_long_says_how_far_it_is(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "AFTER_S", 0.0)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    queue.put_many(range(2500))
+    assert mend.purge(options("purge", "-y", "q")) == 0
+    told = screen.getvalue().split("\r\033[K")
+    assert told == [
+        "", *(f"holdfast: {done} jobs removed" for done in ("1,000", "2,000", "2,500")), "",
+    ]  # fmt: skip
+    # Nothing of the kind where nobody looks
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    queue.put(1)
+    assert mend.purge(options("purge", "-y", "q")) == 0
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def options(*words: str) -> argparse.Namespace:
+    return tree.parse(["queue", *words])

@@ -1,0 +1,230 @@
+"""``holdfast queue work``: what becomes of a job, and of a command whose worker is hurt.
+
+The store is that of the worker's own process: a program puts the jobs, becomes the worker, and
+says at the end how they stand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.queue.work import LOOK_S
+from tests.cli.world import ROOT, alive, children, until
+
+PROGRAM = """
+import json, sys
+from holdfast import Client
+from holdfast.cli import main
+asked = json.loads(sys.argv[1])
+queue = Client("memory://").queue("q", ttl=asked["ttl"])
+queue.put_many(asked["jobs"])
+code = main(["queue", "work", *asked["words"]])
+for one in queue.jobs():
+    print("job", one.payload[1:].decode(), one.state.value, one.attempts, one.reason)
+record = queue.stats()
+print("sum", record.waiting, record.taken, record.dead, record.done)
+sys.exit(code)
+"""
+BOUND_S = 60.0
+
+
+class Worker:
+    """The worker as a process."""
+
+    def __init__(self, folder: Path, jobs: list[Any], *words: str, ttl: float = 30.0) -> None:
+        env = {
+            **os.environ, "HOLDFAST_URL": "memory://", "PYTHONPATH": str(ROOT / "src"),
+            "MARK": str(folder / "mark"),
+        }  # fmt: skip
+        asked = json.dumps({"jobs": jobs, "words": words, "ttl": ttl})
+        self.mark = folder / "mark"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, asked],
+            env=env, cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def command(self) -> int:
+        """The number of the command that has written it down."""
+        until(lambda: self.mark.exists() and self.mark.read_text().endswith("\n"), "it runs")
+        return int(self.mark.read_text().split()[0])
+
+    def nursery(self) -> int:
+        """The number of the process that starts the commands."""
+        (pid,) = children(self.process.pid)
+        return pid
+
+    def end(self) -> tuple[int, list[str], str]:
+        """Wait for it: exit status, what stands where, what was said."""
+        out, err = self.process.communicate(timeout=BOUND_S)
+        return self.process.returncode, out.splitlines(), err
+
+
+RUNS = "echo $$ > $MARK; "
+QUICK = ("--retry-first", "0", "--retry-max", "0")
+
+
+def test_the_payload_is_its_stdin_and_the_rest_its_environment(tmp_path: Path) -> None:
+    jobs = [
+        {"payload": "text \u2603", "group": "bank:1", "id": "o1"},
+        {"payload": {"a": [1, 2]}, "id": "o2"},
+    ]
+    script = "cat; echo; echo $HOLDFAST_QUEUE ${HOLDFAST_GROUP-none} $HOLDFAST_JOB_ID \
+$HOLDFAST_ATTEMPT; test $HOLDFAST_FENCE -gt 0; ls /proc/self/fd | wc -l"
+    code, out, err = Worker(tmp_path, jobs, "q", "--drain", "-c", script).end()
+    assert code == 0, err
+    assert out[-1] == "sum 0 0 0 2"
+    assert out[:2] == ["text \u2603", "q bank:1 o1 1"]
+    assert out[3:5] == ['{"a":[1,2]}', "q none o2 1"]
+    assert "2 jobs done" in err
+
+
+def test_jobs_of_a_group_run_in_order_and_groups_side_by_side(tmp_path: Path) -> None:
+    jobs = [{"payload": f"{group}{n}", "group": group} for n in range(3) for group in "ab"]
+    # Each of the first two ends only when the other one runs
+    script = (
+        "job=$(cat); touch run-$job; case $job in a0) other=b0;; b0) other=a0;; *) other=$job;; "
+        "esac; while ! test -e run-$other; do sleep 0.01; done; echo $job"
+    )
+    code, out, err = Worker(
+        tmp_path, jobs, "--concurrency", "2", "--drain", "q", "--", "sh", "-c", script
+    ).end()
+    assert (code, out[-1]) == (0, "sum 0 0 0 6"), err
+    for group in "ab":
+        assert [one for one in out[:-1] if one[0] == group] == [f"{group}{n}" for n in range(3)]
+
+
+def test_the_exit_status_says_what_becomes_of_the_job(tmp_path: Path) -> None:
+    jobs = ["exit 0", "exit 3", "exit 65", "kill -9 $$"]
+    code, out, err = Worker(
+        tmp_path, jobs, "q", "--drain", *QUICK, "--max-attempts", "2", "-c", 'sh -c "$(cat)"; exit'
+    ).end()
+    assert (code, out[-1]) == (0, "sum 0 0 3 1"), err
+    assert out[:-1] == [
+        "job exit 3 dead 2 exit status 3",
+        "job exit 65 dead 1 exit status 65",
+        "job kill -9 $$ dead 2 ended by signal 9",
+    ]
+    assert err.count("it is tried again") == 2
+    assert err.count("it is a dead letter") == 3
+
+
+def test_the_status_of_a_dead_letter_can_be_chosen(tmp_path: Path) -> None:
+    code, out, _ = Worker(
+        tmp_path, ["x"], "q", "--drain", "--dead-exit-code", "9", "-q", "-c", "exit 9"
+    ).end()
+    assert (code, out) == (0, ["job x dead 1 exit status 9", "sum 0 0 1 0"])
+
+
+@pytest.mark.parametrize("command, code", [("no-such-command", 127), ("/etc", 126)])
+def test_what_cannot_be_executed_costs_no_job_an_attempt(
+    tmp_path: Path, command: str, code: int
+) -> None:
+    got, out, err = Worker(tmp_path, ["x", "y"], "q", "--concurrency", "2", "--", command).end()
+    assert (got, out[-1]) == (code, "sum 2 0 0 0")
+    assert [line.split()[3] for line in out[:-1]] == ["0", "0"]
+    assert "cannot run" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_finishes_what_runs(tmp_path: Path, number: int) -> None:
+    script = RUNS + "while ! test -e go; do sleep 0.01; done"
+    worker = Worker(tmp_path, [{"payload": n, "group": "g"} for n in range(2)], "q", "-c", script)
+    worker.command()
+    worker.process.send_signal(number)
+    time.sleep(2 * LOOK_S)  # it has looked at what runs, and lets it go on
+    (tmp_path / "go").touch()
+    code, out, err = worker.end()
+    assert (code, out[-1]) == (0, "sum 1 0 0 1"), err
+
+
+def test_the_second_signal_returns_what_runs(tmp_path: Path) -> None:
+    worker = Worker(tmp_path, ["x"], "q", "-c", RUNS + "exec sleep 60")
+    command = worker.command()
+    worker.process.terminate()
+    until(lambda: alive(worker.process.pid), "it waits for its command", 1)
+    worker.process.terminate()
+    until(lambda: _sent(worker, command), "its command is ended")
+    code, out, err = worker.end()
+    assert (code, out) == (128 + signal.SIGTERM, ["job x waiting 0 ", "sum 1 0 0 0"]), err
+
+
+def _sent(worker: Worker, command: int) -> bool:
+    """Send it again, as two signals that come at once are one, until the command is gone."""
+    if alive(command) and worker.process.poll() is None:
+        worker.process.terminate()
+    return not alive(command)
+
+
+def test_a_command_that_heeds_no_term_is_killed(tmp_path: Path) -> None:
+    script = "trap '' TERM; " + RUNS + "sleep 60 & wait; wait"
+    worker = Worker(tmp_path, ["x"], "q", "--kill-after", "200ms", "-c", script)
+    command = worker.command()
+    until(lambda: _sent(worker, command), "its command is killed")
+    code, out, _ = worker.end()
+    assert (code, out[-1]) == (143, "sum 1 0 0 0")
+
+
+def test_a_worker_that_is_killed_takes_its_commands_along(tmp_path: Path) -> None:
+    script = RUNS + "trap '' TERM; sleep 60 & echo $! >> $MARK; wait"
+    worker = Worker(tmp_path, ["x"], "q", "-c", script)
+    command = worker.command()
+    nursery = worker.nursery()
+    until(lambda: len(worker.mark.read_text().split()) == 2, "it has started another")
+    other = int(worker.mark.read_text().split()[1])
+    worker.process.kill()
+    until(lambda: not (alive(command) or alive(other)), "what it has started is gone")
+    until(lambda: not alive(nursery), "the nursery is gone")
+    worker.end()
+
+
+def test_a_nursery_that_is_killed_ends_the_worker(tmp_path: Path) -> None:
+    worker = Worker(tmp_path, ["x"], "q", "-c", RUNS + "sleep 60 & echo $! >> $MARK; wait")
+    command = worker.command()
+    until(lambda: len(worker.mark.read_text().split()) == 2, "it has started another")
+    other = int(worker.mark.read_text().split()[1])
+    os.kill(worker.nursery(), signal.SIGKILL)
+    code, out, err = worker.end()
+    assert (code, out[-1]) == (76, "sum 1 0 0 0"), err
+    until(lambda: not (alive(command) or alive(other)), "what it has started is gone")
+
+
+def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(tmp_path: Path) -> None:
+    # Given a command that heeds no TERM, and whose worker renews nothing any more
+    script = "trap '' TERM; " + RUNS + "while :; do date +%s%N > beat.new; mv beat.new beat; done"
+    worker = Worker(tmp_path, ["x"], "q", "--ttl", "3s", "-c", script, ttl=3.0)
+    command = worker.command()
+    # When it is stopped
+    worker.process.send_signal(signal.SIGSTOP)
+    until(lambda: not alive(command), "the nursery has killed the command")
+    # Then its worker learns that when it goes on, and the attempt has failed
+    worker.process.send_signal(signal.SIGTERM)
+    worker.process.send_signal(signal.SIGCONT)
+    code, out, err = worker.end()
+    assert (code, out[-1].split()[-1]) == (0, "0"), err
+    assert out[-1].split()[1:3] == ["1", "0"]
+
+
+def test_a_lease_is_renewed_while_the_command_runs(tmp_path: Path) -> None:
+    worker = Worker(tmp_path, ["x"], "q", "--ttl", "1.6s", "--drain", "-c", "sleep 2.5")
+    code, out, err = worker.end()
+    assert (code, out) == (0, ["sum 0 0 0 1"]), err
+
+
+def test_ctrl_z_does_not_stop_it(tmp_path: Path) -> None:
+    worker = Worker(
+        tmp_path, ["x"], "q", "--drain", "-c", RUNS + "while ! test -e go; do sleep 0.01; done"
+    )
+    worker.command()
+    worker.process.send_signal(signal.SIGTSTP)
+    (tmp_path / "go").touch()
+    assert worker.end()[:2] == (0, ["sum 0 0 0 1"])

@@ -1,0 +1,189 @@
+"""The refunds example, played through on every store that has queues, and its check."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from examples.refunds.bank import Bank
+from examples.refunds.check import check, figures
+from examples.refunds.crew import Strike
+from examples.refunds.ledger import Entry
+from examples.refunds.load import Asked
+from examples.refunds.picture import draw
+from examples.refunds.play import Scale, Seen, play
+from examples.refunds.refund import Refund, parse
+from examples.refunds.settings import Settings, settings
+from holdfast.testing.faults import dice
+from tests.queue_stores import Place, durable
+from tests.tidy.tree import ROOT
+from tests.torture.scale import FULL
+
+__all__ = ["durable"]
+
+SMALL = Scale(nodes=2, workers=2, merchants=4, refunds=6, strikes=3)
+LARGE = Scale(nodes=4, workers=6, merchants=20, refunds=150, strikes=60)
+
+
+def test_refunds_are_paid_once_in_order_whoever_is_killed(durable: Place, tmp_path: Path) -> None:
+    # Given customers, nodes, workers and a bank, and somebody who kills all but the bank
+    scale = LARGE if FULL else SMALL
+    scale = scale._replace(seed=dice("refunds").randrange(1 << 32))
+    known = Settings(store=durable.url, interval=0.1, ttl=1.5)
+    seen = play(tmp_path, known, scale, store_dies=durable.dies)
+    print(draw(seen), figures(seen), (tmp_path / "log").read_text()[-4000:], sep="\n")
+    # Then every promise is kept
+    assert check(seen) == []
+    killed = {strike.who.partition("-")[0] for strike in seen.strikes}
+    assert killed >= {"worker", "store" if durable.dies else "node"}
+    assert len(seen.asked) >= scale.merchants * scale.refunds
+
+
+def test_the_demo_plays_it_on_the_embedded_store() -> None:
+    pytest.importorskip("holdfast.stores.sqlite")
+    done = subprocess.run(
+        [sys.executable, "-m", "refunds", "--merchants", "2", "--refunds", "4", "--strikes", "1"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT / "examples",
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every refund that was accepted was paid once, in order" in done.stdout
+    assert len(re.findall(r"^merchant-\d .*\d", done.stdout, re.MULTILINE)) == 2
+
+
+# -- the check finds what is wrong -------------------------------------------------------------
+
+
+def call(order: int, begun: float, **other: object) -> dict[str, object]:
+    """The bank pays refund ``order`` of merchant m, for 0.1 s."""
+    known = {"id": f"r{order}", "merchant": "m", "order": f"o{order}", "worker": "worker-1"}
+    return {**known, "begun": begun, "ended": begun + 0.1, **other}
+
+
+def good() -> Seen:
+    """Three refunds, one after the other, and a second click on the third."""
+    refunds = [Refund(f"r{n}", "m", f"o{n}", 100) for n in (1, 2, 3)]
+    again = Refund("r4", "m", "o3", 100)
+    asked = [Asked(one, at, at + 0.5, 202) for at, one in enumerate(refunds, 1)]
+    asked.append(Asked(again, 3.1, 3.2, 202))
+    entries = [Entry(*one, f"receipt of {one.id}") for one in refunds]
+    entries.append(Entry(*again, None))
+    calls = [call(1, 2.0), call(2, 2.5), call(3, 3.2)]
+    return Seen(0.4, asked, calls, [], entries, [Strike("worker-1", 2.2)], "")
+
+
+def test_what_is_good_passes() -> None:
+    assert check(good()) == []
+    assert "3 paid, 1 turned down" in figures(good())
+    assert re.search(r"merchant-?|m .*1", draw(good(), 60))
+
+
+def lost(seen: Seen) -> Seen:
+    return seen._replace(entries=seen.entries[:2] + seen.entries[3:])
+
+
+def never_paid(seen: Seen) -> Seen:
+    return seen._replace(entries=[*seen.entries[:2], seen.entries[2]._replace(receipt=None)])
+
+
+def paid_twice(seen: Seen) -> Seen:
+    return seen._replace(entries=[*seen.entries[:3], seen.entries[3]._replace(receipt="more")])
+
+
+def paid_behind_our_back(seen: Seen) -> Seen:
+    return seen._replace(calls=[*seen.calls, call(9, 9.0)])
+
+
+def overtaken(seen: Seen) -> Seen:
+    return seen._replace(entries=[seen.entries[1], seen.entries[0], *seen.entries[2:]])
+
+
+def too_soon(seen: Seen) -> Seen:
+    return seen._replace(calls=[call(1, 2.0), call(2, 2.49), call(3, 3.2)])
+
+
+def two_at_once(seen: Seen) -> Seen:
+    return seen._replace(calls=[call(1, 2.0, ended=2.6), call(2, 2.5), call(3, 3.2)])
+
+
+def left_over(seen: Seen) -> Seen:
+    return seen._replace(left="1 dead letter")
+
+
+def seen_by_the_bank(seen: Seen) -> Seen:
+    return seen._replace(wrongs=["two at once"])
+
+
+def never_answered(seen: Seen) -> Seen:
+    return seen._replace(asked=[*seen.asked, seen.asked[0]._replace(status=0)])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lost,
+        never_paid,
+        paid_twice,
+        paid_behind_our_back,
+        overtaken,
+        too_soon,
+        two_at_once,
+        left_over,
+        seen_by_the_bank,
+        never_answered,
+    ],
+)
+def test_the_check_finds(fault: Callable[[Seen], Seen]) -> None:
+    assert check(fault(good())) != []
+
+
+# -- the bank, and what is handed in -----------------------------------------------------------
+
+
+def pay(bank: Bank, order: int, fence: int, refund: str = "") -> tuple[int, dict[str, str]]:
+    """Have the bank pay."""
+    known = {"merchant": "m", "order": f"o{order}", "cents": 1, "worker": "w", "fence": fence}
+    status, answer = bank.answer("/pay", {"id": refund or f"r{order}", **known})
+    return status, answer
+
+
+def test_the_bank_pays_a_refund_once_and_refuses_an_old_fence() -> None:
+    bank = Bank(interval=0.0)
+    first = pay(bank, 1, fence=5)
+    assert first[0] == 200
+    assert pay(bank, 1, fence=6) == first
+    assert pay(bank, 2, fence=5)[0] == 409
+    assert bank.answer("/calls", None)[1]["wrongs"] == []
+
+
+def test_the_bank_notices_who_comes_too_soon_or_pays_an_order_twice() -> None:
+    bank = Bank(interval=60.0)
+    pay(bank, 1, fence=5)
+    pay(bank, 1, fence=6, refund="other")
+    soon, twice = bank.answer("/calls", None)[1]["wrongs"]
+    assert soon.startswith("m: other after 0.")
+    assert twice == "o1 was paid back by r1 and other"
+
+
+@pytest.mark.parametrize(
+    "sent", [None, [], {}, {"id": "r", "merchant": "m", "order": 7, "cents": 1}]
+)
+def test_what_is_no_refund_is_refused_in_words(sent: object) -> None:
+    with pytest.raises(ValueError, match="must be a str"):
+        parse(sent)
+
+
+def test_the_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Settings("redis://host/1", "/ledger.db", "http://bank", 0.25, 7.0)
+    for name, value in known.environment().items():
+        monkeypatch.setenv(name, value)
+    assert settings() == known
