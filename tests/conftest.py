@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import signal
 from importlib import metadata
+
+import pytest
+
+import holdfast
 
 pytest_plugins = ["tests.servers.fixtures"]
 #: Installed, the plugin is found by its entry point, and naming it again would be an error.
@@ -17,3 +23,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for number in (signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import all of holdfast in this thread, with pytest watching.
+
+    pytest parses each module of a plugin's package when it is first imported, and a CPython
+    before 3.11.8 fails now and then with "AST constructor recursion depth mismatch" if two threads
+    parse at the same time (gh-106905): so nothing may be left for threads of tests to import.
+    """
+    for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
