@@ -83,7 +83,8 @@ def test_who_gives_up_leaves_nobody_waiting_though_that_is_cut_off(
         with pytest.raises(LookupError):
             ours.get(fail, key=str(number))
         assert theirs.get(Source(), key=str(number), timeout=10) == 1
-        assert armed.hits == 1
+        # Who gives up waits for a second at most, which a machine may stand still.
+        armed.wait()
 
 
 @RESETS

@@ -134,8 +134,9 @@ class Twins:
         if not self.wishes:
             return
         wish = self.dice.choice(self.wishes[-3:])
-        pause = self.dice.choice((0.0, 0.0, 0.4005))
-        what = Abandon(self.entry, wish.id, wish.lease, pause, 2 * pause, "why \N{SNOWMAN}")
+        # Neither end is a whole millisecond here, too.
+        pause, memory = self.dice.choice(((0.0, 0.0), (0.0, 0.0), (0.4005, 0.8015)))
+        what = Abandon(self.entry, wish.id, wish.lease, pause, memory, "why \N{SNOWMAN}")
         theirs = self.values.abandon(what, self.now)
         ours = replies.yes(self.ask(self.requests.abandon(what)), LABEL)
         self.same(("abandon", wish.id[:4], pause), theirs, ours)
