@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from holdfast import ConfigError, StoreUnavailable
@@ -206,6 +208,31 @@ def test_guards_that_are_made_anew_go_together(run: Run) -> None:
         await client.close()
         told = await at.guard().stats()
         assert (told.computes, told.merged) == (1, 4)
+
+    run(case)
+
+
+def test_of_many_who_waited_for_one_value_not_each_tells_the_numbers(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given numbers that are to be told again, and a store that takes its time to hear them
+        guard, gate = at.gated()
+        source, go, heard = Source(), at.flag(), at.flag()
+        guard._ctx.told = -math.inf
+        gate.before["tally"] = heard.wait
+
+        async def slow() -> int:
+            await go.wait()
+            return await source.compute()
+
+        actors = [at.start(guard.get, slow) for _ in range(20)]
+        await at.seated(guard, 19)
+        go.set()
+        # When all come by with the value, then one of them tells it: or two, who came at once
+        await at.until(lambda: sum(one.finished for one in actors) >= 17, "most have gone on")
+        heard.set()
+        assert [await one.result() for one in actors] == [0] * 20
+        assert 1 <= gate.calls["tally"] <= 3
+        assert (await guard.stats()).merged == 19
 
     run(case)
 

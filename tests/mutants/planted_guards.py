@@ -13,10 +13,16 @@ NEAR = "holdfast.core.guard.near"
 MERGING = "tests/guard/test_merging.py::test_"
 REFRESHING = "tests/guard/test_refreshing.py::test_"
 KIT = "tests/conformance/test_conformance.py::test_conforms[memory-aio-guard-"
+COMMONS = "holdfast.core.guard.commons"
 OPTIONS = "tests/guard/test_options.py::test_"
 SIMULATED = "tests/guard/test_simulated.py::test_histories_in_a_row_violate_nothing"
 
 GUARDS = [
+    bug(
+        "each of those who waited for one value tells the numbers",
+        f"{MERGING}of_many_who_waited_for_one_value_not_each_tells_the_numbers",
+        (COMMONS, "untold, ctx.told = ctx.untold, ctx.now()", "untold = ctx.untold"),
+    ),
     bug(
         "whoever comes with a value may store it",
         SIMULATED,

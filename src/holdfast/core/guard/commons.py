@@ -7,6 +7,7 @@ The numbers wait here until somebody who comes by tells them to the store.
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HoldfastError
@@ -67,14 +68,18 @@ def commons(ctx: Context, name: str, cache: Any) -> Commons:
 
 
 async def tell(ctx: Context, most: int = TELL_MOST) -> None:
-    """Add what was counted to the numbers in the store; what can't be told waits."""
-    untold = ctx.untold
+    """Add what was counted to the numbers in the store; what can't be told waits.
+
+    Whoever comes by meanwhile, as all do who waited for one value, finds it done and goes on.
+    """
+    untold, ctx.told = ctx.untold, ctx.now()
+    some = list(untold)
     with contextlib.suppress(HoldfastError):
-        for _ in range(min(most, len(untold))):
-            with contextlib.suppress(KeyError):  # another thread took it
-                await _tell_one(ctx, untold.popitem()[0])
-    if not untold:
-        ctx.told = ctx.now()
+        for shared in some[:most]:
+            if untold.pop(shared, False) is None:  # else another thread took it
+                await _tell_one(ctx, shared)
+        if len(some) > most:
+            ctx.told = -math.inf  # the next one goes on
 
 
 async def tell_all(ctx: Context) -> None:
