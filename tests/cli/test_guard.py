@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Client, Guard
+from holdfast import Client, ConfigError, Guard
 from holdfast.cli import main
 from tests.cli.test_completion import bash
 from tests.cli.world import World
@@ -53,6 +53,38 @@ def failed(guard: Guard, key: str) -> None:
     with pytest.raises(LookupError):
         guard.get(fail, key=key)
     guard.stats()
+
+
+@pytest.mark.parametrize("words", [("ls",), ("show", "homepage")], ids=" ".join)
+def test_who_looks_for_locks_sees_what_guards_counted(
+    words: tuple[str, ...], client: Client, capsys: Capture
+) -> None:
+    filled(client)
+    filled(client, "other")
+    assert main([*words]) == 0
+    first, _, head, *rows = capsys.readouterr().out.splitlines()
+    assert "are held" in first or "is free" in first
+    assert head.split()[:2] == ["GUARD", "HITS"]
+    assert [row.split()[0] for row in rows] == ["homepage", "other"][: len(rows)]
+    assert len(rows) == (2 if words == ("ls",) else 1)
+    # Nothing of it in what programs read, and nothing if there is none
+    assert main(["ls", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["ls", "nothing"]) == 0
+    assert "GUARD" not in capsys.readouterr().out
+
+
+def test_who_may_not_look_at_guards_sees_the_locks(
+    client: Client, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ConfigError("planted: no right to it")
+
+    filled(client)
+    monkeypatch.setattr("holdfast.stores.memory.guards.MemoryGuards.survey", refuse)
+    with client.lock("homepage").acquire():
+        assert main(["ls"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["NAME", "homepage"]
 
 
 def test_guards_are_listed_with_what_was_counted(client: Client, say: Say) -> None:

@@ -1,8 +1,9 @@
-"""``holdfast ls`` and ``holdfast show``: who holds what, and who waits."""
+"""``holdfast ls`` and ``holdfast show``: who holds what, and who waits; and what guards counted."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import math
@@ -14,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..core.model import RWLOCK_CAPACITY, ClaimRecord, LineRecord
+from ..errors import HoldfastError
 from ..sync import Client
 from .text import Paint, ago, count, due, span, table, visible
 
@@ -32,7 +34,9 @@ def ls(options: argparse.Namespace) -> int:
                 for line in lines:
                     print(visible(line.name))
             else:
-                _draw(list(_listing(lines, options)), options.watch)
+                room = _size()[0] if options.watch is not None and sys.stdout.isatty() else 0
+                text = [*_listing(lines, options, room), *_guards(client, options.prefix, room)]
+                _draw(text, options.watch)
             if options.watch is None:
                 return 0
             gc.enable()
@@ -44,6 +48,7 @@ def show(options: argparse.Namespace) -> int:
     """Show one name: its holders, and the line behind them."""
     with Client(options.url) as client:
         lines = client.inspect(options.name, exact=True)
+        guards = [] if options.json else list(_guards(client, options.name, exact=True))
     if options.json:
         empty = {"name": options.name, "kind": None, "capacity": None, "claims": []}
         print(json.dumps(record(lines[0]) if lines else empty, indent=2))
@@ -51,6 +56,8 @@ def show(options: argparse.Namespace) -> int:
         print(f"{visible(options.name)} is free: nobody holds it, nobody waits for it")
     else:
         print("\n".join(_story(lines[0], Paint(sys.stdout))))
+    for line in guards:
+        print(line)
     return 0
 
 
@@ -70,19 +77,29 @@ def record(line: LineRecord) -> dict[str, Any]:
     return {**line._asdict(), "claims": claims}
 
 
+def _guards(client: Client, prefix: str, room: int = 0, exact: bool = False) -> Iterator[str]:
+    """What refresh guards of these names have counted, behind all else; nothing if there is none,
+    or if it can't be looked at: who looks for locks need not have the right to."""
+    if client.supports("guards"):
+        from .guard.look import rows  # because few programs have guards
+
+        with contextlib.suppress(HoldfastError):
+            found = rows(client, prefix, exact, room)
+            yield from ["", *found] if found else []
+
+
 # -- ls ---------------------------------------------------------------------------------------
 
 
-def _listing(lines: Sequence[LineRecord], options: argparse.Namespace) -> Iterator[str]:
+def _listing(lines: Sequence[LineRecord], options: argparse.Namespace, room: int) -> Iterator[str]:
     paint = Paint(sys.stdout)
-    widest = _size()[0] if options.watch is not None and sys.stdout.isatty() else 0
     if not lines:
         begin = f" that begin with {visible(options.prefix)}" if options.prefix else ""
         yield f"no names{begin} are held or waited for"
     elif options.all:
-        yield from table([_EVERY, *(row for line in lines for row in _every(line))], paint, widest)
+        yield from table([_EVERY, *(row for line in lines for row in _every(line))], paint, room)
     else:
-        yield from table([_EACH, *map(_each, lines)], paint, widest)
+        yield from table([_EACH, *map(_each, lines)], paint, room)
 
 
 _EACH = ("NAME", "KIND", "HOLDER", "SINCE", "FENCE", "WAITING")

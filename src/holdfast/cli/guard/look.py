@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...core import checks
@@ -24,7 +24,7 @@ from ...runtime.blocking import run_sync
 from ...sync import Client
 from ..text import Paint, count, due, span, table, visible
 
-_HEAD = ("NAME", "HITS", "STALE", "MISSES", "COMPUTES", "WAITS", "MERGED", "FAILURES", "REFUSED")
+_HEAD = ("HITS", "STALE", "MISSES", "COMPUTES", "WAITS", "MERGED", "FAILURES", "REFUSED")
 
 
 def ls(options: argparse.Namespace) -> int:
@@ -40,8 +40,23 @@ def ls(options: argparse.Namespace) -> int:
         begin = f" that begins with {visible(options.prefix)}" if options.prefix else ""
         print(f"there is no guard{begin} of which anything was counted")
     else:
-        print("\n".join(table([_HEAD, *map(_row, found)], Paint(sys.stdout))))
+        print("\n".join(_table(found)))
     return 0
+
+
+def rows(client: Client, prefix: str, exact: bool, room: int) -> list[str]:
+    """The same for ``holdfast ls`` and ``show``: the guards that begin with (or are called)
+    ``prefix``, a line each below a head; empty if there is none. ``room``: columns that there are,
+    0 for any number."""
+    guards = guards_of(client._ctx.store)
+    found = run_sync(guards.survey(prefix, REQUEST_S, exact=exact))
+    return _table([one for one in found if any(one.tally)], "GUARD", room)
+
+
+def _table(found: Sequence[GuardRecord], head: str = "NAME", room: int = 0) -> list[str]:
+    if not found:
+        return []
+    return list(table([(head, *_HEAD), *map(_row, found)], Paint(sys.stdout), room))
 
 
 def _plain(one: GuardRecord) -> dict[str, Any]:
