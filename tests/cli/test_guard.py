@@ -84,7 +84,10 @@ def test_who_may_not_look_at_guards_sees_the_locks(
     monkeypatch.setattr("holdfast.stores.memory.guards.MemoryGuards.survey", refuse)
     with client.lock("homepage").acquire():
         assert main(["ls"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["NAME", "homepage"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "NAME",
+        "homepage",
+    ]
 
 
 def test_guards_are_listed_with_what_was_counted(client: Client, say: Say) -> None:

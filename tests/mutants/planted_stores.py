@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from .planted_cli import CLI
 from .planted_dialects import DIALECTS
 from .planted_guards import GUARDS
@@ -50,5 +52,6 @@ _ALL = [
     *ZOOKEEPER,
 ]
 #: One of so many is proven in every run: each needs a server, or several processes, of its own.
+#: Which, its name decides, so that another bug in the list changes nothing for the rest.
 _EACH = 3
-STORES = [one._replace(seldom=at % _EACH > 0 or one.seldom) for at, one in enumerate(_ALL)]
+STORES = [one._replace(seldom=crc32(one.name.encode()) % _EACH > 0 or one.seldom) for one in _ALL]

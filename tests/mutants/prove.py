@@ -49,13 +49,19 @@ def _in_commands(edits: Sequence[Edit]) -> Generator[None]:
         yield
 
 
+#: What pytest is told. Plain, because where holdfast is installed pytest would load its modules
+#: itself, to rewrite their assertions, and never ask for those that are planted. The two plugins
+#: make an end of another kind of what threads and destructors say when a test has failed.
+_WAYS = ("-q", "-x", "--assert=plain", "-p", "no:cacheprovider")
+_NO_MORE = ("-p", "no:threadexception", "-p", "no:unraisableexception")
+
+
 def _tested(node: str) -> int:
     import pytest
 
-    # Plain, because where holdfast is installed pytest would load its modules itself, to rewrite
-    # their assertions, and never ask for those that are planted.
-    ended = pytest.main(["-q", "-x", "--assert=plain", "-p", "no:cacheprovider", node])
-    return 10 + int(ended)
+    # A folder of its own: in the common one several that start at once clear each other's away.
+    with tempfile.TemporaryDirectory(prefix="holdfast-proof-") as place:
+        return 10 + int(pytest.main([*_WAYS, *_NO_MORE, "--basetemp", f"{place}/t", node]))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ import pytest
 
 from holdfast import Client
 from holdfast.stores.memory import blocking as memory
-from tests.queues.conftest import At, Case
+from holdfast.testing.faces import FACES
+from tests.queues.conftest import At, Case, run_on
 from tests.torture.scale import times
 
 Run = Callable[[Case], None]
@@ -77,6 +78,44 @@ def test_the_same_when_its_first_reply_was_lost(run_aio: Run) -> None:
                 break  # from here on it is the pause before the second request
 
     run_aio(case)
+
+
+def test_who_is_cancelled_while_a_vain_take_is_given_back_hears_of_it(run_aio: Run) -> None:
+    async def case(at: At) -> None:
+        # Given a take whose first reply was lost, and that found nothing: a copy may be under way
+        queue, flaky = at.flaky(ttl=30)
+        flaky.mute["take"] = 1
+        flaky.pauses = True
+        task = asyncio.ensure_future(queue.take(timeout=0.3))
+        # When it is cancelled as it is given back, then that isn't swallowed
+        flaky.arrived = lambda verb: task.cancel() if verb == "give_back" else None
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert flaky.calls["give_back"] >= 1
+
+    run_aio(case)
+
+
+def test_ctrl_c_while_a_vain_take_is_given_back_is_not_swallowed() -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=30)
+        flaky.mute["take"] = 1
+
+        def strike(verb: str) -> None:
+            if verb == "give_back" and flaky.calls[verb] == 1:
+                raise KeyboardInterrupt
+
+        flaky.arrived = strike
+        with pytest.raises(KeyboardInterrupt):
+            await queue.take(timeout=0.3)
+
+        # And the keeper goes on with it
+        async def again() -> bool:
+            return flaky.calls["give_back"] >= 2
+
+        await at.until(again, "it is given back")
+
+    run_on(FACES["sync"], case)
 
 
 def test_a_take_that_is_cancelled_while_it_waits_leaves_the_list(run_aio: Run) -> None:

@@ -49,7 +49,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
     what = f"the detached hold on {claim.spec.name!r} (fence {fence})"
     if hold is not None:  # we were stopped meanwhile
         hold._forgo()
-        await ctx.undo(undo)
+        await ctx.put_back(undo)
         raise NotHeld(f"{what} was adopted too late: its lease is over")
     reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
     raise NotHeld(f"{what} can't be adopted: {reason}, or another has adopted it")

@@ -185,9 +185,17 @@ class ClientBase:
         ctx.closed = True
         ctx.keeper.stop()
         until = ctx.now() + CLOSE_S
+        interrupt: BaseException | None = None
         for leave in ctx.keeper.give_up(Loss.CLOSED):
-            await ctx.undo(leave, until, CLOSE_S)  # nobody goes on with it afterwards
+            try:
+                await ctx.put_back(leave, until, CLOSE_S)  # nobody goes on with it afterwards
+            except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+                raise
+            except BaseException as stop:
+                interrupt = interrupt or stop
         await ctx.store.close()
+        if interrupt is not None:
+            raise interrupt
 
     def _forked(self) -> None:
         self._ctx.forked()

@@ -185,15 +185,22 @@ class Context:
             raise
         return there or self.now() < deadline
 
-    async def undo(self, leave: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
-        """Withdraw an abandoned claim, whatever is cancelled meanwhile; the keeper goes on with
-        it if the store doesn't answer at once, or by ``until``. Called while an exception is on
-        its way."""
+    async def undo(self, undo: Undo, until: float = math.inf) -> None:
+        """Withdraw an abandoned claim while an exception is on its way, which nothing replaces,
+        whatever is cancelled meanwhile."""
+        with contextlib.suppress(BaseException):
+            await self.put_back(undo, until)
+
+    async def put_back(self, undo: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
+        """Withdraw what nobody wants; the keeper goes on with it if the store doesn't answer at
+        once, or by ``until``, or if we are interrupted."""
         within = max(REQUEST_S_MIN, min(longest, until - self.now()))
         try:
-            await self.runtime.finish(self.withdraw(leave, within))
-        except BaseException:
-            self.keeper.later(leave, self.now() + leave.ttl)
+            await self.runtime.finish(self.withdraw(undo, within))
+        except BaseException as failure:
+            self.keeper.later(undo, self.now() + undo.ttl)
+            if not isinstance(failure, Exception):
+                raise
 
     async def withdraw(self, undo: Undo, within: float) -> None:
         """Carry out an undo."""

@@ -90,7 +90,7 @@ class Taking:
                 await ctx.undo(self._take)
                 raise
             if taken is not None or self._suspect:  # it was answered too late, or may yet be
-                await ctx.undo(self._take)
+                await ctx.put_back(self._take)
             if taken is None:
                 return []
             self._anew()

@@ -18,7 +18,8 @@ async def a_broken_hold_is_free_at_once_and_its_owner_told_soon(at: Arena) -> No
     assert not await at.holders()
     begun = now()
     assert await hold.wait_lost(5) is Loss.BROKEN
-    assert now() - begun < KEPT_S / 3 + at_once(begun)
+    # With its next renewal; or the one after that, if a busy server has left it without an answer.
+    assert now() - begun < KEPT_S / 2 + at_once(begun)
     assert (hold.lost, hold.state) == (Loss.BROKEN, State.LOST)
     assert await hold.release() is False
 
