@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 64
     try:
         with arena.around() as around:
-            about = _about(arena, around)
+            about = _about(arena, around, suites)
             print(about["machine"], _versions(about), sep="\n", flush=True)
             results = _measured(arena, suites, options)
     except Absent as missing:
@@ -95,12 +95,16 @@ def _count(text: str) -> int:
     return count
 
 
-def _about(arena: Arena, around: str) -> dict[str, object]:
-    others = dict.fromkeys(one.project or one.package for one in arena.contenders if one.package)
-    packages = ["holdfast", *others]
+def _about(arena: Arena, around: str, suites: Sequence[str]) -> dict[str, object]:
+    names = [one.project or one.package for one in arena.contenders]
+    if "guard" in suites:
+        names += [one.package for one in arena.shielders]
+    others: dict[str, str] = {}
+    for name in filter(None, names):
+        others.setdefault(name.lower(), name)
     return {
         "machine": f"{machine.describe()}, {around}",
-        "versions": machine.versions(packages),
+        "versions": machine.versions(["holdfast", *others.values()]),
     }
 
 

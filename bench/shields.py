@@ -18,6 +18,8 @@ from typing import Any, Literal, Protocol
 
 #: What is computed.
 VALUE = "x" * 100
+#: What the source usually takes for it, in seconds.
+COST_S = 0.2
 
 
 class Shield(Protocol):

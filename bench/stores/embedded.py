@@ -12,9 +12,11 @@ from pathlib import Path
 from .. import machine
 from ..contenders import ALL, Arena, Contender, Part
 from ..model import Target
-from . import feeds_ours
+from ..shields import COST_S
+from . import feeds_ours, shields_ours
 from .ours import anew, kept, on_loop
 from .peers import AsyncFileLock, DiskCache, Fasteners, FileLock, Flock, PortaLocker
+from .shields_sql import SELECT, sqlite
 
 OURS = "holdfast"
 OURS_ASYNC = "holdfast, asyncio"
@@ -50,6 +52,9 @@ def commands(place: Path) -> Mapping[str, Sequence[str]]:
     return found
 
 
+_GUARDS = shields_ours.targets(SELECT, SELECT)
+#: All have the value so soon after a death: the kernel tells them of it, no lease has to end.
+_TOLD_MS = COST_S * 1e3 + 100.0
 _APART = [
     Target(ours, "overlaps", "value", at_most=0.0, safety=True) for ours in (OURS, OURS_ASYNC)
 ]
@@ -77,7 +82,8 @@ EMBEDDED = Arena(
     commands=commands,
     around=lambda: contextlib.nullcontext(machine.files()),
     feeders=feeds_ours.feeders(url),
-    references={"queue": OURS, "queue-wake": OURS},
+    shielders=(*shields_ours.shielders(url), *sqlite()),
+    references={"queue": OURS, "queue-wake": OURS, **shields_ours.references(SELECT)},
     suites=(
         "uncontended",
         "handoff",
@@ -86,6 +92,7 @@ EMBEDDED = Arena(
         "queue",
         "queue-fairness",
         "queue-depth",
+        "guard",
         "loop",
         "startup",
         "timeouts",
@@ -108,6 +115,11 @@ EMBEDDED = Arena(
             Target(OURS, "cpu", "value", at_most=5.0),
         ],
         "queue-wake": [Target(OURS, "p50", "value", at_most=2000.0)],
+        **_GUARDS,
+        "guard-death": [
+            *_GUARDS["guard-death"],
+            *(Target(ours, "max", "value", at_most=_TOLD_MS) for ours in (OURS, OURS_ASYNC)),
+        ],
         "loop": [Target(OURS_ASYNC, "p999", "value", at_most=10.0)],
         "startup": [
             Target("import holdfast", "wall", "over", at_most=25.0),

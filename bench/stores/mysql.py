@@ -17,7 +17,8 @@ from holdfast import Client
 from .. import crew, machine
 from ..contenders import Arena, Contender, Part
 from ..model import Target
-from . import feeds_ours, ours
+from . import feeds_ours, ours, shields_ours, shields_sql
+from .shields_sql import SELECT, SELECT_ASYNC
 
 OURS = "holdfast"
 OURS_ASYNC = "holdfast, asyncio"
@@ -185,7 +186,16 @@ MYSQL = Arena(
     commands=commands,
     around=around,
     feeders=feeds_ours.feeders(url),
-    suites=("uncontended", "contention", "queue", "queue-fairness", "queue-depth", "startup"),
+    shielders=(*shields_ours.shielders(url), *shields_sql.mysql(_place_of)),
+    suites=(
+        "uncontended",
+        "contention",
+        "queue",
+        "queue-fairness",
+        "queue-depth",
+        "guard",
+        "startup",
+    ),
     targets={
         "uncontended": [
             Target(OURS, "pair", "ratio", at_most=2.0, stretch=1.3),
@@ -197,8 +207,13 @@ MYSQL = Arena(
             Target(OURS, "overlaps", "value", at_most=0.0, safety=True),
             Target(OURS_ASYNC, "overlaps", "value", at_most=0.0, safety=True),
         ],
+        **shields_ours.targets(SELECT, SELECT_ASYNC),
     },
-    references={"uncontended": FLOOR, "uncontended-warm": FLOOR},
+    references={
+        "uncontended": FLOOR,
+        "uncontended-warm": FLOOR,
+        **shields_ours.references(SELECT),
+    },
     crowds=(8,),
     connections=connections,
 )

@@ -13,7 +13,8 @@ from .. import crew
 from .. import postgres_server as server
 from ..contenders import Arena, Contender, Part
 from ..model import Target
-from . import feeds_ours, feeds_postgres, ours
+from . import feeds_ours, feeds_postgres, ours, shields_ours, shields_sql
+from .shields_sql import SELECT, SELECT_ASYNC
 
 OURS = "holdfast"
 OURS_ASYNC = "holdfast, asyncio"
@@ -134,12 +135,22 @@ POSTGRES = Arena(
     commands=_commands,
     around=_around,
     feeders=(*feeds_ours.feeders(_URL), *feeds_postgres.FEEDERS),
-    suites=("uncontended", "handoff", "contention", "queue", "queue-fairness", "queue-depth"),
+    shielders=(*shields_ours.shielders(_URL), *shields_sql.postgres(_URL)),
+    suites=(
+        "uncontended",
+        "handoff",
+        "contention",
+        "queue",
+        "queue-fairness",
+        "queue-depth",
+        "guard",
+    ),
     targets={
         key: [Target(OURS, "pair", "ratio", at_most=1.4)]
         for key in ("uncontended", "uncontended-warm")
     }
     | {key: [Target(OURS, "p50", "ratio", at_most=2.0)] for key in ("handoff-idle", "handoff-warm")}
+    | shields_ours.targets(SELECT, SELECT_ASYNC)
     | {
         "queue": [Target(OURS, "rate", "ratio", at_least=1.0)],
         "contention-8": [
@@ -155,6 +166,7 @@ POSTGRES = Arena(
         "contention-8": OURS,
         "queue": PROCRASTINATE,
         "queue-wake": OURS,
+        **shields_ours.references(SELECT),
     },
     crowds=(8,),
     connections=server.connections,

@@ -196,21 +196,7 @@ REDIS = Arena(
             ),
         ],
         "queue-wake": [Target(OURS, "p50", "value", at_most=2000.0)],
-        "guard-hit": [
-            Target(OURS, "p50", "ratio", at_most=1.15),
-            Target(OURS_ASYNC, "p50", "ratio", at_most=1.15, against=GET_ASYNC),
-            Target("holdfast, in the process", "p50", "faster", at_least=20.0),
-        ],
-        "guard-miss": [
-            Target(label, column, "value", at_most=most)
-            for label in (OURS, OURS_ASYNC)
-            for column, most in (("computes", 1.0), ("p99", 250.0))
-        ],
-        "guard-expiry": [
-            Target(OURS, "p99", "ratio", at_most=1.2),
-            Target(OURS_ASYNC, "p99", "ratio", at_most=1.2, against=GET_ASYNC),
-        ],
-        "guard-death": [Target(OURS, "computes", "value", at_most=2.0)],
+        **shields_ours.targets(GET, GET_ASYNC),
         "renewal": [
             Target(OURS, "threads", "value", at_most=1.0),
             Target(OURS, "connections", "value", at_most=1.0),
@@ -224,11 +210,7 @@ REDIS = Arena(
         "one-name": REDIS_PY_ASYNC,
         "queue": BY_HAND,
         "queue-wake": BY_HAND,
-        "guard-hit": GET,
-        "guard-miss": SET_NX,
-        "guard-expiry": GET,
-        "guard-death": OURS,
-        "guard-traffic": SET_NX,
+        **shields_ours.references(GET, SET_NX),
         "handoff-idle": PUBLISH,
         "handoff-warm": PUBLISH,
         "contention-8": PYTHON_REDIS_LOCK,

@@ -8,8 +8,10 @@ from typing import Any
 
 from holdfast import AsyncClient, Client
 
+from ..model import Target
 from ..shields import Shielder
 
+OURS, OURS_ASYNC, NEAR = "holdfast", "holdfast, asyncio", "holdfast, in the process"
 NAME = "bench"
 #: What a process that dies while it computes costs the others.
 LEASE_S = 2.0
@@ -53,20 +55,51 @@ def shielders(url: Callable[[Path], str]) -> list[Shielder]:
     """Ours: as it comes on both faces, and with the layer in the process."""
     return [
         Shielder(
-            "holdfast",
+            OURS,
             lambda place, ttl, stale: Guarded(url(place), place, **_terms(ttl, stale)),
             stale=True,
         ),
         Shielder(
-            "holdfast, asyncio",
+            OURS_ASYNC,
             lambda place, ttl, stale: GuardedTasks(url(place), place, **_terms(ttl, stale)),
             face="asyncio",
             stale=True,
         ),
         Shielder(
-            "holdfast, in the process",
+            NEAR,
             lambda place, ttl, stale: Guarded(
                 url(place), place, ttl=ttl, stale=stale, local=min(0.5, ttl / 4)
             ),
         ),
     ]
+
+
+def targets(bare: str, bare_async: str) -> dict[str, list[Target]]:
+    """What we want to reach on every store, beside a bare read on the same face."""
+    both = ((OURS, bare), (OURS_ASYNC, bare_async))
+    return {
+        "guard-hit": [
+            *(Target(ours, "p50", "ratio", at_most=1.15, against=read) for ours, read in both),
+            Target(NEAR, "p50", "faster", at_least=20.0),
+        ],
+        "guard-miss": [
+            Target(ours, column, "value", at_most=most)
+            for ours, _ in both
+            for column, most in (("computes", 1.0), ("p99", 250.0))
+        ],
+        "guard-expiry": [
+            Target(ours, "p99", "ratio", at_most=1.2, against=read) for ours, read in both
+        ],
+        "guard-death": [Target(ours, "computes", "value", at_most=2.0) for ours, _ in both],
+    }
+
+
+def references(bare: str, by_hand: str = OURS) -> dict[str, str]:
+    """Whom the ratios of each panel refer to: a bare read, or what people write by hand."""
+    return {
+        "guard-hit": bare,
+        "guard-miss": by_hand,
+        "guard-expiry": bare,
+        "guard-death": OURS,
+        "guard-traffic": by_hand,
+    }

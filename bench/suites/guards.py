@@ -15,12 +15,11 @@ from ..contenders import Arena
 from ..crew import Seat
 from ..model import Case, Column, Metric, Panel, Reading
 from ..scale import Scale
-from ..shields import Call, Shielder, asked, calls, hits
+from ..shields import COST_S, Call, Shielder, asked, calls, hits
 from ..stats import median, quantile
 
 _WITHIN_S = 180.0
-#: What the source takes, in seconds.
-COST_S = 0.2
+#: What a query takes, in seconds, where there is much traffic.
 QUERY_S = 0.02
 #: So long after a first value that many want comes the one that counts.
 APART_S = 6.0
@@ -44,7 +43,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
     here = [one for one in arena.shielders if not one.missing]
     guards = [one for one in here if not one.reads]
     reads, processes, callers = scale.of((3000, 16, 50), (50, 2, 3))
-    expiry_s, traffic_s, apart_s = scale.of((60.0, 10.0, APART_S), (0.5, 0.2, 1.0))
+    expiry_s, traffic_s, apart_s = scale.of((60.0, 10.0, APART_S), (0.5, 0.2, 0.5))
     lanes = scale.of(16, 4)
     return [
         panel(

@@ -11,9 +11,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench import page, picture
+from bench.contenders import Arena
 from bench.model import Result, from_json, to_json
+from bench.scale import Scale
 from bench.stats import Spread
 from bench.stores import ARENAS
+from bench.suites import SUITES
 
 MARKS = "# Title\n<!-- bench embedded:{} -->\nstale\n<!-- bench end -->\nby hand\n"
 
@@ -87,20 +90,32 @@ def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
     assert page.read(page.figures("embedded"))["startup"] == from_json(to_json(startup))
 
 
-def test_the_tables_of_queues_have_a_page_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("suite", ["queue", "guard"])
+def test_the_tables_of_queues_and_of_guards_have_pages_of_their_own(
+    suite: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    book = f"embedded-{suite}s"
     monkeypatch.setattr(page, "ROOT", tmp_path)
     (tmp_path / "bench").mkdir()
     (tmp_path / "docs").mkdir()
-    text = page.page("embedded-queues")
-    text.write_text(MARKS.format("queue").replace("embedded:", "embedded-queues:"))
-    of_queues = dataclasses.replace(_two()[0], suite="queue", key="queue")
+    text = page.page(book)
+    text.write_text(MARKS.format("one").replace("embedded:", f"{book}:"))
+    one = dataclasses.replace(_two()[0], suite=suite, key="one")
 
-    written = list(page.write("embedded", {"machine": "", "versions": {}}, [of_queues]))
+    written = list(page.write("embedded", {"machine": "", "versions": {}}, [one]))
 
-    assert written == [page.figures("embedded-queues"), text]
-    assert of_queues.when in text.read_text()
+    assert written == [page.figures(book), text]
+    assert text == tmp_path / "docs" / f"performance-{suite}s.md"
+    assert one.when in text.read_text()
+
+
+@pytest.mark.parametrize("arena", [one for one in ARENAS.values() if "guard" in one.suites])
+def test_every_table_of_guards_has_its_place_before_it_is_measured(arena: Arena) -> None:
+    text = page.page(f"{arena.name}-guards").read_text(encoding="utf-8")
+    blocks = set(re.findall(rf"<!-- bench {arena.name}-guards:(\S+) -->", text))
+
+    panels = {panel.key for panel in SUITES["guard"].panels(arena, Scale())}
+    assert blocks == panels | {"machine", "targets"}
 
 
 def _two() -> tuple[Result, Result]:
