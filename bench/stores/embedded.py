@@ -16,7 +16,7 @@ from ..shields import COST_S
 from . import feeds_ours, shields_ours
 from .ours import anew, kept, on_loop
 from .peers import AsyncFileLock, DiskCache, Fasteners, FileLock, Flock, PortaLocker
-from .shields_sql import SELECT, sqlite
+from .shields_sql import SELECT, SELECT_ASYNC, sqlite
 
 OURS = "holdfast"
 OURS_ASYNC = "holdfast, asyncio"
@@ -52,7 +52,7 @@ def commands(place: Path) -> Mapping[str, Sequence[str]]:
     return found
 
 
-_GUARDS = shields_ours.targets(SELECT, SELECT)
+_GUARDS = shields_ours.targets(SELECT, SELECT_ASYNC)
 #: All have the value so soon after a death: the kernel tells them of it, no lease has to end.
 _TOLD_MS = COST_S * 1e3 + 100.0
 _APART = [

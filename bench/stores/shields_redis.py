@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -164,7 +165,9 @@ class Aiocache:
         self._asks = decorate(ask)
 
     async def get(self, key: str, compute: Callable[[], Awaitable[Any]]) -> Any:
-        return await self._asks(compute, key)
+        while True:
+            with contextlib.suppress(KeyError):  # its lock, when two leave that at once
+                return await self._asks(compute, key)
 
     async def close(self) -> None:
         await self._asks.cache.close()

@@ -51,6 +51,19 @@ class Select:
             cursor.connection.close()
 
 
+class SelectInLoop:
+    """One that blocks the loop for as long as it takes, as there is no other driver."""
+
+    def __init__(self, connect: Callable[[], Any], mark: str) -> None:
+        self._select = Select(connect, mark)
+
+    async def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        return self._select.get(key, compute)
+
+    async def close(self) -> None:
+        self._select.close()
+
+
 class SelectTasks:
     """The same for asyncio. ``make`` gives a cursor of the driver for threads."""
 
@@ -83,7 +96,15 @@ def sqlite() -> list[Shielder]:
         connection.execute("PRAGMA journal_mode = WAL")
         return connection.cursor()
 
-    return [Shielder(SELECT, lambda place, *_: Select(lambda: connect(place), "?"), reads=True)]
+    return [
+        Shielder(SELECT, lambda place, *_: Select(lambda: connect(place), "?"), reads=True),
+        Shielder(
+            SELECT_ASYNC,
+            lambda place, *_: SelectInLoop(lambda: connect(place), "?"),
+            "asyncio",
+            reads=True,
+        ),
+    ]
 
 
 def postgres(url: Callable[[], str]) -> list[Shielder]:

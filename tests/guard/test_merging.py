@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from holdfast import ConfigError, StoreUnavailable
+from holdfast.core.guard.guard import BESIDE_MAX
 from tests.guard.conftest import At, Run, Source
 
 
@@ -208,6 +210,86 @@ def test_guards_that_are_made_anew_go_together(run: Run) -> None:
         await client.close()
         told = await at.guard().stats()
         assert (told.computes, told.merged) == (1, 4)
+
+    run(case)
+
+
+def test_who_comes_while_a_fresh_value_is_read_does_not_wait_for_that(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given a fresh value, whose reply to one caller takes long
+        guard, gate = at.gated()
+        source, read, go = Source(), at.flag(), at.flag()
+        await guard.get(source.compute)
+
+        async def hold() -> None:
+            read.set()
+            await go.wait()
+
+        gate.after["read"] = hold
+        first = at.start(guard.get, source.compute)
+        await read.wait()
+        # Then another has it by a read of its own, and nothing is left of that
+        assert await guard.get(source.compute) == 0
+        assert not first.finished
+        go.set()
+        assert await first.result() == 0
+        assert not guard._shared.flights
+        assert ((await guard.stats()).hits, source.asked) == (2, 1)
+
+    run(case)
+
+
+def test_few_read_beside_the_one_who_leads(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given a store that takes its time for every read
+        guard, gate = at.gated()
+        source, go = Source(), at.flag()
+        await guard.get(source.compute)
+        inner, before = gate.guards, gate.calls["read"]
+
+        class Slow:
+            limits = inner.limits
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(inner, name)
+
+            async def read(self, *args: Any) -> Any:
+                await go.wait()
+                return await inner.read(*args)
+
+        gate.guards = Slow()  # type: ignore[assignment]
+        # When many come at once, then one asks for those who wait, and two for themselves
+        actors = [at.start(guard.get, source.compute) for _ in range(20)]
+        await at.seated(guard, 17)
+        assert gate.calls["read"] - before == 1 + BESIDE_MAX
+        go.set()
+        assert [await one.result() for one in actors] == [0] * 20
+        assert source.asked == 1
+
+    run(case)
+
+
+def test_who_reads_beside_takes_nothing_that_is_over(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given a value whose time is over, which somebody reads
+        guard, gate = at.gated(ttl=5, on_timeout="stale")
+        source, read, go = Source(), at.flag(), at.flag()
+        await guard.get(source.compute)
+        at.pass_(10)
+        source.version = 1
+
+        async def hold() -> None:
+            read.set()
+            await go.wait()
+
+        gate.after["read"] = hold
+        first = at.start(guard.get, source.compute)
+        await read.wait()
+        second = at.start(guard.get, source.compute)
+        await at.seated(guard, 1)
+        go.set()
+        assert (await first.result(), await second.result()) == (1, 1)
+        assert source.asked == 2
 
     run(case)
 

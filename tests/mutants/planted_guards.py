@@ -19,6 +19,20 @@ SIMULATED = "tests/guard/test_simulated.py::test_histories_in_a_row_violate_noth
 
 GUARDS = [
     bug(
+        "all who come while a value is read read for themselves",
+        f"{MERGING}few_read_beside_the_one_who_leads",
+        (GUARD, "found.beside < BESIDE_MAX", "True"),
+    ),
+    bug(
+        "who reads beside takes what is over",
+        f"{MERGING}who_reads_beside_takes_nothing_that_is_over",
+        (
+            REFRESH,
+            "if value is None or value.fresh_in <= 0:\n        return None",
+            "if not value:\n        return None",
+        ),
+    ),
+    bug(
         "each of those who waited for one value tells the numbers",
         f"{MERGING}of_many_who_waited_for_one_value_not_each_tells_the_numbers",
         (COMMONS, "untold, ctx.told = ctx.untold, ctx.now()", "untold = ctx.untold"),

@@ -2,7 +2,9 @@
 
 What a request brought is given only to those who stood here when it was *sent*: whoever came later
 may know of an invalidation that the answer doesn't. Those go on with the next request, which one of
-them sends. So merging never makes an answer older than the caller's own question.
+them sends. So merging never makes an answer older than the caller's own question. While a value is
+only being read, few of those who come too late for the answer read for themselves, as to wait for
+it first would make two round trips of one.
 
 No lock is held anywhere: a seat is served by whoever draws its ticket first, the one who leads or
 the one who sits there and wants to leave.
@@ -60,13 +62,15 @@ class Seat(Generic[T]):
 class Flight(Generic[T]):
     """Those who want one value now. Whoever makes it leads; the others take a seat."""
 
-    __slots__ = ("_counts", "_seats", "computing", "over")
+    __slots__ = ("_counts", "_seats", "beside", "computing", "over", "reads")
 
     def __init__(self) -> None:
         self._seats: list[Seat[T]] = []
         #: So many of them stood here when the last request was sent.
         self._counts = 0
         self.over = False
+        #: The one who leads has sent a read, and no more than that; so many read beside.
+        self.reads, self.beside = False, 0
         #: The thread or task that computes it, while it does.
         self.computing: Hashable = None
 

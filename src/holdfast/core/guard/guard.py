@@ -18,11 +18,13 @@ from .flight import Failure, Flight, Order, Seat
 from .model import ENTRIES_MAX, KEY_BYTES_MAX, Entry, EntryRecord, GuardRecord, Tally, Value
 from .options import Options
 from .ports import Guards, glance_of, guards_of
-from .refresh import Compute, lead
+from .refresh import Compute, beside, lead
 
 if TYPE_CHECKING:
     from ..context import Context
 
+#: So many read beside the one who leads, while he only reads.
+BESIDE_MAX = 2
 #: Not given: the guard's own time-out.
 DEFAULT: Any = object()
 
@@ -77,16 +79,22 @@ class GuardBase:
         return None if self._glance is None else self._glanced(self._glance, key)
 
     def _glanced(self, glance: Callable[[Entry], Value | None], key: Any) -> bytes | None:
-        """A fresh value that the store knows of by itself, as new as if it had been asked for."""
+        """A value that the store knows of by itself, as new as if it had been asked for: a fresh
+        one, or an old one that may be served while another computes the next."""
         sent, era = self._ctx.now(), self._near.era
         if self._options.early or sent - self._ctx.told > TELL_S:
             return None
         value = glance(Entry(self._name, key))
-        if value is None or value.fresh_in <= 0:
+        if value is None:
             return None
-        self._count("hits")
+        if value.fresh_in > 0:
+            self._count("hits")
+            self._keep_near(key, value, sent, era)
+        elif value.stale_in > 0 and sent < self._shared.busy.get(key, 0.0):
+            self._count("stale")
+        else:
+            return None
         self._ctx.untold[self._shared] = None
-        self._keep_near(key, value, sent, era)
         return value.data
 
     def _keep_near(self, key: str, value: Value, sent: float, era: int) -> None:
@@ -114,10 +122,17 @@ class GuardBase:
     async def _join(self, key: str, compute: Compute, end: float) -> Value:
         """Lead those who want this value, or wait for what another brings."""
         flight: Flight[Value] = Flight()
+        alone = not self._options.early
         while True:
             found = self._shared.flights.setdefault(key, flight)
             if found is flight:
                 return await lead(self, key, flight, compute, end)
+            if alone and found.reads and found.beside < BESIDE_MAX:
+                alone = False
+                value = await beside(self, key, found, end)
+                if value is not None:
+                    return value
+                continue
             if found.computing is not None and found.computing == self._ctx.runtime.flow():
                 raise ConfigError(
                     f"what computes {Entry(self._name, key)} asks for it itself, and would wait "

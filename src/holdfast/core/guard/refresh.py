@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ComputeFailed, RefreshTimeout, StoreUnavailable
-from ..policy import REQUEST_S, SILENCE_S, deadline, nap
+from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, deadline, nap
 from . import codec
 from .computing import Computation, give_up
 from .flight import Failure, Flight
@@ -42,6 +42,7 @@ async def lead(
     ctx, near, options = guard._ctx, guard._near, guard._options
     sent, era = ctx.now(), near.era
     flight.mark()
+    flight.reads = True
     found: tuple[Value | None] | None = None
     leads = True
     try:
@@ -61,6 +62,7 @@ async def lead(
                 guard._shared.over(key, flight, flight.land(value))
                 return value
             found = (value,)
+        flight.reads = False
         refresh = Refresh(guard, key, flight, compute, end)
         refresh._sent, refresh._era = sent, era
         try:
@@ -71,6 +73,27 @@ async def lead(
     finally:
         if leads:
             guard._shared.over(key, flight, flight.hand_over())
+
+
+async def beside(guard: GuardBase, key: str, flight: Flight[Value], end: float) -> Value | None:
+    """A fresh value by a read of our own, for one who came after the one who leads has sent his;
+    None if there is none, or no answer: then it is all the same whether we waited."""
+    ctx, near = guard._ctx, guard._near
+    sent, era = ctx.now(), near.era
+    flight.beside += 1
+    try:
+        within = min(DOWN_S, max(end - sent, REQUEST_S_MIN))
+        (value,) = await guard._guards().read((Entry(guard._name, key),), within)
+    except StoreUnavailable:
+        ctx.require_open()
+        return None
+    finally:
+        flight.beside -= 1
+    if value is None or value.fresh_in <= 0:
+        return None
+    guard._counts["hits"] += 1
+    guard._keep_near(key, value, sent, era)
+    return value
 
 
 class Refresh:
