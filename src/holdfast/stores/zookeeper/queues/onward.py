@@ -1,7 +1,10 @@
 """Who has done a job and wants the next one: both in one transaction, where neither is unusual.
 
 It is all or nothing, so the next job is taken only if the last one is settled by that; and whatever
-was refused is done in two, one behind the other, as if nobody had tried.
+was refused is done in two, one behind the other, as if nobody had tried. A job in a loop costs one
+round trip. It costs two, as it did before, with an old list or a rate, after somebody was faster,
+and if nothing is due but the group of the job itself: the entry that takes its place has a number
+which that very transaction gives it.
 """
 
 from __future__ import annotations
