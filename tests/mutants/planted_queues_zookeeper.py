@@ -8,6 +8,7 @@ ROOM = "holdfast.stores.zookeeper.queues"
 HERE = "tests/stores/zookeeper/test_queues.py"
 LOST = "tests/stores/zookeeper/test_queue_lost.py"
 SESSION = f"{LOST}::test_what_a_lost_session_had_on_loan_comes_first_again_and_its_ack_is_refused"
+BOTH = "tests/stores/zookeeper/test_onward.py"
 CUT = f"{LOST}::test_each_verb_that_is_cut_off_is_carried_out_once"
 
 QUEUES_ZOOKEEPER = [
@@ -86,5 +87,46 @@ QUEUES_ZOOKEEPER = [
         "zookeeper queues: a queue that is full takes more",
         f"{HERE}::test_a_queue_that_is_full_says_so_and_takes_more_when_there_is_room",
         (f"{ROOM}.putting", "        if here + jobs > self._depth:\n", "        if jobs < 0:\n"),
+    ),
+    bug(
+        "zookeeper queues: what a loop took without an answer is forgotten",
+        f"{BOTH}::test_a_loop_that_is_cut_off_does_each_job_once[sync-reply-plain]",
+        (f"{ROOM}.onward", "        taker.doubts[entry.node] = entry\n", ""),
+    ),
+    bug(
+        "zookeeper queues: an ack counts though another was faster with the next job",
+        f"{BOTH}::test_a_job_that_another_took_first_costs_the_ack_nothing[works]",
+        (
+            f"{ROOM}.onward",
+            "                space.put_back(entry)\n            return False\n",
+            "                space.put_back(entry)\n            return True\n",
+        ),
+    ),
+    bug(
+        "zookeeper queues: a loop passes over a job that was returned",
+        f"{BOTH}::test_a_job_that_another_took_first_costs_the_ack_nothing[gives back]",
+        (
+            f"{ROOM}.onward",
+            "            if {No.NODE, No.ROOM} & {*wrong[cut:]}:\n",
+            "            if wrong:\n",
+        ),
+    ),
+    bug(
+        "zookeeper queues: a loop wakes nobody for the job that its ack makes due",
+        f"{BOTH}::test_what_an_ack_makes_due_is_there_for_others_and_wakes_one",
+        (
+            f"{ROOM}.onward",
+            "looks = [self._idle.look(space)] if ending.soon else []",
+            "looks: list[Request] = []",
+        ),
+    ),
+    bug(
+        "zookeeper queues: an ack counts that ended with its session",
+        f"{BOTH}::test_an_ack_that_may_have_ended_with_its_session_does_not_count[request]",
+        (
+            f"{ROOM}.settling",
+            "        if self._why(loan) is Loss.SESSION:\n            text",
+            "        if loan.dead:\n            text",
+        ),
     ),
 ]

@@ -279,7 +279,10 @@ class Settling:
         """Write down what counted; raises what stands in the place of an answer."""
         ctx, wrong = self._ctx, None
         for one, answer in zip(self._jobs, answers, strict=True):
-            if isinstance(answer, Exception):
+            if isinstance(answer, LockLost):
+                one._lease.reason = one._lease.reason or Loss(str(answer.reason))
+                one._over(False)
+            elif isinstance(answer, Exception):
                 wrong = answer
                 one._keep_on()
             else:

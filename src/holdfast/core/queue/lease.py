@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...errors import LockLost
 from ..lease import Lease, Terms
 from ..model import Loss
 from ..policy import renew_every
@@ -75,5 +76,5 @@ async def withdraw(store: Store, undo: Undo, within: float) -> None:
         await queues_of(store).give_back(undo, within)
     elif isinstance(undo, Settle):
         (answer,) = await queues_of(store).settle([undo], within)
-        if isinstance(answer, Exception):
+        if isinstance(answer, Exception) and not isinstance(answer, LockLost):
             raise answer

@@ -50,7 +50,9 @@ class Queues(Protocol):
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
         """Settle a batch, each as if it were alone: was it ours? False when its lease is over, or
-        when it was settled before. Whoever waits for a job that is due by this is woken."""
+        when it was settled before; a ``LockLost`` when it is lost before the end of its lease, so
+        that False would be taken for the latter by whoever asks again. Whoever waits for a job that
+        is due by this is woken."""
         ...
 
     async def extend(

@@ -10,6 +10,7 @@ its own classes. What had to be arranged:
 * It waits for a whole session for a server that takes the connection and then doesn't answer, as
   one may that was reached while it was starting: what came too early is never read.
 * On its level DEBUG it logs credentials, so ours has a logger that says nothing below a warning.
+* To look whether a socket is ready it makes an epoll, five times for each request: ours has a poll.
 * A request that is queued while the wake-up of its thread is interrupted would stay there, and each
   later one would wait for the next: it is woken once more.
 """
@@ -18,7 +19,9 @@ from __future__ import annotations
 
 import atexit
 import logging
-from collections.abc import Callable
+import math
+import select
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -113,7 +116,29 @@ class _CreateContainer(wire.Create2):  # type: ignore[misc]
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads; a server that is silent costs less."""
+    """kazoo's threads; a server that is silent costs less, and so does each request."""
+
+    def select(
+        self,
+        rlist: Sequence[Any],
+        wlist: Sequence[Any],
+        xlist: object,
+        timeout: float | None = None,
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Those that are ready."""
+        poll = select.poll()
+        for one in rlist:
+            poll.register(one, select.POLLIN)
+        for one in wlist:
+            poll.register(one, select.POLLOUT)
+        ready = dict(poll.poll(None if timeout is None else math.ceil(timeout * 1000)))
+        if not ready:
+            return [], [], []
+        return (
+            [one for one in rlist if one.fileno() in ready],
+            [one for one in wlist if one.fileno() in ready],
+            [],
+        )
 
     def create_connection(self, *args: Any, **options: Any) -> Any:
         """A connection to one server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,19 +57,26 @@ class ThreadPort:
         driver = self._driver
         if driver is None or not driver.connected or driver.unfit is not None:
             driver = self._reach(until)
-        slots = []
-        for request in requests:
-            full = threading.Lock()
-            full.acquire()
-            slots.append((request, Slot(full.release), full))
-            driver.send(request, slots[-1][1])
+        if not requests:
+            return []
+        full = threading.Lock()
+        full.acquire()
+        count, many = itertools.count(1), len(requests)
+
+        def tell() -> None:
+            if next(count) == many:  # it is woken once, by the last answer
+                full.release()
+
+        slots = [Slot(tell) for _ in requests]
+        for request, slot in zip(requests, slots, strict=True):
+            driver.send(request, slot)
         label = self.label
-        answers = []
-        for request, slot, full in slots:
-            if not full.acquire(timeout=max(0.0, until - boottime())):
-                raise StoreUnavailable(f"{label} gave no answer in time")
-            answers.append(understood(request, slot.value, label))
-        return answers
+        if not full.acquire(timeout=max(0.0, until - boottime())):
+            raise StoreUnavailable(f"{label} gave no answer in time")
+        return [
+            understood(request, slot.value, label)
+            for request, slot in zip(requests, slots, strict=True)
+        ]
 
     def post(self, request: Request, done: Callable[[Any], None]) -> None:
         """Send one and don't wait; see the protocol."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....core.model import Gone, Held, Loss
 from ....core.policy import ASK_AGAIN_S_MAX
 from ....core.queue.model import Extend, Settle, Take, Verdict
-from ....errors import StoreUnavailable
+from ....errors import LockLost, StoreUnavailable
 from ..requests import Check, Children, Create, Multi, No, Put, Request
 from .idle import Idle
 from .loans import Loan, Loans
@@ -23,6 +23,15 @@ from .ways import Part, Ways
 _ROUNDS = 6
 #: A mark that couldn't be deleted is tried again so much later, seconds.
 AGAIN_S = 0.25
+
+
+class Ending(NamedTuple):
+    """A delivery that is being settled: what settles it, in a transaction. ``soon``: then there is
+    a job that is due, for one who waits."""
+
+    loan: Loan
+    parts: list[Part]
+    soon: bool
 
 
 class Settling:
@@ -61,25 +70,47 @@ class Settling:
         until: float,
     ) -> None:
         """Settle these; what is to be tried again stays in ``todo``."""
-        now = self._talk.port.now()
-        parts = {at: self._ways.settling(loan, settles[at], now) for at, loan in todo.items()}
+        endings = {at: self.prepare(loan, settles[at]) for at, loan in todo.items()}
         heirs: dict[str, int] = {}
-        for at, some in parts.items():
-            if self._soon(some, now):
-                heirs[settles[at].queue] = heirs.get(settles[at].queue, 0) + 1
-        asked: list[Request] = [Multi(tuple(one)) for one in parts.values()]
+        for ending in endings.values():
+            if ending.soon:
+                name = ending.loan.space.name
+                heirs[name] = heirs.get(name, 0) + 1
+        asked: list[Request] = [Multi(tuple(one.parts)) for one in endings.values()]
         looks = [self._talk.space(name) for name in heirs]
         asked += [self._idle.look(space) for space in looks]
         answers = await self._talk.ask(asked, until)
-        for space, idle in zip(looks, answers[len(parts) :], strict=True):
+        for space, idle in zip(looks, answers[len(endings) :], strict=True):
             self._idle.poke(space, idle, heirs[space.name])
-        for (at, some), answer in zip(list(parts.items()), answers, strict=False):
-            if await self._answered(todo[at], some, answer, until):
-                found[at] = not why_not(answer)
-                self._loans.end(todo.pop(at))
+        for (at, ending), answer in zip(endings.items(), answers, strict=False):
+            if await self.digest(ending, answer, until):
+                found[at] = self._counted(ending.loan, answer)
+                del todo[at]
+
+    def prepare(self, loan: Loan, settle: Settle) -> Ending:
+        """What settles this one so."""
+        now = self._talk.port.now()
+        parts = self._ways.settling(loan, settle, now)
+        return Ending(loan, parts, self._soon(parts, now))
+
+    async def digest(self, ending: Ending, answer: Any, until: float) -> bool:
+        """Is this one over, by the answer to its parts? Otherwise we know more than before."""
+        over = await self._answered(ending.loan, ending.parts, answer, until)
+        if over:
+            self._loans.end(ending.loan)
+        return over
+
+    def _counted(self, loan: Loan, answer: Any) -> bool | Exception:
+        """Of one that is over: was it settled by this? If not, it may have been by a request that
+        wasn't answered; but not if its mark may have ended with a session."""
+        if not why_not(answer):
+            return True
+        if self._why(loan) is Loss.SESSION:
+            text = f"the session that had a delivery of {loan.space.name!r} on loan is over"
+            return LockLost(text, Loss.SESSION)
+        return False
 
     async def _answered(self, loan: Loan, parts: list[Part], answer: Any, until: float) -> bool:
-        """Is this one over? Otherwise we know more than before."""
         wrong, space, entry = why_not(answer), loan.space, loan.entry
         check_rights(wrong, f"settle a delivery of {space.name!r}", self._talk.label)
         if not wrong:
@@ -120,7 +151,7 @@ class Settling:
         ]
         answers = await self.settle(what, until)
         for answer in answers:
-            if isinstance(answer, Exception):
+            if isinstance(answer, Exception) and not isinstance(answer, LockLost):
                 raise answer
         return sum(answer is True for answer in answers)
 
@@ -151,7 +182,7 @@ class Settling:
             for at, loan in some.items():
                 if at in lost:
                     found[at] = Gone(self._why(loan))
-                    self._loans.end(loan)
+                    self._let_go(loan, before[at])
                     continue
                 found[at] = Held(loan.fence, extends[at].ttl)
                 loan.expires = max(before[at], self._talk.port.now() + extends[at].ttl)
@@ -180,6 +211,15 @@ class Settling:
                 if at and isinstance(no, No) and no is not No.OTHER
             }
         raise StoreUnavailable(f"{self._talk.label} refused {_ROUNDS} renewals")
+
+    def _let_go(self, loan: Loan, expires: float) -> None:
+        """It is lost. If its session was, a settle that is repeated has to learn of that."""
+        if self._why(loan) is Loss.SESSION:
+            loan.expires = expires
+            loan.space.busy.pop(loan.entry.node, None)
+            self._talk.port.alarm(expires)
+        else:
+            self._loans.end(loan)
 
     def _why(self, loan: Loan) -> Loss:
         same = loan.session == self._talk.port.session()

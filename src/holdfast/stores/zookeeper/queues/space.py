@@ -113,6 +113,12 @@ class Space:
         ages = (now - lane.listed for lane in self.lanes)
         return [at for at, (age, limit) in enumerate(zip(ages, limits, strict=True)) if age > limit]
 
+    def fresh_enough(self, now: float) -> bool:
+        """May something be taken while what is stale is listed? Only of a lane that had nothing, as
+        that is listed often so that it is soon seen when it has."""
+        stale = self.stale(now)
+        return len(stale) < len(self.lanes) and not any(self.lanes[at].free for at in stale)
+
     def listed(self, now: float) -> bool:
         """Was all of it listed a moment ago?"""
         return all(now - lane.listed < SHARED_S for lane in self.lanes)
@@ -139,6 +145,10 @@ class Space:
                     self.turn = 1 - lane
                     return entry
         return None
+
+    def put_back(self, entry: Entry) -> None:
+        """It was picked, and may still be had: it is the next one of its lane again."""
+        self.lanes[GROUPED if entry.group else PLAIN].free.appendleft(entry)
 
     def refused(self) -> None:
         """Somebody else was faster: look further next time, so that we don't meet again."""

@@ -17,6 +17,7 @@ from .names import Entry, job_number
 from .notes import JobNote, State, lent, read_job, stamp
 from .space import GROUPED, PLAIN, STALE, Space
 from .talk import Talk, check_rights, why_not
+from .ways import Part
 
 #: So often a take lists what is due at most.
 _ROUNDS = 6
@@ -68,7 +69,7 @@ class Taking:
             if not fresh and (lanes := space.stale(talk.port.now())):
                 await self.look_up(space, until, lanes)
                 fresh = len(lanes) == len(_BOTH)
-            while chosen := await self._chosen(space, taker, until):
+            while chosen := await self.chosen(space, taker, until):
                 await self._try(space, taker, chosen, until)
                 if len(taker.loans) >= take.most or space.refusals >= STALE:
                     break
@@ -94,22 +95,27 @@ class Taking:
         first: Sequence[Request] = (),
     ) -> list[Any]:
         """List what is due, and what is on loan, after these requests; their answers."""
-        talk, place = self._talk, space.place
+        talk = self._talk
         begun = talk.port.now()
-        folders = [*(_FOLDERS[lane] for lane in lanes), "taken"]
-        lists = [Children(place.at(one)) for one in folders]
-        answers = await talk.ask([*first, *lists], until)
-        said = answers[len(first) :]
-        found = [one if isinstance(one, list) else [] for one in said]
-        check_rights(said, f"list {place.base}", talk.label)
-        # What was made since is seen the next time: nothing of it is due sooner.
-        space.fill(dict(zip(lanes, found, strict=False)), found[-1], begun)
+        answers = await talk.ask([*first, *self.lists(space, lanes)], until)
+        self.listed(space, lanes, answers[len(first) :], begun)
         space.cost = talk.port.now() - begun
         if 0 < space.soonest() < math.inf:
             await talk.tell_time(space, until)
         return answers[: len(first)]
 
-    async def _chosen(self, space: Space, taker: Taker, until: float) -> list[Entry]:
+    def lists(self, space: Space, lanes: Sequence[int]) -> list[Request]:
+        """What lists these lanes, and what is on loan."""
+        return [Children(space.place.at(one)) for one in (*(_FOLDERS[at] for at in lanes), "taken")]
+
+    def listed(self, space: Space, lanes: Sequence[int], said: Sequence[Any], begun: float) -> None:
+        """They were asked for then, and this was said."""
+        check_rights([*said], f"list {space.place.base}", self._talk.label)
+        found = [one if isinstance(one, list) else [] for one in said]
+        # What was made since is seen the next time: nothing of it is due sooner.
+        space.fill(dict(zip(lanes, found, strict=False)), found[-1], begun)
+
+    async def chosen(self, space: Space, taker: Taker, until: float) -> list[Entry]:
         """The entries that are tried next."""
         take, talk = taker.take, self._talk
         rated = take.pace.rate < math.inf
@@ -157,27 +163,41 @@ class Taking:
         spans: list[int] = []
         for entry, state in zip(entries, states, strict=True):
             taker.doubts[entry.node] = entry
-            more = self._requests(space, taker.take, entry, state, version)
+            parts = self.parts(space, taker.take, entry, state, version)
+            more = [Multi(tuple(parts)), *self.reads(space, entry)]
             spans.append(len(more))
             requests += more
         answers = await self._talk.ask(requests, until)
         for entry, state, span in zip(entries, states, spans, strict=True):
             mine, answers = answers[:span], answers[span:]
-            taker.doubts.pop(entry.node, None)
-            if span > 2:
-                space.learn(entry, mine[2])
-            if wrong := why_not(mine[0]):
-                await self._refused(space, taker, entry, wrong, until)
-            else:
-                await self._got(space, taker, entry, state, mine[0], mine[1], until)
+            await self.digest(space, taker, entry, state, mine, until)
 
-    def _requests(
-        self, space: Space, take: Take, entry: Entry, state: State, version: int
-    ) -> list[Request]:
+    async def digest(
+        self,
+        space: Space,
+        taker: Taker,
+        entry: Entry,
+        state: State,
+        answers: Sequence[Any],
+        until: float,
+    ) -> None:
+        """What came of one, by the answers to `parts` and to each of `reads`."""
+        taker.doubts.pop(entry.node, None)
+        if len(answers) > 2:
+            space.learn(entry, answers[2])
+        if wrong := why_not(answers[0]):
+            await self._refused(space, taker, entry, wrong, until)
+        else:
+            await self._got(space, taker, entry, state, answers[0], answers[1], until)
+
+    def parts(
+        self, space: Space, take: Take, entry: Entry, state: State, version: int = 0
+    ) -> list[Part]:
+        """What takes an entry, if it was written to so often."""
         place = space.place
         data = f"{digest(take.id)}\n{take.owner}".encode()
         told = lent(take, state.attempts + 1, state.reason).data()
-        parts: list[Any] = [
+        parts: list[Part] = [
             Create(place.at("taken", entry.node), data, ephemeral=True),
             Put(place.entry(entry), told, version),
         ]
@@ -187,7 +207,12 @@ class Taking:
             start += 1000 / take.pace.rate
             parts.append(Put(place.at("pace"), repr(start).encode(), at))
             space.pace = (at + 1, start)
-        requests: list[Request] = [Multi(tuple(parts)), Get(place.job(entry.group, entry.first))]
+        return parts
+
+    def reads(self, space: Space, entry: Entry) -> list[Request]:
+        """What is read together with that: the job, and those behind it if none is known."""
+        place = space.place
+        requests: list[Request] = [Get(place.job(entry.group, entry.first))]
         if entry.group and not space.after(entry):
             requests.append(Children(place.at("groups", entry.group)))
         return requests
@@ -199,7 +224,7 @@ class Taking:
         check_rights(wrong, f"take from {space.name!r}", self._talk.label)
         if len(wrong) > 2 and wrong[2] is No.VERSION:
             space.pace = None
-            space.lanes[0 if entry.group else 1].free.appendleft(entry)
+            space.put_back(entry)
             return
         if len(wrong) > 1 and wrong[1] is No.VERSION:
             again = await self._lost.look(space, entry, until)
@@ -284,6 +309,8 @@ class Taking:
             asked += [Get(place.entry(entry)), Get(place.job(entry.group, entry.first))]
             _, mark, written, job = await talk.ask(asked, until)
             ours = isinstance(mark, Found) and mark.data.startswith(digest(take.id).encode())
+            # That of another session ends when that one does.
+            ours = ours and mark.stat.session == talk.port.session()
             taker.doubts.pop(node, None)
             if not (ours and isinstance(written, Found) and isinstance(job, Found)):
                 space.busy.pop(node, None)

@@ -21,6 +21,7 @@ from .idle import Idle
 from .loans import Loans
 from .lost import Lost
 from .mending import Mending
+from .onward import Onward
 from .putting import Putting
 from .settling import Settling
 from .taking import Taking
@@ -50,6 +51,7 @@ class ZooKeeperQueues:
         ways = Ways(talk.clock)
         self._taking = Taking(talk, self._loans, Lost(talk, ways), self._idle)
         self._settling = Settling(talk, self._loans, ways, self._idle)
+        self._onward = Onward(talk, self._loans, self._settling, self._taking, self._idle)
         self._putting = Putting(talk, self._idle, self.limits.depth)
         self._mending = Mending(talk, ways, self._idle)
 
@@ -71,6 +73,12 @@ class ZooKeeperQueues:
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
         """Settle a batch; see the contract."""
         return await self._settling.settle(settles, self._until(within))
+
+    async def settle_and_take(
+        self, settles: Sequence[Settle], take: Take, within: float
+    ) -> tuple[list[bool | Exception], Taken]:
+        """Settle, then take what is due; see the contract."""
+        return await self._onward.settle_and_take(settles, take, self._until(within))
 
     async def extend(
         self, extends: Sequence[Extend], within: float

@@ -1,0 +1,109 @@
+"""Who has done a job and wants the next one: both in one transaction, where neither is unusual.
+
+It is all or nothing, so the next job is taken only if the last one is settled by that; and whatever
+was refused is done in two, one behind the other, as if nobody had tried. A job in a loop costs one
+round trip. It costs two, as it did before, with an old list or a rate, after somebody was faster,
+and if nothing is due but the group of the job itself: the entry that takes its place has a number
+which that very transaction gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....core.queue.model import Settle, Take, Taken
+from ..requests import Multi, No, Request
+from .idle import Idle
+from .loans import Loan, Loans, Taker
+from .names import Entry
+from .notes import State
+from .settling import Ending, Settling
+from .space import Space
+from .taking import Taking
+from .talk import Talk, why_not
+
+
+class Onward:
+    """Settles and takes: a job in a loop costs one round trip."""
+
+    def __init__(
+        self, talk: Talk, loans: Loans, settling: Settling, taking: Taking, idle: Idle
+    ) -> None:
+        self._talk = talk
+        self._loans = loans
+        self._settling = settling
+        self._taking = taking
+        self._idle = idle
+
+    async def settle_and_take(
+        self, settles: Sequence[Settle], take: Take, until: float
+    ) -> tuple[list[bool | Exception], Taken]:
+        """Settle, then take what is due; see the contract."""
+        loan = self._usual(settles, take)
+        answers: list[bool | Exception]
+        if loan is not None and await self._both(loan, settles[0], take, until):
+            answers = [True]
+        else:
+            answers = await self._settling.settle(settles, until)
+        # Of what was taken already this only tells; and what came too early is no reason to stop.
+        return answers, await self._taking.take(take, until)
+
+    def _usual(self, settles: Sequence[Settle], take: Take) -> Loan | None:
+        """The one delivery that is settled, if all that is known here speaks for it."""
+        port = self._talk.port
+        if len(settles) != 1 or settles[0].suspect:
+            return None
+        if take.most != 1 or take.wait or take.pace.rate < math.inf:
+            return None
+        loan, now = self._loans.find(settles[0]), port.now()
+        if loan is None or loan.dead or loan.expires <= now or loan.session != port.session():
+            return None
+        # Where others were faster a moment ago, a transaction that is refused would cost both.
+        space = loan.space
+        if take.queue != space.name or space.refusals or not space.fresh_enough(now):
+            return None
+        taker = self._loans.taker(take)
+        return None if taker.served or taker.buried or taker.doubts else loan
+
+    async def _both(self, loan: Loan, settle: Settle, take: Take, until: float) -> bool:
+        """Was it settled together with taking what is listed first?"""
+        space, taker = loan.space, self._loans.taker(take)
+        try:
+            for entry in await self._taking.chosen(space, taker, until):
+                if entry.first:
+                    ending = self._settling.prepare(loan, settle)
+                    return await self._try(space, taker, entry, ending, until)
+                space.put_back(entry)
+        finally:
+            taker.release(space.busy)
+        return False
+
+    async def _try(
+        self, space: Space, taker: Taker, entry: Entry, ending: Ending, until: float
+    ) -> bool:
+        talk, taking, begun = self._talk, self._taking, self._talk.port.now()
+        state, cut, lanes = State(entry.attempts), len(ending.parts), space.stale(begun)
+        parts = taking.parts(space, taker.take, entry, state)
+        reads = taking.reads(space, entry)
+        lists = taking.lists(space, lanes) if lanes else []
+        looks = [self._idle.look(space)] if ending.soon else []
+        # First, as without an answer it isn't known whether we have it.
+        taker.doubts[entry.node] = entry
+        asked: list[Request] = [Multi((*ending.parts, *parts)), *reads, *lists, *looks]
+        done, *read = await talk.ask(asked, until)
+        if wrong := why_not(done):
+            taker.doubts.pop(entry.node, None)
+            if {No.NODE, No.ROOM} & {*wrong[cut:]}:
+                space.refused()
+            else:
+                space.put_back(entry)
+            return False
+        for idle in read[len(reads) + len(lists) :]:
+            self._idle.poke(space, idle, 1)
+        await self._settling.digest(ending, done[:cut], until)
+        if lists:  # now, as the heir is in them
+            taking.listed(space, lanes, read[len(reads) : len(reads) + len(lists)], begun)
+        mine = [done[cut:], *read[: len(reads)]]
+        await taking.digest(space, taker, entry, state, mine, until)
+        return True

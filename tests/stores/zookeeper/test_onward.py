@@ -1,0 +1,349 @@
+"""Serial queues: a job that is settled by the request that takes the next one. It is one
+transaction, so both are done or neither; nothing is lost, counted, or done twice by that."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from holdfast import AsyncClient, Client, LockLost
+from holdfast.core.model import Loss
+from holdfast.stores.zookeeper.requests import Children, Multi
+from holdfast.testing import lag
+from holdfast.testing.faces import Face
+from holdfast.testing.faults import (
+    HOLD_REPLY,
+    HOLD_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    Fault,
+    Proxy,
+)
+from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.zookeeper.conftest import MakeClient, eventually
+from tests.stores.zookeeper.frames import MULTI, of_kind
+from tests.stores.zookeeper.test_queues import base, counted, inside, talk
+from tests.torture.scale import times
+
+lag.watch()
+GROUPS = pytest.mark.parametrize("groups", [0, 3], ids=["plain", "grouped"])
+
+
+def both(name: str) -> Callable[[bytes], bool]:
+    """Is it the transaction that ends one loan of this queue, and begins another?"""
+    return lambda message: (
+        of_kind(MULTI, having=name.encode())(message) and (message.count(b"/taken/") == 2)
+    )
+
+
+def numbered(jobs: int, groups: int = 0) -> list[dict[str, Any]]:
+    """So many jobs, in so many groups in turn; without any in the plain lane."""
+    return [{"payload": n, "group": f"g{n % groups}" if groups else None} for n in range(jobs)]
+
+
+def multis(asked: list[list[object]]) -> int:
+    """How many round trips had a transaction."""
+    return sum(any(isinstance(one, Multi) for one in some) for some in asked)
+
+
+@GROUPS
+def test_a_job_in_a_loop_costs_one_round_trip(groups: int, other: Client, own_name: str) -> None:
+    jobs = 120
+    queue = other.queue(own_name)
+    queue.put_many(numbered(jobs + 1, groups and jobs // 2))
+    loop = queue.consume(timeout=0)
+    assert next(loop)
+    begun = time.monotonic()
+    with counted(other) as asked:
+        for _ in range(jobs):
+            assert next(loop)
+        seconds = time.monotonic() - begun
+        # Once a second all is listed before it is looked for the next one
+        assert multis(asked) <= jobs + 1 + seconds
+        assert len(asked) <= jobs + 2 * (1 + seconds)
+        asked.clear()
+        # What stands in the other lane is seen all the same
+        queue.put("elsewhere", group=None if groups else "g")
+        found = next(loop)
+        assert found.payload == "elsewhere"
+        asked.clear()
+        assert next(loop, None) is None
+        assert multis(asked) == 1
+    record = queue.stats()
+    assert (record.done, record.waiting, record.taken) == (jobs + 2, 0, 0)
+
+
+@GROUPS
+@pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
+def test_a_loop_that_is_cut_off_does_each_job_once(
+    fault: Fault, groups: int, face: Face, proxy: Proxy, other: Client, own_name: str
+) -> None:
+    seen: list[tuple[int, int]] = []
+    jobs = times(40, 8)
+
+    async def play() -> None:
+        client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session=20")
+        try:
+            armed = None
+            async for job in client.queue(own_name).consume(timeout=0):
+                seen.append((job.payload, job.attempt))
+                assert armed is None or armed.hits == 1
+                # Given each second request that is both, as far as there is another job to take
+                strike = len(seen) % 2 == 1 and len(seen) < jobs - max(groups, 1)
+                armed = proxy.arm(both(own_name), fault) if strike else None
+        finally:
+            await client.close()
+
+    other.queue(own_name).put_many(numbered(jobs, groups))
+    face.run(play, 100.0)
+    # Then each was delivered once, those of a group in order, and each ack has counted
+    assert sorted(seen) == [(n, 1) for n in range(jobs)]
+    for group in range(groups):
+        mine = [n for n, _ in seen if n % groups == group]
+        assert mine == sorted(mine)
+    record = other.queue(own_name).stats()
+    assert (record.done, record.waiting, record.taken) == (jobs, 0, 0)
+
+
+@pytest.mark.parametrize("then", ["works", "acks", "gives back"])
+def test_a_job_that_another_took_first_costs_the_ack_nothing(
+    then: str, new_client: MakeClient, other: Client, own_name: str
+) -> None:
+    mine, rival = new_client(), other.queue(own_name)
+    rival.put_many(range(4))
+    loop = mine.queue(own_name).consume(timeout=0)
+    assert next(loop).payload == 0
+    # Given one who was faster than our list
+    taken = rival.take(timeout=5)
+    assert taken
+    assert taken.payload == 1
+    if then == "acks":
+        assert taken.ack()
+    if then == "gives back":
+        assert taken.give_back()
+    with counted(mine) as asked:
+        # Then both are done one behind the other: the ack counts, and what is to be had is got
+        found = next(loop)
+        assert multis(asked) in (3, 4)
+    assert found.attempt == 1
+    # After a refusal it looks further, so that it doesn't meet the other one again
+    assert found.payload in ((1,) if then == "gives back" else (2, 3))
+    record = rival.stats()
+    assert record.done == (2 if then == "acks" else 1)
+    assert record.taken == (2 if then == "works" else 1)
+    # And what was refused is not held to be on loan here
+    if then == "works":
+        assert taken.give_back()
+    done = {0, found.payload} | ({1} if then == "acks" else set())
+    assert {job.payload for job in loop} == {0, 1, 2, 3} - done
+    assert rival.stats().done == 4
+
+
+@GROUPS
+def test_a_loop_whose_job_is_anothers_by_now_says_so_and_keeps_none(
+    groups: int, new_client: MakeClient, other: Client, kazoo: KazooClient, own_name: str
+) -> None:
+    queue = other.queue(own_name)
+    queue.put_many(numbered(6, groups))
+    loop = new_client().queue(own_name).consume(timeout=0)
+    lost = next(loop)
+    # Given that its mark is gone, and another has the job
+    (mark,) = inside(kazoo, own_name, "taken")
+    kazoo.delete(f"{base(own_name)}/taken/{mark}")
+    again = queue.take(timeout=5)
+    assert again
+    assert (again.payload, again.attempt) == (lost.payload, 2)
+    with pytest.raises(LockLost, match="comes again"):
+        next(loop)
+    # Then nobody else's is harmed, and what was taken meanwhile is given back
+    record = queue.stats()
+    assert (record.done, record.waiting, record.taken) == (0, 5, 1)
+    assert [one.attempts for one in queue.jobs("waiting")] == [0] * 5
+    assert again.ack()
+
+
+@pytest.mark.parametrize("fault", [HOLD_REQUEST, HOLD_REPLY], ids=["request", "reply"])
+def test_an_ack_that_may_have_ended_with_its_session_does_not_count(
+    fault: Fault,
+    new_client: MakeClient,
+    proxy: Proxy,
+    other: Client,
+    shared_zookeeper: ZooKeeperServer,
+    own_name: str,
+) -> None:
+    client = new_client(f"zookeeper://127.0.0.1:{proxy.port}?session=20")
+    queue = other.queue(own_name)
+    queue.put_many(range(3))
+    loop = client.queue(own_name).consume(timeout=0)
+    lost = next(loop)
+    armed = proxy.arm(both(own_name), fault)
+    wrong: list[LockLost] = []
+
+    def go_on() -> None:
+        try:
+            next(loop)
+        except LockLost as failure:
+            wrong.append(failure)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    # Given a session that ends, long before the lease, while the request is without an answer
+    armed.wait()
+    proxy.hold()
+    end_session(client, shared_zookeeper)
+    assert lost.remaining() > 0
+    proxy.reset()
+    proxy.heal()
+    thread.join(60)
+    # Then nobody is told that it has counted: to ask again finds nothing, and that says nothing
+    assert [one.reason for one in wrong] == [Loss.SESSION]
+    assert lost.lost is Loss.SESSION
+    attempts = {}
+    while job := queue.take(timeout=5 if len(attempts) < 2 else 0):
+        attempts[job.payload] = job.attempt
+        assert job.ack()
+    # What it had when its session ended comes again, and the attempt counts
+    expected = {0: 2, 1: 1, 2: 1} if fault is HOLD_REQUEST else {1: 2, 2: 1}
+    assert attempts == expected
+    assert queue.stats().done == 3
+
+
+def test_a_loop_whose_task_is_cancelled_settles_and_gives_back(
+    proxy: Proxy, other: Client, own_name: str
+) -> None:
+    rounds = times(50, 5)
+    queue = other.queue(own_name)
+    queue.put_many(range(rounds + 1))
+
+    async def main() -> None:
+        async with AsyncClient(f"zookeeper://127.0.0.1:{proxy.port}?session=20") as client:
+            for turn in range(rounds):
+                loop = client.queue(own_name).consume(timeout=0)
+                assert (await anext(loop)).attempt == 1
+                # Given a request that is on its way, or carried out, and not answered
+                armed = proxy.arm(both(own_name), (HOLD_REPLY, HOLD_REQUEST)[turn % 2])
+                going = asyncio.ensure_future(anext(loop))
+                await asyncio.to_thread(armed.wait)
+                going.cancel()
+                await asyncio.sleep(0)
+                armed.let_go()
+                with pytest.raises(asyncio.CancelledError):
+                    await going
+                # Then what was done is done, and the next one may be had by others
+                await asyncio.to_thread(
+                    eventually,
+                    lambda done=turn + 1: (
+                        queue.stats()[1:3] == (rounds + 1 - done, 0) and queue.stats().done == done
+                    ),
+                )
+
+    async def bounded() -> None:
+        async with asyncio.timeout(100.0):
+            await main()
+
+    asyncio.run(bounded())
+    job = queue.take(timeout=0)
+    assert job
+    assert job.attempt == 1
+    assert job.ack()
+
+
+def end_session(client: Client, server: ZooKeeperServer) -> None:
+    """End the session of a client that doesn't get through to its server."""
+    driver = client._ctx.store._port._driver  # type: ignore[attr-defined]
+    thief = KazooClient(hosts=f"{server.host}:{server.port}", client_id=driver.client.client_id)
+    thief.start(10)
+    thief.stop()
+    thief.close()
+
+
+def test_what_an_ack_makes_due_is_there_for_others_and_wakes_one(
+    other: Client, new_client: MakeClient, kazoo: KazooClient, own_name: str
+) -> None:
+    mine = new_client()
+    queue = other.queue(own_name)
+    queue.put_many(["a", "b"], group="g")
+    queue.put("c", group="h")
+    loop = mine.queue(own_name).consume(timeout=0)
+    assert next(loop).payload == "a"
+    # Given one who waits
+    kazoo.create(f"{base(own_name)}/idle/somebody", b"", ephemeral=True)
+    with counted(mine) as asked:
+        assert next(loop).payload == "c"
+        assert multis(asked) == 1
+    # Then he is woken for the one behind that which was acked, and it is to be had
+    eventually(lambda: not inside(kazoo, own_name, "idle"))
+    job = queue.take(timeout=0)
+    assert job
+    assert job.payload == "b"
+    assert job.ack()
+    # And our client has noted it as well, in a loop of its own group
+    queue.put_many(["d", "e"], group="i")
+    assert [one.payload for one in loop] == ["d", "e"]
+
+
+def test_the_jobs_of_one_group_come_one_behind_the_other(other: Client, own_name: str) -> None:
+    queue = other.queue(own_name, min_interval=0.2)
+    queue.put_many(range(4), group="g")
+    ends: list[float] = []
+    seen = []
+    for job in queue.consume(timeout=2):
+        assert not ends or time.monotonic() - ends[-1] >= 0.2
+        seen.append(job.payload)
+        ends.append(time.monotonic())
+    assert seen == [0, 1, 2, 3]
+
+
+def test_the_interval_counts_from_when_both_were_done(other: Client, own_name: str) -> None:
+    queue = other.queue(own_name, min_interval=1.0, from_="take")
+    queue.put_many(numbered(4, 2))
+    seen: dict[int, float] = {}
+    for job in queue.consume(timeout=3):
+        before = seen.get(job.payload - 2)
+        # Begun by the request that acked one of the other group; as exact as stamps are
+        assert before is None or time.monotonic() - before >= 0.99
+        seen[job.payload] = time.monotonic()
+    assert sorted(seen) == [0, 1, 2, 3]
+    assert list(seen)[:2] == [0, 1]
+
+
+def test_a_job_that_would_come_too_early_is_put_back_and_the_next_one_comes(
+    new_client: MakeClient, other: Client, own_name: str
+) -> None:
+    client = new_client()
+    other.queue(own_name).put("late", delay=2.0)
+    put = time.monotonic()
+    other.queue(own_name).put_many(range(3))
+    loop = client.queue(own_name).consume(timeout=8)
+    assert next(loop).payload == 0
+    # Given one who believes that it is later at the leader
+    clock = talk(client).clock
+    clock._low += 20.0
+    clock._high += 20.0
+    with counted(client) as asked:
+        found = next(loop)
+        if time.monotonic() - put < 1.5:
+            assert multis(asked) == 3  # both at once; back again; the next one
+            assert found.payload == 1
+    rest = [(found.payload, found.attempt), *((job.payload, job.attempt) for job in loop)]
+    assert {*rest} == {(1, 1), (2, 1), ("late", 1)}
+    assert len(rest) == 3
+    assert time.monotonic() - put >= 2.0
+    assert other.queue(own_name).stats().done == 4
+
+
+def test_what_is_unusual_is_done_one_behind_the_other(other: Client, own_name: str) -> None:
+    # A queue with a rate: whoever takes has to write it down
+    queue = other.queue(own_name, rate=1000)
+    queue.put_many(range(3))
+    with counted(other) as asked:
+        assert [job.payload for job in queue.consume(timeout=0)] == [0, 1, 2]
+    assert multis(asked) >= 6
+    assert any(isinstance(one, Children) for some in asked for one in some)
+    assert queue.stats().done == 3
