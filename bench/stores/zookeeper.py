@@ -121,7 +121,7 @@ ZOOKEEPER = Arena(
     }
     | {key: [Target(OURS, "p50", "ratio", at_most=1.0)] for key in ("handoff-idle", "handoff-warm")}
     | {
-        "queue-deep": [Target(OURS, "rate", "ratio", at_least=3.0)],
+        "queue-deep": [Target("holdfast, a loop", "rate", "ratio", at_least=3.0)],
         "contention-8": [
             Target(OURS, "jain", "value", at_least=0.98),
             Target(OURS, "starved", "value", at_most=0.0),

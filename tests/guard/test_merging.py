@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import ConfigError, StoreUnavailable
 from holdfast.core.guard.guard import BESIDE_MAX
+from holdfast.core.guard.model import Entry
 from tests.guard.conftest import At, Run, Source
 
 
@@ -290,6 +291,35 @@ def test_who_reads_beside_takes_nothing_that_is_over(run: Run) -> None:
         go.set()
         assert (await first.result(), await second.result()) == (1, 1)
         assert source.asked == 2
+
+    run(case)
+
+
+def test_an_old_value_that_is_known_is_served_while_it_may_be_and_another_computes(
+    run: Run,
+) -> None:
+    async def case(at: At) -> None:
+        # Given an old value that the store knows of without asking
+        guard, gate = at.gated(ttl=5, stale=60)
+        source, entry = Source(), Entry("g", "")
+        await guard.get(source.compute)
+        at.pass_(10)
+        (old,) = await gate.guards.read((entry,), 1.0)
+        inner = getattr(guard, "_thing", guard)  # of threads it is a twin
+        inner._glance = {entry: old}.get
+        source.version, before = 1, gate.calls.total()
+        # When another computes the next one, then nobody is asked
+        guard._shared.note_busy("", math.inf)
+        assert await guard.get(source.compute) == 0
+        assert gate.calls.total() == before
+        assert (await guard.stats()).stale == 1
+        # But not for one that may be served no more, or that nobody computes
+        inner._glance = {entry: old._replace(stale_in=-1.0)}.get
+        assert await guard.get(source.compute) == 0
+        assert gate.calls["read"] > 1
+        guard._shared.busy.clear()
+        inner._glance = {entry: old}.get
+        assert await guard.get(source.compute) == 1
 
     run(case)
 

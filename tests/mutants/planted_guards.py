@@ -24,6 +24,11 @@ GUARDS = [
         (GUARD, "found.beside < BESIDE_MAX", "True"),
     ),
     bug(
+        "an old value that is known is served though nobody computes the next",
+        f"{MERGING}an_old_value_that_is_known_is_served_while_it_may_be_and_another_computes",
+        (GUARD, "value.stale_in > 0 and sent < self._shared.busy.get(key, 0.0)", "True"),
+    ),
+    bug(
         "who reads beside takes what is over",
         f"{MERGING}who_reads_beside_takes_nothing_that_is_over",
         (
