@@ -46,6 +46,8 @@ class Shielder:
     reads: bool = False
     #: It may serve an old value while the next is computed.
     stale: bool = False
+    #: It only shows what it takes to wake so many.
+    floor: bool = False
 
     @property
     def missing(self) -> str:
@@ -53,6 +55,32 @@ class Shielder:
         if self.package and importlib.util.find_spec(self.package) is None:
             return f"{self.package} is not installed (pip install --group bench)"
         return ""
+
+
+class Woken:
+    """In each process one caller computes, and wakes the others by an event: nothing is shared
+    between processes, so that it is what waking them takes at least."""
+
+    def __init__(self, _place: Path, _ttl: float, _stale: float) -> None:
+        self._events: dict[str, threading.Event] = {}
+        self._values: dict[str, Any] = {}
+
+    def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        """The value of the key."""
+        event = threading.Event()
+        found = self._events.setdefault(key, event)
+        if found is event:
+            self._values[key] = compute()
+            event.set()
+        else:
+            found.wait()
+        return self._values[key]
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+WOKEN = Shielder("an Event, in each process", Woken, floor=True)
 
 
 class Source:

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast import AsyncClient, Client
 
 from ..model import Target
-from ..shields import Shielder
+from ..shields import WOKEN, Shielder
 
 OURS, OURS_ASYNC, NEAR = "holdfast", "holdfast, asyncio", "holdfast, in the process"
 NAME = "bench"
@@ -71,6 +71,7 @@ def shielders(url: Callable[[Path], str]) -> list[Shielder]:
                 url(place), place, ttl=ttl, stale=stale, local=min(0.5, ttl / 4)
             ),
         ),
+        WOKEN,
     ]
 
 

@@ -40,7 +40,8 @@ CALLS = (
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
     """Reads; a missing value that many want; one that expires; a process that dies; traffic."""
     panel = functools.partial(_panel, arena, scale)
-    here = [one for one in arena.shielders if not one.missing]
+    here = [one for one in arena.shielders if not one.missing and not one.floor]
+    floors = [one for one in arena.shielders if one.floor]
     guards = [one for one in here if not one.reads]
     reads, processes, callers = scale.of((3000, 16, 50), (50, 2, 3))
     expiry_s, traffic_s, apart_s = scale.of((60.0, 10.0, APART_S), (0.5, 0.2, 0.5))
@@ -61,7 +62,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
             regimes.SPREAD,
             [
                 Case(one.label, functools.partial(miss, one, processes, callers, apart_s))
-                for one in guards
+                for one in (*guards, *floors)
             ],
             CALLS,
             3,
