@@ -104,13 +104,13 @@ JOINING = [
         (
             CONTEXT,
             (
-                "            await self.runtime.finish(self.withdraw(leave, within))\n"
-                "        except BaseException:\n"
-                "            self.keeper.later(leave, self.now() + leave.ttl)\n"
+                "            await self.runtime.finish(self.withdraw(undo, within))\n"
+                "        except BaseException as failure:\n"
+                "            self.keeper.later(undo, self.now() + undo.ttl)\n"
             ),
             (
-                "            await self.runtime.finish(self.withdraw(leave, within))\n"
-                "        except BaseException:\n"
+                "            await self.runtime.finish(self.withdraw(undo, within))\n"
+                "        except BaseException as failure:\n"
                 "            pass\n"
             ),
         ),

@@ -97,6 +97,8 @@ GUARDS_POSTGRES = [
             "        key=lambda at: (entries[at].guard.encode(), entries[at].key.encode()),\n",
             "",
         ),
+        full=True,
+        seldom=True,
     ),
     bug(
         "postgres: a row is over although its value is kept",

@@ -24,6 +24,7 @@ from holdfast.testing import lag
 from holdfast.url import find
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
+from tests.torture.scale import times
 
 MakeClient = Callable[..., Client]
 lag.watch()
@@ -182,7 +183,7 @@ def test_batches_in_any_order_dont_wait_for_each_other_for_ever(
     def work(order: int) -> None:
         try:
             guards = guards_of(new_client())
-            for _ in range(10):
+            for _ in range(times(60, 10)):
                 for entry in entries[::7]:
                     run_sync(guards.begin(Wish(entry, uuid.uuid4().hex, "me", 60.0), 20.0))
                 run_sync(guards.invalidate(entries[::order], 20.0))
