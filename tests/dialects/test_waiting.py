@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import statistics
 import threading
 import time
@@ -124,11 +125,20 @@ def test_a_holder_without_an_end_is_waited_for(
     theirs = raw.lock(prefix + own_name, thread_local=False)  # as redis-py has it without a word
     assert theirs.acquire(blocking=False)
     assert locks.lock(own_name).acquire(timeout=0.3) is None
-    later = threading.Timer(0.4, theirs.release)
+    given: list[float] = []
+
+    def give() -> None:
+        given.append(boottime())
+        # redis-py repeats a request whose answer it has lost, and then finds nothing of its own
+        with contextlib.suppress(redis.exceptions.LockNotOwnedError):
+            theirs.release()
+
+    later = threading.Timer(0.4, give)
     begun = boottime()
     later.start()
     with locks.lock(own_name, timeout=20):
-        assert 0.3 < boottime() - begun < 0.4 + 1.5 + lag.since(begun)
+        assert given, "it was had before it was given back"
+        assert boottime() - begun < 0.4 + 1.5 + lag.since(begun)
 
 
 def test_a_message_that_is_lost_costs_no_more_than_the_next_try(

@@ -76,11 +76,17 @@ def test_workers_that_are_struck_break_no_promise() -> None:
 
 @embedded
 def test_without_a_crash_nothing_comes_twice_unasked() -> None:
-    outcome = _run(FEW._replace(every=0.0, ttl=10.0))
-    assert outcome.good, str(outcome)
-    figures = outcome.judgement.figures
-    assert figures["again"] == figures["asked for again"] > 0
-    assert (figures["late"], figures["acked or not"]) == (0, 0)
+    asked = 0
+    for _ in range(4):  # in one run by itself it may be that no job is tried again
+        outcome = _run(FEW._replace(every=0.0, ttl=10.0))
+        assert outcome.good, str(outcome)
+        figures = outcome.judgement.figures
+        assert figures["again"] == figures["asked for again"]
+        assert (figures["late"], figures["acked or not"]) == (0, 0)
+        asked += figures["asked for again"]
+        if asked:
+            break
+    assert asked > 0
 
 
 @embedded
