@@ -51,6 +51,18 @@ class At:
         """Something to set and to wait for."""
         return self.face.flag()
 
+    def held(self, gate: GatedGuards) -> tuple[Flag, Flag]:
+        """The next read has its answer, but its caller doesn't hear it yet: a flag that is set when
+        it is so far, and one to set so that it goes on."""
+        answered, go = self.flag(), self.flag()
+
+        async def hold() -> None:
+            answered.set()
+            await go.wait()
+
+        gate.after["read"] = hold
+        return answered, go
+
     async def until(self, true: Callable[[], Any], what: str) -> None:
         """Wait until something is true."""
         for _ in range(3000):

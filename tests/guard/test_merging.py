@@ -19,13 +19,7 @@ def test_who_comes_after_a_read_was_sent_does_not_get_its_answer(run: Run) -> No
         guard, gate = at.gated()
         other, source = at.guard(), Source()
         await other.get(source.compute)
-        answered, go = at.flag(), at.flag()
-
-        async def hold() -> None:
-            answered.set()
-            await go.wait()
-
-        gate.after["read"] = hold
+        answered, go = at.held(gate)
 
         async def ask() -> object:
             return await guard.get(source.compute)
@@ -52,13 +46,7 @@ def test_an_old_value_is_only_for_those_who_were_there_when_it_was_read(run: Run
         other, source = at.guard(ttl=10, stale=60), Source()
         await other.get(source.compute)
         at.pass_(11)
-        reached, go = at.flag(), at.flag()
-
-        async def hold() -> None:
-            reached.set()
-            await go.wait()
-
-        gate.after["read"] = hold
+        reached, go = at.held(gate)
 
         async def ask() -> object:
             return await guard.get(source.compute)
@@ -219,14 +207,9 @@ def test_who_comes_while_a_fresh_value_is_read_does_not_wait_for_that(run: Run) 
     async def case(at: At) -> None:
         # Given a fresh value, whose reply to one caller takes long
         guard, gate = at.gated()
-        source, read, go = Source(), at.flag(), at.flag()
+        source = Source()
         await guard.get(source.compute)
-
-        async def hold() -> None:
-            read.set()
-            await go.wait()
-
-        gate.after["read"] = hold
+        read, go = at.held(gate)
         first = at.start(guard.get, source.compute)
         await read.wait()
         # Then another has it by a read of its own, and nothing is left of that
@@ -274,16 +257,11 @@ def test_who_reads_beside_takes_nothing_that_is_over(run: Run) -> None:
     async def case(at: At) -> None:
         # Given a value whose time is over, which somebody reads
         guard, gate = at.gated(ttl=5, on_timeout="stale")
-        source, read, go = Source(), at.flag(), at.flag()
+        source = Source()
         await guard.get(source.compute)
         at.pass_(10)
         source.version = 1
-
-        async def hold() -> None:
-            read.set()
-            await go.wait()
-
-        gate.after["read"] = hold
+        read, go = at.held(gate)
         first = at.start(guard.get, source.compute)
         await read.wait()
         second = at.start(guard.get, source.compute)

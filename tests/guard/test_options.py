@@ -77,13 +77,7 @@ def test_what_was_asked_for_before_an_invalidation_stays_out_of_the_layer(run: R
         guard, gate = at.gated(local=60)
         other, source = at.guard(), Source()
         await other.get(source.compute)
-        answered, go = at.flag(), at.flag()
-
-        async def hold() -> None:
-            answered.set()
-            await go.wait()
-
-        gate.after["read"] = hold
+        answered, go = at.held(gate)
 
         async def ask() -> object:
             return await guard.get(source.compute)
