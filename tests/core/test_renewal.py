@@ -47,6 +47,29 @@ def test_never_more_is_asked_for_than_max_hold_allows() -> None:
     assert one.keep(150.0).ttl == 0.001
 
 
+@pytest.mark.parametrize("granted", [15.0, 14.0])
+def test_a_hold_that_max_hold_ends_says_so_also_where_a_store_grants_a_bit_less(
+    granted: float,
+) -> None:
+    one = lease(max_hold=40.0)
+    assert one.prolonged(deadline(105.0, one.keep(105.0).ttl), 105.1)
+    assert one.keep(125.0).ttl == 15.0
+    assert one.prolonged(deadline(125.0, granted), 125.1)
+    assert one.deadline < 140.0
+    assert one.loss(one.deadline - 0.1) is None
+    assert one.loss(one.deadline) is Loss.MAX_HOLD
+
+
+def test_what_is_lost_before_max_hold_is_lost_for_another_reason() -> None:
+    late = lease(max_hold=60.0)
+    late.keep(110.0)
+    assert late.loss(130.0) is Loss.EXPIRED
+    silent = lease(max_hold=40.0)
+    silent.keep(125.0)
+    silent.failures = 1
+    assert silent.loss(130.0) is Loss.UNREACHABLE
+
+
 def test_a_smaller_weight_goes_with_each_request_and_is_never_left_out() -> None:
     one = lease(weight=5)
     first = one.keep(110.0)

@@ -102,4 +102,13 @@ QUEUES_REDIS = [
         "test_who_waits_is_woken_by_a_put_into_any_shard[3]",
         (CLUSTER, "due += more if shard else 0", "due += 0"),
     ),
+    bug(
+        "dead letters of a group come back in another order",
+        f"{KIT}[redis-sync-queue-dead_letters_come_back_in_the_order_in_which_they_died]",
+        (
+            "holdfast.stores.redis.queue_look",
+            "            fields.sort(key=replies.split)\n        return found",
+            "            fields.sort()\n        return found",
+        ),
+    ),
 ]

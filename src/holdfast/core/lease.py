@@ -40,6 +40,8 @@ class Lease:
     #: What it has as long as nothing happens to it; most leases never have anything else.
     due = min_until = 0.0
     closing = orphan = watched = False
+    #: Was less asked for than its ttl, because ``max_hold`` allows no more?
+    cut = False
     failures = 0
     end: State | None = None
     reason: Loss | None = None
@@ -83,7 +85,7 @@ class Lease:
     def loss(self, now: float) -> Loss | None:
         """Why it is lost, or None; what is seen here stays true."""
         if self.reason is None and self.end is None and now >= self.deadline:
-            if self.capped():
+            if self.capped() or (self.cut and not self.failures):  # a store may grant a bit less
                 self.reason = Loss.MAX_HOLD
             else:
                 self.reason = Loss.UNREACHABLE if self.failures else Loss.EXPIRED
@@ -110,14 +112,20 @@ class Lease:
         """Is the deadline as late as ``max_hold`` allows?"""
         return self.deadline + margin(self.ttl) >= self.stop_at
 
+    def length(self, wanted: float, now: float) -> float:
+        """For how many seconds it is renewed: never beyond ``max_hold``."""
+        left = self.stop_at - now
+        if wanted <= left:
+            return wanted
+        self.cut = True
+        return max(left, 0.001)
+
     def keep(self, now: float, length: float = 0.0) -> Keep:
         """The request that renews it, for its ttl or another length: never beyond ``max_hold``. A
         smaller weight than that of the claim goes with it each time, so that a downgrade whose
         reply was lost is caught up. Where that isn't so, it is the same object as long as it asks
         for the same."""
-        ttl, left = length or self.ttl, self.stop_at - now
-        if ttl > left:
-            ttl = max(left, 0.001)
+        ttl = self.length(length or self.ttl, now)
         if self.weight < self._entered_with:
             return Keep(self.claim, self.fence, ttl, self.weight)
         renewal = self._renewal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ...errors import LockLost
@@ -57,8 +56,8 @@ class DeliveryLease(Lease):
 
     def extension(self, now: float) -> Extend:
         """The request that renews it: never beyond ``max_hold``."""
-        ttl = min(self.ttl, max(self.stop_at - now, 0.001)) if self.stop_at < math.inf else self.ttl
         take, job = self.take, self.job
+        ttl = self.length(self.ttl, now)
         return Extend(take.queue, job.group, job.seq, take.id, job.fence, ttl)
 
 

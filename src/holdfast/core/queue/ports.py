@@ -83,7 +83,8 @@ class Queues(Protocol):
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again: these, or up to 1,000 of all; how many. One that blocks its group
-        goes on where it stands, any other at the end of its group; its attempts count anew."""
+        goes on where it stands, any other at the end of its group, and several of a group in the
+        order in which they died; their attempts count anew."""
         ...
 
     async def purge(

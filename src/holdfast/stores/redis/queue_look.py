@@ -155,7 +155,7 @@ class Looking:
     async def letters(
         self, queue: str, ids: frozenset[str] | None, within: float
     ) -> dict[int, list[bytes]]:
-        """Up to 1,000 dead letters, these or any, by shard, in the order of acceptance."""
+        """Up to 1,000 dead letters, these or any, by shard; those of a group as they died."""
         found: dict[int, list[bytes]] = {}
         left = BATCH_MAX
         for shard in self._shards:
@@ -170,4 +170,6 @@ class Looking:
                 start += _PART
                 if len(part) < 2 * _PART:
                     break
+        for fields in found.values():
+            fields.sort(key=replies.split)
         return found

@@ -10,10 +10,11 @@ from ..names import decoded
 from ..requests import Check, Children, Create, Delete, Found, Get, Look, Multi, Put, Request, Stat
 from .idle import Idle
 from .lost import free
-from .names import QUEUES, Entry, entry_start, group_key, in_order, job_at
+from .names import QUEUES, Entry, entry_start, group_key, in_order
 from .notes import read_state, stamp
 from .seen import Row, Seen, View
 from .space import Space
+from .taking import rest_at
 from .talk import Talk, why_not
 from .ways import Part, Ways, entry_node, known_over
 
@@ -100,6 +101,7 @@ class Mending:
             return 0
         view = view._replace(ready=[one for one in view.ready if one.blocked], plain=[])
         rows = await self._seen.rows(space, view, None, 1, until)
+        rows.sort(key=lambda row: row.node)  # letters are numbered as they died
         wanted = [row for row in rows if ids is None or row.note.id in ids][:BATCH_MAX]
         count = 0
         for row in wanted:
@@ -219,11 +221,9 @@ def _rest(entry: Entry, found: list[Any], now: int) -> int:
     """Until when the last execution of the group holds back the next one; 0: it doesn't."""
     if len(found) < 2 or not isinstance(found[1], Found):
         return 0
-    state = read_state(found[1].data)
-    gap = state.gap if found[1].data else entry.gap
-    at = entry.at if entry.first and entry.at != job_at(entry.first) and not entry.gap else 0
-    due = max(
-        state.rest if found[1].data else at,
-        stamp(found[1].stat.created) + gap + 1 if gap else 0,
-    )
+    created = stamp(found[1].stat.created)
+    due = rest_at(entry, created)
+    if found[1].data:
+        state = read_state(found[1].data)
+        due = max(state.rest, created + state.gap + 1 if state.gap else 0)
     return due if due > now else 0

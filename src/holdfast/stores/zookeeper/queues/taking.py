@@ -13,7 +13,7 @@ from ..requests import Children, Create, Delete, Found, Get, Multi, No, Put, Req
 from .idle import Idle
 from .loans import Loan, Loans, Taker
 from .lost import Lost
-from .names import Entry, job_number
+from .names import Entry, job_at, job_number
 from .notes import JobNote, State, lent, read_job, stamp
 from .space import GROUPED, PLAIN, STALE, Space
 from .talk import Talk, check_rights, why_not
@@ -254,7 +254,7 @@ class Taking:
         loan = self._loan(space, taker.take, entry, state.attempts + 1, stat, job)
         due = due_at(entry, stat, job, loan.note)
         if loan.taken < due:
-            await self._too_early(loan, state, due, until)
+            await self._too_early(loan, state, due, stamp(stat.created), until)
             return
         space.refusals = 0
         self._loans.add(loan)
@@ -284,11 +284,15 @@ class Taking:
             expires=self._talk.port.now() + take.ttl,
         )
 
-    async def _too_early(self, loan: Loan, state: State, due: int, until: float) -> None:
-        """The clock of the leader isn't where we thought: it stands for later, as it did."""
+    async def _too_early(
+        self, loan: Loan, state: State, due: int, created: int, until: float
+    ) -> None:
+        """The clock of the leader isn't where we thought: it stands for later, as it did. What it
+        waits for is told apart, as its own delay doesn't hold back those behind it."""
         space, entry = loan.space, loan.entry
         start = entry.next(entry.first, state.attempts, at=due)
-        again = Create(space.place.at(entry.folder, start), numbered=True)
+        told = b"" if entry.attempts else State(rest=rest_at(entry, created)).data()
+        again = Create(space.place.at(entry.folder, start), told, numbered=True)
         parts = (*loan.ours(), Delete(space.place.entry(entry)), again)
         self._loans.taker(loan.take).doubts[entry.node] = entry
         await self._talk.ask([Multi(parts)], until)
@@ -320,7 +324,8 @@ class Taking:
             loan = self._loan(space, take, entry, state.attempts, written.stat, job)
             due = due_at(entry, written.stat, job, loan.note)
             if loan.taken < due:
-                await self._too_early(loan, state._replace(attempts=state.attempts - 1), due, until)
+                before, made = state._replace(attempts=state.attempts - 1), written.stat.created
+                await self._too_early(loan, before, due, stamp(made), until)
             else:
                 self._loans.add(loan)
                 talk.port.alarm(loan.expires)
@@ -352,3 +357,11 @@ def due_at(entry: Entry, stat: Stat, job: Found, note: JobNote) -> int:
     if note.delay and not note.accepted:
         due = max(due, stamp(job.stat.created) + note.delay + 1)
     return due
+
+
+def rest_at(entry: Entry, created: int) -> int:
+    """Until when the last execution of its group holds back an entry that nobody has written to;
+    0: it doesn't. ``created``: when the entry was."""
+    if entry.gap:
+        return created + entry.gap + 1
+    return entry.at if entry.first and entry.at != job_at(entry.first) else 0

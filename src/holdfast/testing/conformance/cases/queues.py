@@ -133,6 +133,39 @@ async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: A
 
 
 @case("queue")
+async def dead_letters_come_back_in_the_order_in_which_they_died(at: Arena) -> None:
+    async def bury(payloads: list[int]) -> None:
+        for payload in payloads:
+            job = await queue.take(timeout=5)
+            assert job is not None
+            assert job.payload == payload
+            assert await job.dead_letter("never")
+
+    queue, order = at.queue(), list(range(11))
+    await queue.put_many(order, group="g")
+    await bury(order[:1])
+    assert await queue.revive() == 1  # behind those that were accepted after it
+    order = [*order[1:], 0]
+    await bury(order)
+    assert await queue.take(timeout=0) is None
+    assert await queue.revive() == len(order)
+    await bury(order)
+
+
+@case("queue")
+async def a_job_behind_a_delayed_one_that_is_removed_is_due_at_once(at: Arena) -> None:
+    queue = at.queue()
+    await queue.put("late", group="g", delay=3600.0)
+    await queue.put("next", group="g")
+    assert await queue.take(timeout=0) is None
+    assert await queue.purge("delayed") == 1
+    job = await queue.take(timeout=0)
+    assert job is not None
+    assert job.payload == "next"
+    assert await job.ack()
+
+
+@case("queue")
 async def a_dead_letter_may_hold_back_its_group(at: Arena) -> None:
     queue = at.queue(on_dead="block")
     await queue.put_many(["bad", "good"], group="g")
