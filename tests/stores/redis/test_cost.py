@@ -125,6 +125,10 @@ def test_no_verb_costs_more_behind_ten_thousand_waiters(server: RedisServer, ver
 
 
 def test_no_verb_costs_more_beside_a_thousand_holders(server: RedisServer, verbs: Verbs) -> None:
+    def heavy() -> dict[str, int]:
+        """It tells of one of two at random, one of which may be no holder but the line's own."""
+        return counted(server, lambda: verbs.join(permit(2000, 2000), wait=False))
+
     def costs() -> dict[str, dict[str, int]]:
         one, two = permit(2000), permit(2000)
         return {
@@ -132,7 +136,7 @@ def test_no_verb_costs_more_beside_a_thousand_holders(server: RedisServer, verbs
             "join again": counted(server, lambda: verbs.join(one)),
             "keep": counted(server, lambda: verbs.keep([Keep(one, 0, 30.0)])),
             "stand": counted(server, lambda: verbs.stand(Keep(one, 0, 30.0, weight=1))),
-            "heavy": counted(server, lambda: verbs.join(permit(2000, 2000), wait=False)),
+            "heavy": max((heavy() for _ in range(10)), key=lambda one: one["hget"]),
             "leave": counted(server, lambda: verbs.gone(one)),
             "leave nothing": counted(server, lambda: verbs.gone(two)),
         }
