@@ -25,16 +25,15 @@ def test_each_answer_fits_what_was_done_before(store: str, face: str, urls: dict
     seeds = [random.randrange(2**32) for _ in range(WALKS)]
 
     async def walks() -> None:
-        opened = (module.open_aio if face == "aio" else module.open_blocking)(url)
-        try:
-            for seed in seeds:
-                walk = QueueWalk(opened.queues, f"walk:{os.urandom(6).hex()}", seed)
-                try:
-                    await walk.run(STEPS)
-                except AssertionError:
-                    print(f"seed {seed}", *walk.story, sep="\n")
-                    raise
-        finally:
-            await opened.close()
+        for seed in seeds:  # each with a client of its own, that knows nothing yet
+            opened = (module.open_aio if face == "aio" else module.open_blocking)(url)
+            walk = QueueWalk(opened.queues, f"walk:{os.urandom(6).hex()}", seed)
+            try:
+                await walk.run(STEPS)
+            except Exception:
+                print(f"seed {seed}", *walk.story, sep="\n")
+                raise
+            finally:
+                await opened.close()
 
     asyncio.run(walks()) if face == "aio" else run_sync(walks())
