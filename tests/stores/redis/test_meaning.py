@@ -6,13 +6,13 @@ Time is the test's (see `verbs.Verbs`), so leases end without anybody waiting fo
 from __future__ import annotations
 
 import random
+import secrets
 from typing import Any
 
 import pytest
 
 from holdfast.core.model import (
     Claim,
-    Gone,
     Held,
     Keep,
     Kind,
@@ -26,7 +26,7 @@ from holdfast.stores.memory.line import Lines, Poke
 from holdfast.stores.redis import replies
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
-from tests.stores.redis.verbs import TAG, Verbs
+from tests.stores.redis.verbs import TAG, Verbs, permit
 from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
@@ -54,7 +54,6 @@ class Twins:
         self.run = f"run-{dice.getrandbits(64):x}-"
         self.pokes: list[Poke] = []
         self.tag = b""
-        self.late: set[str] = set()
         self.tickets: dict[int, int] = {}
         self.known: list[tuple[Claim, int]] = []
         self.story: list[str] = []
@@ -73,9 +72,7 @@ class Twins:
         elif isinstance(theirs, Refused):
             assert theirs.holder == ours.holder, told
         else:
-            assert theirs == ours or (
-                isinstance(theirs, Gone) and asked and asked.id in self.late
-            ), told
+            assert theirs == ours, told
         if isinstance(theirs, Waiting | Refused):
             # A hint: asking earlier is allowed, but not later than the next lease ends.
             assert asked is not None
@@ -158,7 +155,7 @@ class Twins:
         ours = self.verbs.leave(leave, self.tag)
         if not by and not theirs:
             # Broken when it was dead: whether its end was noticed before that is left open.
-            self.late |= {known.id for known, its in self.known if its == ticket}
+            self.known = [one for one in self.known if one[1] != ticket]
         self.same(("leave", left, by, hint, after, suspect), theirs, ours)
 
     def resize(self) -> None:
@@ -228,3 +225,23 @@ def test_so_they_are_by_the_oldest_redis(new_redis: NewRedis) -> None:
     for turn in range(times(10, 2)):
         with Verbs(server, clock=True, old=True) as verbs:
             compare(verbs, SEED + 100 + turn)
+
+
+def test_who_comes_behind_waiters_whose_time_is_over_is_the_first(
+    shared_redis: RedisServer,
+) -> None:
+    with Verbs(shared_redis, clock=True, patience=1.0) as verbs:
+        verbs.at(START)
+        name = f"shrunk-{secrets.token_hex(8)}"
+        for one in (permit(4, 2, name), permit(4, 2, name)):
+            assert isinstance(verbs.join(one), Held)
+        for place in (1, 2):
+            waits = verbs.join(permit(4, 2, name))
+            assert isinstance(waits, Waiting)
+            assert waits.position == place
+        # Less is there than is held, so nobody fits, and nobody has looked at those who wait since
+        assert verbs.resize(name, 3) == 4
+        verbs.at(START + 2.0)
+        last = verbs.join(permit(3, 1, name))
+        assert isinstance(last, Waiting)
+        assert last.position == 1

@@ -62,7 +62,7 @@ if found and #found == 74 and string.byte(found) == 42 and not guarded
     ahead = headexp > now and headweight or 0
   end
   if now < first and tomb <= now and last > 0 and waiters < 10000 and mine == kind
-    and wanted + 0 == capacity and weight <= capacity and ahead <= capacity
+    and wanted + 0 == capacity and weight <= capacity and ahead > 0 and ahead <= capacity
     and used + ahead > capacity and not redis.call('HGET', KEYS[1], ARGV[4])
     and (waiters == 0 or not redis.call('HGET', KEYS[2], 'i' .. ARGV[4])) then
     local ticket = math.max(now, given + 1)
