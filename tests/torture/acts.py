@@ -60,7 +60,7 @@ async def waits_in_a_loop(stage: Stage, url: str, name: str) -> None:
 
 def _halts() -> list[tuple[float, float]]:
     """When this process went on of late after the machine had held it up, and for how long."""
-    return lag._noted(boottime() - 5.0)
+    return lag.long(boottime() - 5.0)
 
 
 def holds_and_forks(stage: Stage, url: str, name: str) -> None:
@@ -132,18 +132,23 @@ def contends(stage: Stage, url: str, folder: str, number: int, timeout: float) -
     recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
     client = Client(url)
     lock = client.lock("x", ttl=2.0)
+    lag.watch()
     stage.say("ready")
     while True:
+        asked = boottime()
         claim = recorder.ask("x", timeout=timeout)
         try:
             hold = lock.acquire(timeout=timeout)
         except HoldfastError as why:
             recorder.failed(claim, why)
+            recorder.halted(asked)
             continue
         if hold is None:
             recorder.busy(claim)
+            recorder.halted(asked)
             continue
         recorder.held(claim, hold)
+        recorder.halted(asked)
         time.sleep(0.02)
         recorder.leaving(claim)
         with contextlib.suppress(HoldfastError):
@@ -157,18 +162,23 @@ async def contends_in_a_loop(
     recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
     client = AsyncClient(url)
     lock = client.lock("x", ttl=2.0)
+    lag.watch()
     stage.say("ready")
     while True:
+        asked = boottime()
         claim = recorder.ask("x", timeout=timeout)
         try:
             hold = await lock.acquire(timeout=timeout)
         except HoldfastError as why:
             recorder.failed(claim, why)
+            recorder.halted(asked)
             continue
         if hold is None:
             recorder.busy(claim)
+            recorder.halted(asked)
             continue
         recorder.held(claim, hold)
+        recorder.halted(asked)
         await asyncio.sleep(0.02)
         recorder.leaving(claim)
         with contextlib.suppress(HoldfastError):
