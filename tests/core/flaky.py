@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -95,3 +97,16 @@ def behind(client: Any) -> Flaky:
     flaky = Flaky(client._ctx.store)
     client._ctx.store = flaky
     return flaky
+
+
+def mend_after(store: Flaky, verb: str, times: int) -> threading.Thread:
+    """Mend it as soon as the verb was asked for so often, and not before."""
+
+    def mend() -> None:
+        while store.calls[verb] < times:
+            time.sleep(0.002)
+        store.mend()
+
+    mending = threading.Thread(target=mend, daemon=True)
+    mending.start()
+    return mending

@@ -38,8 +38,8 @@ def test_while_something_is_kept_the_store_is_looked_at(
     locks: Client, lock_clock: TestClock, store: Forgetful
 ) -> None:
     with locks.lock("x", ttl=60):
-        lock_clock.advance(19)
-        assert 8 <= store.looks <= 10
+        lock_clock.advance(17)
+        assert 7 <= store.looks <= 9
         assert store.calls["keep"] == 0
     lock_clock.advance(20)
     looks = store.looks

@@ -114,7 +114,10 @@ def test_silence_is_not_called_busy_and_the_keeper_clears_up(
     assert boottime() - begun < 0.3 + 0.25 + lag.since(begun)
     # When the store answers again, then nothing is left
     flaky.mend()
-    assert not other.inspect()
+    end = time.monotonic() + 10
+    while other.inspect():
+        assert time.monotonic() < end
+        time.sleep(0.01)
     # And a silent one, too
     flaky.cut()
     with pytest.raises(StoreUnavailable):
@@ -160,17 +163,20 @@ def test_a_lease_counts_from_before_its_request_was_sent(url: str, client: Clien
     store = client._ctx.store
     join_free = store.join_free
 
+    late_by = 0.3
+
     async def late(claims, within):  # type: ignore[no-untyped-def]
         held = await join_free(claims, within)
-        time.sleep(0.3)
+        time.sleep(late_by)
         return held
 
     store.join_free = late  # type: ignore[method-assign]
-    locks = [client.lock(name, ttl=2.0) for name in NAMES]
+    locks = [client.lock(name, ttl=10.0) for name in NAMES]
     with client.all(*locks) as hold:
-        assert hold.remaining() < 1.7
+        assert hold.remaining() < 9.7
     # And what comes when it is over isn't believed
-    quick = [client.lock(name, ttl=0.2, auto_renew=False) for name in NAMES]
+    late_by = 1.6
+    quick = [client.lock(name, ttl=1.5, auto_renew=False) for name in NAMES]
     hold = client.all(*quick).acquire(timeout=5)
     assert hold is not None
     assert hold.remaining() > 0
@@ -200,13 +206,13 @@ def test_a_release_that_is_not_answered_is_repeated_and_true(
 def test_a_release_without_any_answer_is_raised_and_done_by_the_keeper(
     client: Client, flaky: Flaky, other: Client
 ) -> None:
-    locks = [client.lock(name, ttl=0.4, auto_renew=False) for name in NAMES]
+    locks = [client.lock(name, ttl=1.0, auto_renew=False) for name in NAMES]
     hold = client.all(*locks).acquire()
     flaky.cut()
     begun = boottime()
     with pytest.raises(StoreUnavailable):
         hold.release()
-    assert boottime() - begun < 1.0 + lag.since(begun)
+    assert boottime() - begun < 1.6 + lag.since(begun)
     flaky.mend()
     assert other.all(*NAMES).acquire(timeout=5)
 

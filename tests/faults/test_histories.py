@@ -330,9 +330,9 @@ def test_a_million_events_are_judged_in_seconds() -> None:
             f'{{"t":{now + 0.05},{who},"op":"left","kept":true}}',
         )
     # When it is judged
-    begun = time.perf_counter()
+    begun = time.process_time()  # which others have no part in
     verdict = judge(lines)
-    took = time.perf_counter() - begun
+    took = time.process_time() - begun
     # Then nothing is found, soon
     print(f"{verdict.events:,} events in {took:.1f} s")
     assert verdict.events == MILLION

@@ -179,26 +179,26 @@ def test_a_reset_reply_is_of_a_request_that_was_carried_out(
 def test_a_delayed_request_is_late_at_the_server(
     server: Server, proxy: Proxy, client: Client
 ) -> None:
-    proxy.arm(b"two", delay_request(0.3))
+    proxy.arm(b"two", delay_request(1.5))
     begun = time.monotonic()
     client.send("two")
     with pytest.raises(TimeoutError):
         client.read(0.1)
     assert server.seen == ["hello"]
     until_seen(server, "two")
-    assert 0.3 <= time.monotonic() - begun < 3
+    assert 1.5 <= time.monotonic() - begun < SOON_S
 
 
 def test_a_delayed_reply_is_late_at_the_client(
     server: Server, proxy: Proxy, client: Client
 ) -> None:
-    proxy.arm(b"two", delay_reply(0.3))
+    proxy.arm(b"two", delay_reply(1.5))
     begun = boottime()
     client.send("two")
     until_seen(server, "two")
-    assert boottime() - begun < 0.25 + lag.since(begun)
+    assert boottime() - begun < 1.2 + lag.since(begun)
     assert client.read() == "1 two"
-    assert boottime() - begun >= 0.3
+    assert boottime() - begun >= 1.5
 
 
 def test_a_held_request_arrives_when_it_is_let_go_though_its_client_has_left(

@@ -14,6 +14,7 @@ from holdfast import AsyncClient, Client, HoldfastError
 from holdfast.errors import FenceRejected, LockLost, NotHeld
 from holdfast.fenced import FencedFile
 from holdfast.runtime.blocking import boottime
+from holdfast.testing import lag
 from holdfast.testing.faults import Fork
 from holdfast.testing.faults.stage import Stage
 from holdfast.testing.histories import Recorder
@@ -39,20 +40,27 @@ async def holds_in_a_loop(stage: Stage, url: str, name: str, ttl: float = 30.0) 
 
 def waits(stage: Stage, url: str, name: str) -> None:
     """Stand in line, and say when it holds: the fence and the time."""
+    lag.watch()
     with Client(url) as client:
         stage.say("ready")
         hold = client.lock(name).acquire()
-        stage.say([hold.fence, boottime()])
+        stage.say([hold.fence, boottime(), _halts()])
         stage.hear()
 
 
 async def waits_in_a_loop(stage: Stage, url: str, name: str) -> None:
     """The same, under asyncio."""
+    lag.watch()
     async with AsyncClient(url) as client:
         stage.say("ready")
         hold = await client.lock(name).acquire()
-        stage.say([hold.fence, boottime()])
+        stage.say([hold.fence, boottime(), _halts()])
         await asyncio.to_thread(stage.hear)
+
+
+def _halts() -> list[tuple[float, float]]:
+    """When this process went on of late after the machine had held it up, and for how long."""
+    return lag.long(boottime() - 5.0)
 
 
 def holds_and_forks(stage: Stage, url: str, name: str) -> None:
@@ -124,18 +132,23 @@ def contends(stage: Stage, url: str, folder: str, number: int, timeout: float) -
     recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
     client = Client(url)
     lock = client.lock("x", ttl=2.0)
+    lag.watch()
     stage.say("ready")
     while True:
+        asked = boottime()
         claim = recorder.ask("x", timeout=timeout)
         try:
             hold = lock.acquire(timeout=timeout)
         except HoldfastError as why:
             recorder.failed(claim, why)
+            recorder.halted(asked)
             continue
         if hold is None:
             recorder.busy(claim)
+            recorder.halted(asked)
             continue
         recorder.held(claim, hold)
+        recorder.halted(asked)
         time.sleep(0.02)
         recorder.leaving(claim)
         with contextlib.suppress(HoldfastError):
@@ -149,18 +162,23 @@ async def contends_in_a_loop(
     recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
     client = AsyncClient(url)
     lock = client.lock("x", ttl=2.0)
+    lag.watch()
     stage.say("ready")
     while True:
+        asked = boottime()
         claim = recorder.ask("x", timeout=timeout)
         try:
             hold = await lock.acquire(timeout=timeout)
         except HoldfastError as why:
             recorder.failed(claim, why)
+            recorder.halted(asked)
             continue
         if hold is None:
             recorder.busy(claim)
+            recorder.halted(asked)
             continue
         recorder.held(claim, hold)
+        recorder.halted(asked)
         await asyncio.sleep(0.02)
         recorder.leaving(claim)
         with contextlib.suppress(HoldfastError):
@@ -168,7 +186,9 @@ async def contends_in_a_loop(
 
 
 async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
-    """Stand in one line with so many tasks; each says its fence and when it held."""
+    """Stand in one line with so many tasks; each says its fence and when it held. At last, by how
+    much the machine held us up within a second."""
+    lag.watch()
     async with AsyncClient(url, label=label) as client:
         served: list[list[Any]] = []
 
@@ -176,12 +196,14 @@ async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
             async with client.lock("x") as hold:
                 served.append([number, hold.fence, boottime()])
 
+        begun = boottime()
         tasks = [asyncio.create_task(one(number)) for number in range(many)]
         stage.say("asked")
         await asyncio.gather(*tasks)
         # In portions, as the other end of the pipe reads only what it is told to.
         for start in range(0, many, 100):
             stage.say(served[start : start + 100])
+        stage.say(lag.most(begun, 1.0))
 
 
 def sits_in_the_gate(stage: Stage, url: str) -> None:

@@ -41,10 +41,11 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
         begun, let_go = time.monotonic(), boottime()
         hold.release()
         # Then all are served
-        served = []
+        served, late = [], 0.0
         for subject in crowd:
             for _ in range(0, each, 100):
                 served += subject.hear(180)
+            late = max(late, subject.hear(180))
         took = time.monotonic() - begun
     # In the order of the line
     served.sort(key=lambda one: one[2])
@@ -59,4 +60,4 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
     # Nobody has lost its place on the way, and nobody waited for a poke that was lost
     assert fences == tickets
     assert statistics.median(gaps) < HANDOFF_S
-    assert max(gaps) < 1.0 + lag.since(let_go)
+    assert max(gaps) < 1.0 + max(late, lag.since(let_go))

@@ -53,8 +53,8 @@ def under_load(url: str, folder: Path) -> Iterator[Callable[[], float]]:
             nemesis.happened("dead", f"worker-{number}")
             worker.__exit__()
     # A deleted store is opened anew by everybody, so some time-outs may be exceeded a little; and
-    # by as much as was stolen from all of them.
-    verdict = judge_files(*folder.glob("*.jsonl"), grace=1.0 + lag.since(begun))
+    # by as much as was stolen from all of them, or from one.
+    verdict = judge_files(*folder.glob("*.jsonl"), grace=3.0 + lag.since(begun))
     print(tell(verdict))
     assert verdict.good, tell(verdict)
 
@@ -108,10 +108,10 @@ def test_a_disk_that_is_full_now_and_then_leaves_no_claim_and_lets_nobody_overla
                 before = held()
                 begun = time.monotonic()
                 while held() < before + 5:
-                    assert time.monotonic() < begun + 10, "nobody holds any more"
+                    assert time.monotonic() < begun + 20, "nobody holds any more"
                     time.sleep(0.1)
             with Client(url) as client:
-                hold = client.lock("x").acquire(timeout=1)
+                hold = client.lock("x").acquire(timeout=10)
                 assert hold is not None
                 hold.release()
                 assert client.inspect() == []

@@ -52,7 +52,7 @@ def test_fences_over_kills_of_writers_under_load(url: str, tmp_path: Path) -> No
     # And all is free, with a later fence than ever
     with Client(url) as client:
         for name in range(NAMES):
-            hold = client.lock(f"name-{name}").acquire(timeout=1)
+            hold = client.lock(f"name-{name}").acquire(timeout=10)
             assert hold is not None
             hold.release()
         assert client.inspect() == []

@@ -17,6 +17,8 @@ from ..runtime.blocking import boottime
 #: The length of one step, and by how much it is late on a machine at rest, in seconds.
 STEP_S = 0.005
 AT_REST_S = 0.001
+#: From so many seconds on it is told one by one.
+LONG_S = 0.02
 #: So many steps are remembered: the last minute or so.
 STEPS = 12_000
 
@@ -59,6 +61,11 @@ def most(begun: float, span: float) -> float:
             first += 1
         worst = max(worst, within)
     return worst
+
+
+def long(begun: float) -> list[tuple[float, float]]:
+    """When something of length was stolen since then: its end, and how much."""
+    return [one for one in _noted(begun) if one[1] > LONG_S]
 
 
 def _noted(begun: float) -> list[tuple[float, float]]:

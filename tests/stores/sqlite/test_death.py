@@ -19,11 +19,23 @@ from holdfast.testing import lag
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 
-#: What a death may cost the next in line, seconds: the median, and the worst of many.
+#: What a death may cost the next in line, seconds: the median, and the worst of many. Unnoticed,
+#: it would cost a second or two each time.
 MEDIAN_S = 0.020
 WORST_S = 0.250
 # What the machine itself is late is taken off.
 lag.watch()
+
+
+def judge(late: list[float], median: float = MEDIAN_S) -> None:
+    """Are they all soon? But for one, as a process may stand still that is not ours."""
+    late = sorted(late)
+    print(
+        f"{len(late)} handed over after {statistics.median(late) * 1e3:.2f} ms at the median, "
+        f"{late[-1] * 1e3:.2f} ms at the worst"
+    )
+    assert statistics.median(late) <= median
+    assert late[-2] <= WORST_S
 
 
 def holds(path: Path) -> Callable[[Child], None]:
@@ -92,13 +104,7 @@ def test_the_next_in_line_holds_some_milliseconds_after_the_holder_was_killed(
             fence, at = next_one.hear().split()
             late.append(float(at) - killed - lag.since(begun))
             assert first < int(fence) < (last or int(fence) + 1)
-    late.sort()
-    print(
-        f"{len(late)} handed over after {statistics.median(late) * 1e3:.2f} ms at the median, "
-        f"{late[-1] * 1e3:.2f} ms at the worst"
-    )
-    assert statistics.median(late) <= MEDIAN_S
-    assert late[-1] <= WORST_S
+    judge(late)
 
 
 def test_several_who_die_in_a_row_hold_up_nobody(path: Path) -> None:
@@ -118,30 +124,31 @@ def test_several_who_die_in_a_row_hold_up_nobody(path: Path) -> None:
             # Then the fourth holds
             _, at = four.hear().split()
             late.append(float(at) - killed - lag.since(begun))
-    print(f"after {', '.join(f'{s * 1e3:.1f}' for s in sorted(late))} ms")
-    assert statistics.median(late) <= 2 * MEDIAN_S
-    assert max(late) <= WORST_S
+    judge(late, 2 * MEDIAN_S)
 
 
 def test_a_waiter_who_was_poked_and_is_dead_is_passed_over(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a holder here, a waiter that was killed, and one behind it
-    here, held = desk(), claim()
-    fence = here.hold(held)
-    with ExitStack() as crew:
-        first = crew.enter_context(Child(waits(path)))
-        first.hear()
-        second = crew.enter_context(Child(waits(path)))
-        second.hear()
-        first.send(signal.SIGKILL)
-        first.end()
-        # When the holder leaves
-        left = time.monotonic()
-        assert here.leave(held, fence)
-        # Then the second holds at once
-        _, at = second.hear().split()
-        assert float(at) - left <= WORST_S
+    here, late = desk(), []
+    for _ in range(5):
+        # Given a holder here, a waiter that was killed, and one behind it
+        held = claim()
+        fence = here.hold(held)
+        with ExitStack() as crew:
+            first = crew.enter_context(Child(waits(path)))
+            first.hear()
+            second = crew.enter_context(Child(waits(path)))
+            second.hear()
+            first.send(signal.SIGKILL)
+            first.end()
+            # When the holder leaves
+            left, begun = time.monotonic(), boottime()
+            assert here.leave(held, fence)
+            # Then the second holds at once
+            _, at = second.hear().split()
+            late.append(float(at) - left - lag.since(begun))
+    judge(late, WORST_S)
 
 
 def test_a_dead_process_leaves_no_claim_and_no_file(path: Path, desk: Callable[..., Desk]) -> None:
@@ -197,6 +204,15 @@ def test_a_stopped_holder_is_not_dead(path: Path, desk: Callable[..., Desk]) -> 
         assert isinstance(answer, Refused)
 
 
+def ended(pid: int) -> bool:
+    """Has it let go of all it had? Nobody need have asked for its exit status."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return text.rpartition(b")")[2].split()[0] in (b"Z", b"X")
+
+
 def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
@@ -224,9 +240,11 @@ def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
     finally:
         os.kill(command, signal.SIGKILL)
     # Then he holds only after the command has ended, and at once
-    ended = time.monotonic()
+    while not ended(command):
+        time.sleep(0.001)
+    begun = boottime()
     here.hold(wanted)
-    assert time.monotonic() - ended <= WORST_S
+    assert boottime() - begun <= WORST_S + lag.since(begun)
 
 
 def test_a_detached_claim_outlives_its_process(path: Path, desk: Callable[..., Desk]) -> None:

@@ -168,8 +168,13 @@ class Reader:
 
     def stopped(self, worker: str, start: float, end: float) -> float:
         """For how many seconds of this span the worker was stopped."""
-        spans = self.stops.get(worker, ())
-        return sum(max(0.0, min(end, b) - max(start, a)) for a, b in spans)
+        over = 0.0
+        for since, until in sorted(self.stops.get(worker, ())):
+            # One may be told of twice: by whom it was done, and by itself.
+            start = max(start, since)
+            over += max(0.0, min(end, until) - start)
+            start = max(start, until)
+        return over
 
     # -- one method per event --------------------------------------------------------------
 

@@ -19,7 +19,8 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
     lost     c why              the hold is known to be lost
     write    w thing fence      a guarded write is about to be asked for
     wrote    w accepted [order] it was accepted, or refused
-    dead stopped continued  who     what somebody else did to a worker; dead: is about to
+    dead stopped continued  who     what somebody else did to a worker (or the machine, by its
+                                own account, when it is over); dead: is about to
     bye                         the worker ends, with nothing under way
 """
 
@@ -31,6 +32,7 @@ import os
 from typing import Any, Protocol
 
 from ...runtime.blocking import boottime
+from .. import lag
 
 
 class HoldLike(Protocol):
@@ -135,6 +137,13 @@ class Recorder:
     def happened(self, what: str, who: str) -> None:
         """Somebody else was killed (``dead``), ``stopped`` or ``continued``."""
         self._write(what, who=who)
+
+    def halted(self, since: float) -> None:
+        """What the machine held us up since then (see ``holdfast.testing.lag``) was no doing of
+        ours: it counts as if we had been stopped."""
+        for when, late in lag.long(since):
+            self._write("stopped", when - late, who=self._worker)
+            self._write("continued", when, who=self._worker)
 
     def bye(self) -> None:
         """The worker ends, with nothing under way."""

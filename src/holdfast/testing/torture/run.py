@@ -108,6 +108,7 @@ class _Run:
         #: Who is stopped, and until when.
         self._stopped: dict[str, float] = {}
         self._strikes: Counter[str] = Counter()
+        self._pack: list[str] = []
         self._troubles: list[str] = []
 
     def go(self) -> Outcome:
@@ -167,7 +168,7 @@ class _Run:
         if not awake:
             return
         who = self._dice.choice(awake)
-        what = self._dice.choice(self._options.strikes)
+        what = self._next_strike()
         self._strikes[what] += 1
         try:
             self._do(what, who)
@@ -175,6 +176,13 @@ class _Run:
             worker = self._workers.pop(who)
             self._troubles.append(f"{who} ended by itself with {worker.ended}")
             worker.__exit__()
+
+    def _next_strike(self) -> str:
+        """As from a pack of cards: each comes in its turn, in any order."""
+        if not self._pack:
+            self._pack = [*self._options.strikes]
+            self._dice.shuffle(self._pack)
+        return self._pack.pop()
 
     def _do(self, what: str, who: str) -> None:
         worker = self._workers[who]
