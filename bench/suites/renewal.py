@@ -35,7 +35,7 @@ METRICS = (
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
     """One table, ours alone: the peers have no leases to renew."""
-    holds, ttl, seconds = scale.of((10_000, 10.0, 10.0), (500, 0.9, 1.2))
+    holds, ttl, seconds = scale.of((10_000, 10.0, 10.0), (500, 4.0, 1.2))
     return [
         Panel(
             key="renewal",

@@ -19,7 +19,8 @@ from tests.tidy.tree import ROOT
 
 lag.watch()
 
-QUICK_S_MAX = {"embedded": 40.0, "redis": 75.0, "postgres": 60.0, "mysql": 60.0, "zookeeper": 80.0}
+#: A whole run takes many times as long. Its processes may stand still for longer than we do.
+QUICK_S_MAX = {"embedded": 80, "redis": 110, "postgres": 110, "mysql": 110, "zookeeper": 110}
 
 
 def bench(*words: str, **around: str) -> subprocess.CompletedProcess[str]:
@@ -30,7 +31,7 @@ def bench(*words: str, **around: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=115,
     )
 
 

@@ -104,7 +104,7 @@ def test_another_thread_may_release(region: Region) -> None:
 
 
 def test_a_region_that_died_holds_up_the_others_for_a_lease_and_no_longer(region: Region) -> None:
-    dead, alive = region(ttl=0.5), region()
+    dead, alive = region(ttl=2.0), region()
     mutex = dead.backend.get_mutex("k")
     assert mutex.acquire()
     mutex._lock._ctx.keeper.stop()  # as in a process that was killed

@@ -20,7 +20,7 @@ def terminal(world: World) -> Iterator[Terminal]:
 
 
 def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: World) -> None:
-    running = world.holding("--ttl", "1.5")
+    running = world.holding("--ttl", "6")
     old = world.claims()[0].fence
     waiting = world.waiting()
     code, out, err = world.run("break", "job", "--yes")

@@ -24,6 +24,7 @@ def findings(world: World, *words: str) -> tuple[int, dict[str, list[dict[str, s
 
 
 def test_a_fresh_store_is_well_and_every_part_is_spoken_of(world: World) -> None:
+    world.with_numbers(SLOW_S="holdfast.cli.doctor")
     code, out, err = world.run("doctor")
     assert (code, err) == (0, "")
     assert out.endswith("\nall is well\n")
@@ -36,6 +37,7 @@ def test_a_fresh_store_is_well_and_every_part_is_spoken_of(world: World) -> None
 
 
 def test_a_store_in_use_is_well_and_its_users_are_counted(world: World) -> None:
+    world.with_numbers(SLOW_S="holdfast.cli.doctor")
     world.holding(name="a")
     world.waiting(name="a")
     code, found = findings(world)

@@ -81,7 +81,7 @@ def test_json_is_exact_and_has_all_there_is(world: World) -> None:
 
 
 def test_what_could_steer_a_terminal_is_shown_by_its_number(world: World) -> None:
-    running = world.holding("--ttl", "1.5", "--label", WICKED, name=WICKED)
+    running = world.holding("--ttl", "6", "--label", WICKED, name=WICKED)
     shown = [world.run(*words) for words in (["ls"], ["ls", "--all"], ["ls", "--names"])]
     shown += [world.run("show", WICKED), world.run("show", "free" + WICKED)]
     shown += [world.run("run", "-n", WICKED, "--", "true"), world.run("break", WICKED)]

@@ -215,7 +215,7 @@ def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(tmp_pat
 
 
 def test_a_lease_is_renewed_while_the_command_runs(tmp_path: Path) -> None:
-    worker = Worker(tmp_path, ["x"], "q", "--ttl", "1.6s", "--drain", "-c", "sleep 2.5")
+    worker = Worker(tmp_path, ["x"], "q", "--ttl", "6s", "--drain", "-c", "sleep 7")
     code, out, err = worker.end()
     assert (code, out) == (0, ["sum 0 0 0 1"]), err
 

@@ -108,7 +108,7 @@ def test_w_waits_no_longer_than_it_says(world: World) -> None:
     code, out, err = world.run("run", "-w", "500ms", "job", "--", "echo", "never")
     assert (code, out) == (75, "")
     assert "waited 500 ms" in err
-    assert 0.5 <= boottime() - begun < 2.5 + lag.since(begun)
+    assert 0.5 <= boottime() - begun < 10 + lag.since(begun)
 
 
 def test_who_waits_is_told_after_a_second_for_whom(world: World) -> None:
@@ -126,9 +126,7 @@ def test_who_waits_is_told_after_a_second_for_whom(world: World) -> None:
 
 
 def test_a_command_that_waits_for_itself_is_told_so(world: World) -> None:
-    code, _, err = world.run(
-        "run", "job", "--", "holdfast", "run", "-w", "1.3", "job", "--", "true"
-    )
+    code, _, err = world.run("run", "job", "--", "holdfast", "run", "-w", "4", "job", "--", "true")
     assert code == 75
     assert "it waits for itself" in err
 
@@ -207,18 +205,18 @@ def test_a_lock_of_a_python_program_excludes_a_plain_run(world: World) -> None:
 
 def test_min_hold_keeps_the_name_taken_after_a_quick_command(world: World) -> None:
     begun = boottime()
-    assert world.run("run", "--every", "3", "job", "--", "true")[0] == 0
-    assert boottime() - begun < 2 + lag.since(begun)
+    assert world.run("run", "--every", "8", "job", "--", "true")[0] == 0
+    assert boottime() - begun < 6 + lag.since(begun)
     assert world.run("run", "-nq", "job", "--", "true")[0] == 75
     assert world.run("run", "job", "--", "true")[0] == 0
-    assert boottime() - begun >= 3
+    assert boottime() - begun >= 8
 
 
 def test_max_hold_ends_the_command(world: World) -> None:
     begun = boottime()
     code, _, err = world.run("run", "--max-hold", "1.5", "job", "--", "sleep", "60")
     assert code == 76
-    assert boottime() - begun < 3 + lag.since(begun)
+    assert boottime() - begun < 15 + lag.since(begun)
     assert "--max-hold" in err
 
 
@@ -249,7 +247,7 @@ def test_a_signal_with_a_meaning_of_its_own_reaches_the_command_alone(
     world: World, name: str
 ) -> None:
     ready = world.path("ready")
-    script = f"trap 'echo got' {name}; touch {ready}; sleep 1 && echo slept"
+    script = f"trap 'echo got' {name}; touch {ready}; sleep 3 && echo slept"
     started = world.start("run", "job", "--", "sh", "-c", script)
     until(ready.exists, "the command runs")
     started.signal(getattr(signal, "SIG" + name))

@@ -88,12 +88,12 @@ def test_ctrl_c_while_waiting_leaves_the_line(terminal: Terminal, world: World) 
 def test_ctrl_z_stops_the_job_and_fg_goes_on_with_the_lock_still_held(
     terminal: Terminal, world: World
 ) -> None:
-    terminal.enter("holdfast run --ttl 1.6 job -- sh -c 'echo go; read x; echo got $x'")
+    terminal.enter("holdfast run --ttl 6 job -- sh -c 'echo go; read x; echo got $x'")
     terminal.expect("\ngo\n")
     terminal.press(CTRL_Z)
     terminal.expect(r"Stopped.*\n")
     terminal.expect(PROMPT)
-    time.sleep(2.0)  # longer than the ttl
+    time.sleep(7.0)  # longer than the ttl
     assert len(world.claims()) == 1
     terminal.enter("fg")
     terminal.expect("fg\nholdfast run.*\n")
@@ -105,7 +105,7 @@ def test_ctrl_z_stops_the_job_and_fg_goes_on_with_the_lock_still_held(
 
 
 def test_bg_goes_on_behind_the_prompt(terminal: Terminal, world: World) -> None:
-    terminal.enter("holdfast run job -- bash -c 'echo go; sleep 1; echo over; sleep 60'")
+    terminal.enter("holdfast run job -- bash -c 'echo go; sleep 3; echo over; sleep 60'")
     terminal.expect("\ngo\n")
     terminal.press(CTRL_Z)
     terminal.expect(r"Stopped.*\n")
@@ -163,7 +163,7 @@ def test_in_a_pipeline_the_command_gets_the_terminal_when_it_asks(terminal: Term
 
 
 def test_in_a_pipeline_the_command_gets_one_ctrl_c_for_one(terminal: Terminal) -> None:
-    script = "trap 'echo INT >&2' INT; echo go >&2; sleep 0.6 & wait; wait; sleep 0.3"
+    script = "trap 'echo INT >&2' INT; echo go >&2; sleep 2 & wait; wait; sleep 0.3"
     terminal.enter(f'holdfast run job -- bash -c "{script}" | cat')
     terminal.expect("\ngo\n")
     terminal.press(CTRL_C)
@@ -199,7 +199,7 @@ def test_where_no_shell_could_continue_it_ctrl_z_does_not_hang_the_command(world
 
 
 def test_ctrl_z_stops_a_whole_pipeline(terminal: Terminal) -> None:
-    terminal.enter("holdfast run job -- bash -c 'echo go >&2; sleep 1; echo over' | tr a-z A-Z")
+    terminal.enter("holdfast run job -- bash -c 'echo go >&2; sleep 3; echo over' | tr a-z A-Z")
     terminal.expect("\ngo\n")
     terminal.press(CTRL_Z)
     terminal.expect(r"Stopped.*\n")

@@ -80,10 +80,8 @@ class World:
         self.started: list[Started] = []
         (folder / "bin").mkdir()
         command = folder / "bin" / "holdfast"
-        command.write_text(
-            f"#!{sys.executable}\nimport sys\nfrom holdfast.cli import main\nsys.exit(main())\n"
-        )
-        command.chmod(0o755)
+        command.touch(0o755)
+        self.with_numbers()
         self.env = {
             "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
             "COMMAND": str(command),
@@ -93,6 +91,14 @@ class World:
             "LANG": "C.UTF-8",
             "TERM": "xterm",
         }
+
+    def with_numbers(self, **numbers: str) -> None:
+        """Make the command, with other numbers: of each name the module that has it, where it is
+        so big that no machine is too busy for it."""
+        lines = [f"#!{sys.executable}", "import sys"]
+        lines += [f"import {place}; {place}.{name} = {BOUND_S}" for name, place in numbers.items()]
+        lines += ["from holdfast.cli import main", "sys.exit(main())", ""]
+        (self.folder / "bin" / "holdfast").write_text("\n".join(lines))
 
     def path(self, name: str) -> Path:
         """A file in the folder."""

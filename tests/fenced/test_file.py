@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import stat
 import threading
@@ -92,7 +93,7 @@ def test_a_hold_is_checked_first_and_again_when_the_file_is_ours(ledger: FencedF
 def test_a_real_hold_writes_until_it_is_lost(ledger: FencedFile) -> None:
     # Given two clients of one store
     with Client("memory://") as one, Client("memory://") as two:
-        hold = one.lock("ledger", ttl=0.05, auto_renew=False).acquire()
+        hold = one.lock("ledger", ttl=2.0, auto_renew=False).acquire()
         ledger.append(hold, "first\n")
         # When the first one's lease is over, and the next one has written
         later = two.lock("ledger", ttl=30).acquire(timeout=10)
@@ -273,6 +274,7 @@ def test_threads_and_tasks_lose_nothing(ledger: FencedFile) -> None:
 
 
 def test_nothing_stays_open_between_calls(ledger: FencedFile) -> None:
+    gc.collect()  # what others left open isn't closed meanwhile
     before = os.listdir("/proc/self/fd")
     ledger.append(1, "a")
     ledger.replace(2, "b")

@@ -355,18 +355,21 @@ def test_who_is_cancelled_when_it_is_called_to_lead_passes_that_on() -> None:
     async def main() -> None:
         async with AsyncClient(f"memory://{id(object())}") as client:
             guard = client.guard("g", ttl=60)
-            go, source = asyncio.Event(), Source()
+            begun, go, source = asyncio.Event(), asyncio.Event(), Source()
             waiting: list[asyncio.Task[int]] = []
 
             async def fail() -> int:
+                begun.set()
                 await go.wait()
                 waiting[0].cancel()
                 raise LookupError("in vain")
 
             leader = asyncio.create_task(guard.get(fail))
-            await asyncio.sleep(0.01)
-            waiting += [asyncio.create_task(guard.get(source.compute)) for _ in range(2)]
-            await asyncio.sleep(0.01)
+            await begun.wait()
+            for seated in (1, 2):
+                waiting.append(asyncio.create_task(guard.get(source.compute)))
+                while len(guard._shared.flights[""]._seats) < seated:
+                    await asyncio.sleep(0.001)
             go.set()
             _done, late = await asyncio.wait([leader, *waiting], timeout=10)
             assert not late

@@ -55,12 +55,12 @@ def test_jitter_shortens_the_time_within_its_part(run: Run) -> None:
 
 def test_the_layer_in_the_process_counts_from_the_sending(run: Run) -> None:
     async def case(at: At) -> None:
-        guard, gate = at.gated(local=0.4)
+        guard, gate = at.gated(local=2.0)  # so that a pause of ours isn't taken for its end
         other, source = at.guard(), Source()
         await other.get(source.compute)
 
         async def late() -> None:
-            await at.face.sleep(0.3)
+            await at.face.sleep(1.9)
 
         gate.after["read"] = late
         assert await guard.get(source.compute) == 0

@@ -46,7 +46,7 @@ POSTGRES = [
     ),
     bug(
         "two may make the row of a new name",
-        f"{LINE}::test_two_who_come_at_once_dont_both_hold",
+        f"{LINE}::test_one_who_waited_for_a_row_that_is_new_sees_it",
         _instead(
             ("        PERFORM pg_advisory_xact_lock(hashtextextended(encode(p_name, 'hex')", "--")
         ),

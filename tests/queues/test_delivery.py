@@ -160,7 +160,7 @@ def test_hundreds_of_deliveries_are_kept_in_batches(run: Run) -> None:
 
 def test_one_delivery_that_cannot_be_renewed_leaves_the_others_alone(run: Run) -> None:
     async def case(at: At) -> None:
-        queue, flaky = at.flaky(ttl=1.6)
+        queue, flaky = at.flaky(ttl=4.0)
         await queue.put_many([{"payload": n, "group": str(n)} for n in range(3)])
         jobs = await queue.take_many(3, timeout=5)
         extend = flaky.queues.extend

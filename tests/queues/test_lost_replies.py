@@ -218,11 +218,11 @@ async def _settled(at: At) -> bool:
 
 def test_an_extension_whose_reply_is_lost_loses_nothing(run: Run) -> None:
     async def case(at: At) -> None:
-        queue, flaky = at.flaky(ttl=1.6)
+        queue, flaky = at.flaky(ttl=3.0)
         await queue.put("a", group="g")
         job = await queue.take(timeout=5)
         flaky.mute["extend"] = 1
-        await at.face.sleep(2.0)
+        await at.face.sleep(4.0)
         job.check()
         assert flaky.calls["extend"] >= 3
         assert await job.ack()
@@ -236,7 +236,7 @@ def test_an_extension_whose_reply_is_lost_loses_nothing(run: Run) -> None:
 
 def test_a_late_copy_of_an_extension_brings_no_expired_lease_back(run: Run) -> None:
     async def case(at: At) -> None:
-        queue, flaky = at.flaky(ttl=0.9)
+        queue, flaky = at.flaky(ttl=3.0)
         await queue.put("a", group="g")
         lost = await queue.take(timeout=5)
 
@@ -245,7 +245,7 @@ def test_a_late_copy_of_an_extension_brings_no_expired_lease_back(run: Run) -> N
 
         await at.until(renewed, "it was renewed")
         lost._ctx.keeper.drop(lost._lease)
-        at.pass_(2)
+        at.pass_(5)
         (late,) = await flaky.copy("extend")()
         assert isinstance(late, Gone)
         again = await at.queue().take(timeout=5)

@@ -275,7 +275,7 @@ def test_a_server_that_was_just_started_says_why_nobody_is_let_in(
         client.lock("x").acquire(blocking=False)
     # And who may wait gets it
     begun = time.monotonic()
-    hold = client.lock("x").acquire(timeout=10)
+    hold = client.lock("x").acquire(timeout=20)
     assert hold
-    assert time.monotonic() - begun < 6.5
+    assert time.monotonic() - begun < 12
     assert hold.release()

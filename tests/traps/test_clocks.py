@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
 import pytest
 import redis
 
-from holdfast import Client, LockLost
+from holdfast import Client, LockLost, StoreUnavailable
 from holdfast.testing.faults import Subject
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 from tests.traps.naive import GetThenDelete, Timestamp
 
 TTL_S = 0.3
-#: One that is renewed, though the machine stands still for a second.
-KEPT_S = 1.6
+#: One that is renewed, though the machine stands still for two seconds.
+KEPT_S = 4.0
 Plain = Callable[[], redis.Redis]
 Ours = Callable[..., Client]
 
@@ -40,9 +41,10 @@ def test_a_job_of_ours_may_be_longer_than_its_lease(ours: Ours, own_name: str) -
         end = time.monotonic() + 1.5 * KEPT_S
         tries = 0
         while time.monotonic() < end:
-            # Then nobody else gets in
-            assert other.lock(own_name).acquire(blocking=False) is None
-            tries += 1
+            # Then nobody else gets in, or else hears nothing of a server that stands still
+            with contextlib.suppress(StoreUnavailable):
+                assert other.lock(own_name).acquire(blocking=False) is None
+                tries += 1
         assert tries > 3
         hold.check()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from holdfast import Client, Hold
+from holdfast import Client, Hold, StoreUnavailable
+from holdfast.core import claims
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from holdfast.testing.faults import HOLD_REPLY, HOLD_REQUEST, Proxy, Subject
@@ -27,10 +29,19 @@ lag.watch()
 
 WORKERS = "tests.traps.workers"
 TTL_S = 0.4
-#: How much later than it could be something may be done on a busy machine.
-SLACK_S = 1.0
+#: A lease that is looked at before it is over.
+SEEN_S = 3.0
+#: How much later than it could be something may be done on a busy machine, whose server or proxy
+#: may stand still for longer than we do.
+SLACK_S = 5.0
 Plain = Callable[[], redis.Redis]
 Ours = Callable[..., Client]
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that tries waits longer than usual for an answer that is held back."""
+    monkeypatch.setattr(claims, "TRY_S", 5.0)
 
 
 class Tries:
@@ -74,6 +85,7 @@ def test_exists_then_set_lets_two_in(plain: Plain, own_name: str) -> None:
     assert got == [True, True]
 
 
+@pytest.mark.usefixtures("patient")
 def test_two_of_ours_who_come_together_are_not_both_let_in(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:
@@ -123,7 +135,7 @@ def test_who_is_killed_in_the_middle_of_our_acquire_has_locked_it_for_its_lease(
 ) -> None:
     next_one = ours()
     url = f"redis://127.0.0.1:{proxy.port}/0"
-    with Subject(f"{WORKERS}:acquires", url, own_name, TTL_S) as one:
+    with Subject(f"{WORKERS}:acquires", url, own_name, SEEN_S) as one:
         assert one.hear() == "ready"
         # Given somebody who is killed when the server has carried it out and before it knows
         answer = proxy.arm(own_name.encode(), HOLD_REPLY)
@@ -137,8 +149,8 @@ def test_who_is_killed_in_the_middle_of_our_acquire_has_locked_it_for_its_lease(
     assert keys
     assert all(shared_redis.ask("PTTL", key) > 0 for key in keys)
     # And the next one gets it when the lease is over
-    with next_one.lock(own_name, timeout=10):
-        assert boottime() - begun < TTL_S + SLACK_S + lag.since(begun)
+    with next_one.lock(own_name, timeout=20):
+        assert boottime() - begun < SEEN_S + SLACK_S + lag.since(begun)
 
 
 # -- set and expire together -----------------------------------------------------------------
@@ -147,13 +159,13 @@ def test_who_is_killed_in_the_middle_of_our_acquire_has_locked_it_for_its_lease(
 def test_losers_of_a_multi_prolong_the_lease_of_a_dead_winner(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given a winner who died, and has a second left
+    # Given a winner who died, and has less than half of its lease left
     assert SetAndExpireTogether(plain()).acquire(own_name)
-    shared_redis.ask("PEXPIRE", own_name, 1000)
+    shared_redis.ask("PEXPIRE", own_name, LEASE_S * 400)
     # When somebody tries in vain
     assert not SetAndExpireTogether(plain()).acquire(own_name)
     # Then the dead one has a whole lease again: while anybody tries, it never ends
-    assert shared_redis.ask("PTTL", own_name) > (LEASE_S - 1) * 1000
+    assert shared_redis.ask("PTTL", own_name) > LEASE_S * 500
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["who only try", "who wait"])
@@ -169,7 +181,8 @@ def test_losers_of_ours_leave_the_lease_of_a_dead_winner_as_it_is(
     got = None
     while got is None:
         timeout = {"timeout": TTL_S / 8} if waits else {"blocking": False}
-        got = loser.lock(own_name).acquire(**timeout)
+        with contextlib.suppress(StoreUnavailable):  # a server that stands still answers nobody
+            got = loser.lock(own_name).acquire(**timeout)
         assert boottime() - begun < TTL_S + SLACK_S + lag.since(begun)
         holders = [
             one.expires_in
@@ -199,6 +212,7 @@ def test_two_who_both_delete_a_stale_timestamp_both_hold(plain: Plain, own_name:
     assert got == [True, True]
 
 
+@pytest.mark.usefixtures("patient")
 def test_two_of_ours_who_come_after_a_dead_holder_are_not_both_let_in(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:

@@ -130,7 +130,7 @@ def test_one_of_ours_that_dies_is_succeeded_by_one_when_its_lease_is_over(guards
 
 
 def test_one_of_ours_that_takes_longer_than_its_lease_is_left_alone(guards: Made) -> None:
-    source, ours, theirs = Source(2.6), guards(lease=2), guards(lease=2)
+    source, ours, theirs = Source(5.0), guards(lease=4), guards(lease=4)
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(one.get, source) for one in (ours, theirs)]
         assert [one.result(BOUND_S) for one in asked] == [b"1"] * 2

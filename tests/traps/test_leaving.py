@@ -14,6 +14,8 @@ from tests.servers.redis_server import RedisServer
 from tests.traps.naive import DeleteAnyway, GetThenDelete
 
 TTL_S = 0.3
+#: A lease that is given back before it is over.
+IN_TIME_S = 2.0
 Plain = Callable[[], redis.Redis]
 Ours = Callable[..., Client]
 
@@ -79,8 +81,8 @@ def test_a_release_of_ours_that_arrives_late_takes_nothing_from_anybody(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:
     # Given a release that was sent in time, and is kept on its way
-    late = ours(proxy).lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
     others = ours(), ours()
+    late = ours(proxy).lock(own_name, ttl=IN_TIME_S, auto_renew=False).acquire()
     fault = proxy.arm(own_name.encode(), HOLD_REQUEST)
     answers: list[bool | StoreUnavailable] = []
 

@@ -41,26 +41,22 @@ def test_two_who_come_at_once_dont_both_hold(new_client: MakeClient, own_name: s
     assert both == 0
 
 
-def test_one_who_waited_for_the_row_sees_what_was_done_meanwhile(
-    postgres_url: str, new_client: MakeClient, own_name: str, shared_postgres: PostgresServer
-) -> None:
-    """The window of a single statement: its snapshot is older than what it waited for."""
-    client = new_client()
-    client.lock(own_name).acquire().release()
-    with psycopg.connect(postgres_url) as slow:
+def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> list[object]:
+    """What somebody gets who tries while a join is carried out that was there before."""
+    with psycopg.connect(url) as slow:
         # Given somebody who has joined, and not committed yet
         slow.execute(
             "SELECT holdfast.join_1(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
             " 'slow', '', 4000000, false)",
-            (own_name.encode(),),
+            (name.encode(),),
         )
         found: list[object] = []
         thread = threading.Thread(
-            target=lambda: found.append(client.lock(own_name).acquire(blocking=False))
+            target=lambda: found.append(client.lock(name).acquire(blocking=False))
         )
         thread.start()
         until(
-            lambda: shared_postgres.ask(
+            lambda: server.ask(
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
                 " AND query LIKE '%join_1%'"
             ),
@@ -69,8 +65,25 @@ def test_one_who_waited_for_the_row_sees_what_was_done_meanwhile(
         # When that is committed
         slow.commit()
         thread.join(20)
+    return found
+
+
+def test_one_who_waited_for_the_row_sees_what_was_done_meanwhile(
+    postgres_url: str, new_client: MakeClient, own_name: str, shared_postgres: PostgresServer
+) -> None:
+    """The window of a single statement: its snapshot is older than what it waited for."""
+    client = new_client()
+    client.lock(own_name).acquire().release()
     # Then the other one is refused
-    assert found == [None]
+    assert meanwhile(postgres_url, client, own_name, shared_postgres) == [None]
+
+
+def test_one_who_waited_for_a_row_that_is_new_sees_it(
+    postgres_url: str, new_client: MakeClient, own_name: str, shared_postgres: PostgresServer
+) -> None:
+    client = new_client()
+    client.lock(f"{own_name}:another").acquire().release()
+    assert meanwhile(postgres_url, client, own_name, shared_postgres) == [None]
 
 
 def test_fences_rise_in_the_order_of_the_grants_however_the_commits_come(

@@ -105,7 +105,7 @@ class Twins:
             kept = Claim(kept.id, spec)
         elif chance < 0.25:
             other["detach"] = True
-        elif chance < 0.3:
+        elif chance < 0.45:
             kept = Claim("0" * 32, kept.spec)
         ttl = self.dice.choice((0.5, 2.0, 10.0))
         theirs, _ = self.lines.keep(Keep(kept, ticket, ttl, **other), self.now)
