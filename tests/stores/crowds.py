@@ -28,6 +28,14 @@ def turns_of(count: int, act: str, *args: object) -> list[list[Turn]]:
     return found
 
 
+def shares(found: Sequence[Sequence[Turn]]) -> list[int]:
+    """How many turns each one began while all were there: whoever comes a moment later goes on
+    alone at the end, many times as fast."""
+    begins = [[turn[1] for turn in mine] for mine in found]
+    first, last = max(map(min, begins)), min(map(max, begins))
+    return [sum(first <= begun <= last for begun in mine) for mine in begins]
+
+
 def overlaps(found: Sequence[Sequence[Turn]]) -> list[tuple[Turn, Turn]]:
     """Turns that were two at once, or whose fences don't rise."""
     turns = sorted(turn for mine in found for turn in mine)

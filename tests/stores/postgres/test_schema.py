@@ -143,8 +143,8 @@ def test_the_least_rights_suffice_for_everything(
         job = two.queue(own_name).take(timeout=5)
         assert job is not None
         assert job.give_back()
-        with two.queue(own_name, ttl=1.6).take(timeout=5) as job:  # type: ignore[union-attr]
-            time.sleep(0.7)  # it is renewed meanwhile
+        with two.queue(own_name, ttl=4).take(timeout=5) as job:  # type: ignore[union-attr]
+            time.sleep(1.6)  # it is renewed meanwhile
         job = queue.take(timeout=5)
         assert job is not None
         assert job.retry()
@@ -160,10 +160,10 @@ def test_the_least_rights_suffice_for_everything(
         assert adopted.release()
         waiter.join(30)
         assert served[0] > adopted.fence
-        guard = one.guard(own_name, ttl=60, lease=0.6)
+        guard = one.guard(own_name, ttl=60, lease=3)
 
         def compute() -> int:
-            time.sleep(0.5)  # its duty is renewed meanwhile
+            time.sleep(1.2)  # its duty is renewed meanwhile
             return 1
 
         assert guard.get(compute) == 1

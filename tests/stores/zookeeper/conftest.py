@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
-from holdfast import Client
+from holdfast import Client, NotAcquired, StoreUnavailable
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import Proxy
 from tests.servers.zookeeper import ZooKeeperServer
@@ -101,6 +101,27 @@ def eventually(condition: Callable[[], Any], within: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < end, f"it did not come true within {within:g} s"
         time.sleep(0.01)
+
+
+def kept_out(lock: Any, timeout: float) -> None:
+    """Nobody has it in this time, and that is said: unless the server was late by a tenth of a
+    second, for then it is asked again."""
+
+    def refused() -> bool:
+        try:
+            assert lock.acquire(timeout=timeout) is None
+        except StoreUnavailable:
+            return False
+        return True
+
+    eventually(refused)
+
+
+def refusal(lock: Any) -> str:
+    """What is said to one who is kept out; nothing, if the server was late."""
+    with pytest.raises((NotAcquired, StoreUnavailable)) as told, lock:
+        raise AssertionError("the body ran unheld")
+    return str(told.value) if told.errisinstance(NotAcquired) else ""
 
 
 def expire(client: Any) -> None:

@@ -35,7 +35,7 @@ def test_what_is_lost_on_the_way_leaves_no_node_behind(
     fault: Fault, kind: int, face: Face, proxy: Proxy, other: Client, own_name: str
 ) -> None:
     async def play() -> None:
-        client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session={SHORT_S}")
+        client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session=20")
         fences = []
         try:
             for turn in range(2):
@@ -83,7 +83,7 @@ def test_a_create_whose_answer_is_lost_and_whose_caller_gave_up_blocks_nobody(
             begun = time.monotonic()
             with other.lock(name, timeout=20):
                 took = time.monotonic() - begun
-            assert took < SHORT_S + 1.0 + lag.since(begun)
+            assert took < SHORT_S + 3.0 + lag.since(begun)
 
 
 def _until_refused(client: Client, name: str, proxy: Proxy) -> None:
@@ -135,10 +135,10 @@ def test_a_renewal_whose_answer_is_lost_is_sent_again_in_time(
     face: Face, proxy: Proxy, own_name: str
 ) -> None:
     async def play() -> None:
-        client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session=6")
+        client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session=10")
         try:
             # Given a hold that is renewed often
-            async with client.lock(own_name, ttl=2.7) as hold:
+            async with client.lock(own_name, ttl=4.5) as hold:
                 for _ in range(times(50, 1)):
                     for fault in (RESET_REPLY, RESET_REQUEST):
                         # When a renewal, or its answer, is lost: it goes on
@@ -227,7 +227,7 @@ def test_a_session_that_was_lost_never_holds_again(
                     assert await hold.release() is False
                     next_one.check()
                     assert await again.release() is True
-                eventually(lambda told=told: told == ["session lost"])
+                await face.outside(lambda told=told: eventually(lambda: told == ["session lost"]))
         finally:
             await client.close()
 

@@ -293,8 +293,8 @@ def test_the_jobs_of_one_group_come_one_behind_the_other(other: Client, own_name
     queue.put_many(range(4), group="g")
     ends: list[float] = []
     seen = []
-    for job in queue.consume(timeout=2):
-        assert not ends or time.monotonic() - ends[-1] >= 0.2
+    for job in queue.consume(timeout=4):
+        assert not ends or time.monotonic() - ends[-1] >= 0.199  # stamps are cut
         seen.append(job.payload)
         ends.append(time.monotonic())
     assert seen == [0, 1, 2, 3]
@@ -304,11 +304,13 @@ def test_the_interval_counts_from_when_both_were_done(other: Client, own_name: s
     queue = other.queue(own_name, min_interval=1.0, from_="take")
     queue.put_many(numbered(4, 2))
     seen: dict[int, float] = {}
+    asked = time.monotonic()  # before: its answer may be late
     for job in queue.consume(timeout=3):
         before = seen.get(job.payload - 2)
         # Begun by the request that acked one of the other group; as exact as stamps are
         assert before is None or time.monotonic() - before >= 0.99
-        seen[job.payload] = time.monotonic()
+        seen[job.payload] = asked
+        asked = time.monotonic()
     assert sorted(seen) == [0, 1, 2, 3]
     assert list(seen)[:2] == [0, 1]
 
@@ -317,8 +319,8 @@ def test_a_job_that_would_come_too_early_is_put_back_and_the_next_one_comes(
     new_client: MakeClient, other: Client, own_name: str
 ) -> None:
     client = new_client()
-    other.queue(own_name).put("late", delay=2.0)
     put = time.monotonic()
+    other.queue(own_name).put("late", delay=2.0)
     other.queue(own_name).put_many(range(3))
     loop = client.queue(own_name).consume(timeout=8)
     assert next(loop).payload == 0

@@ -239,7 +239,7 @@ def test_many_who_take_at_once_keep_each_group_in_order(
 
     def work(client: Client) -> None:
         queue = client.queue(own_name)
-        while job := queue.take(timeout=2):
+        while job := queue.take(timeout=4):
             group = str(job.group)
             if group in busy:
                 wrong.append(job)

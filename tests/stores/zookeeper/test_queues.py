@@ -102,15 +102,19 @@ def test_a_job_wakes_one_of_those_who_wait_and_no_other(
         thread.start()
     eventually(lambda: kazoo.exists(f"{base(own_name)}/idle"))
     eventually(lambda: len(inside(kazoo, own_name, "idle")) == 10)
+    alone = 0
     for left in range(9, -1, -1):
         # When there is a job, then one is woken, long before it would have asked by itself
         begun = time.monotonic()
         other.queue(own_name).put(left, group=f"g{left % 2}")
         eventually(lambda left=left: len(got) == 10 - left)  # type: ignore[misc]
         assert time.monotonic() - begun < 5.0 + lag.since(begun)
-        assert len(inside(kazoo, own_name, "idle")) == left
+        alone += len(inside(kazoo, own_name, "idle")) == left
+        # Who looked by himself just then was quicker, and the one who was woken lies down again
+        eventually(lambda left=left: len(inside(kazoo, own_name, "idle")) == left)  # type: ignore[misc]
         assert got[-1].payload == left
         assert got[-1].ack()
+    assert alone >= 7
     for thread in threads:
         thread.join(20)
 

@@ -12,19 +12,19 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
-from holdfast import Client, ConfigError, Lock, NotAcquired, NotSupported
+from holdfast import Client, ConfigError, NotSupported
 from holdfast.cli import main
 from holdfast.core.model import Loss
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
-from tests.stores.zookeeper.conftest import SIMPLE, MakeClient, claims, eventually
-
-
-def _refused(lock: Lock) -> str:
-    """What is said to one who is kept out."""
-    with pytest.raises(NotAcquired) as refusal, lock:
-        raise AssertionError("the body ran unheld")
-    return str(refusal.value)
+from tests.stores.zookeeper.conftest import (
+    SIMPLE,
+    MakeClient,
+    claims,
+    eventually,
+    kept_out,
+    refusal,
+)
 
 
 def test_one_who_merely_creates_the_node_and_we_keep_each_other_out(
@@ -35,9 +35,9 @@ def test_one_who_merely_creates_the_node_and_we_keep_each_other_out(
         # Given that somebody else has created the node: we are kept out, and see who it is
         kazoo.create(path, b"a colleague", ephemeral=ephemeral)
         assert lock.acquire(blocking=False) is None
-        assert lock.acquire(timeout=0.2) is None
+        kept_out(lock, 0.2)
         # The message names him, unless a busy machine leaves no time to look.
-        eventually(lambda: "a colleague" in _refused(ours.lock(own_name, timeout=0)))
+        eventually(lambda: "a colleague" in refusal(ours.lock(own_name, timeout=0)))
         (line,) = ours.inspect(own_name)
         assert [(one.owner, one.held, one.fence) for one in line.claims] == [
             ("a colleague", True, kazoo.exists(path).czxid)
@@ -65,6 +65,7 @@ def test_we_are_served_as_soon_as_the_others_node_is_gone(
 ) -> None:
     lag.watch()
     for make in (lambda: None, lambda: rival.lock(own_name).acquire()):
+        took: list[float] = []
         for _ in range(3):
             hold = make()
             if hold is None:
@@ -86,7 +87,8 @@ def test_we_are_served_as_soon_as_the_others_node_is_gone(
             else:
                 hold.release()
             waiter.join(20)
-            assert served[0] - begun < 0.25 + lag.since(begun)
+            took.append(served[0] - begun - lag.since(begun))
+        assert sorted(took)[1] < 0.25, took  # the server may be late once
 
 
 def test_never_two_are_inside_be_they_ours_or_somebody_elses(
@@ -157,7 +159,7 @@ def test_a_release_spares_whoever_has_come_after_us(
     # Given a hold that somebody breaks, and the next one
     broken = ours.lock(own_name).acquire()
     assert rival.break_(own_name, broken.fence) is True
-    with rival.lock(own_name, timeout=0) as after:
+    with rival.lock(own_name, timeout=5) as after:
         # Then the release of the first leaves it alone
         assert broken.release() is False
         assert [one.fence for one in rival.inspect(own_name)[0].holders] == [after.fence]
