@@ -145,7 +145,7 @@ async def a_downgrade_lets_readers_in_and_no_writer_between(at: Arena) -> None:
     await at.line(waiters=2)
     fence = at.number(hold)
     await hold.downgrade()
-    await at.until(lambda: seen == ["reader"], within=1.5)
+    await at.until(lambda: seen == ["reader"], within=0.75 + at.served(now()))
     assert (at.number(hold), hold.weight, hold.lost) == (fence, 1, None)
     assert await at.others.rwlock(at.name).write.acquire(blocking=False) is None
     await hold.release()
