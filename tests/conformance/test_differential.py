@@ -40,7 +40,9 @@ def place(store: str, folder: Path, request: pytest.FixtureRequest) -> str:
     if store == "mysql":
         mariadb: str = request.getfixturevalue("mariadb_url")
         return mariadb
-    return {"memory": "memory://differential", "sqlite": f"sqlite://{folder}/differential.db"}[store]
+    return {"memory": "memory://differential", "sqlite": f"sqlite://{folder}/differential.db"}[
+        store
+    ]
 
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
@@ -95,7 +97,7 @@ class OwnTime(BlockingRuntime):
     def __init__(self) -> None:
         self.passed = 1000.0
 
-    def now(self) -> float:  # type: ignore[override]
+    def now(self) -> float:
         return self.passed
 
     async def sleep(self, seconds: float) -> None:  # type: ignore[override]
