@@ -32,7 +32,7 @@ class Bench:
         return self.client.semaphore(f"habit {next(_numbers)}", value)
 
     async def waiting(self, lock: Any, number: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(10):
             while True:
                 lines = await self.client.inspect(lock.name, exact=True)
                 if sum(len(line.waiters) for line in lines) == number:
@@ -44,12 +44,12 @@ Text = Callable[[Bench], Awaitable[None]]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Text], None]:
-    urls = {"memory": f"memory://{tmp_path.name}", "sqlite": f"sqlite://{tmp_path}/locks.db"}
+def run(request: pytest.FixtureRequest, folder: Path) -> Callable[[Text], None]:
+    urls = {"memory": "memory://asyncio habits", "sqlite": f"sqlite://{folder}/asyncio-habits.db"}
 
     def act(text: Text) -> None:
         async def main() -> None:
-            async with asyncio.timeout(20), AsyncClient(urls[request.param]) as client:
+            async with asyncio.timeout(60), AsyncClient(urls[request.param]) as client:
                 await text(Bench(client))
                 assert await client.inspect() == []
 
@@ -132,7 +132,7 @@ def test_cancel_race(run: Run) -> None:
         await bench.waiting(lock, 2)
         blocker.set_result(None)
         b.cancel()
-        await asyncio.wait([a, b, c], timeout=2)
+        await asyncio.wait([a, b, c], timeout=10)
         assert a.done()
         assert b.cancelled()
         assert await c is None
@@ -159,7 +159,7 @@ def test_cancel_release_race(run: Run) -> None:
         release = asyncio.create_task(lock.release())
         tasks[0].cancel()
         await release
-        await asyncio.wait(tasks[:2], timeout=2)
+        await asyncio.wait(tasks[:2], timeout=10)
         assert tasks[0].cancelled()
         assert taken == [2]
         tasks[2].cancel()
@@ -260,7 +260,7 @@ def test_semaphore_acquire_cancel_before_awoken(run: Run) -> None:
         tasks[0].cancel()
         tasks[1].cancel()
         await hold.release()
-        await asyncio.wait(tasks[:3], timeout=2)
+        await asyncio.wait(tasks[:3], timeout=10)
         assert [task.done() for task in tasks] == [True, True, True, False]
         await (await tasks[2]).release()
         await (await tasks[3]).release()
@@ -284,7 +284,7 @@ def test_semaphore_acquire_hang_and_no_hang(run: Run) -> None:
             if twice:
                 first.cancel()
             await release
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(10):
                 await (await second).release()
             await asyncio.wait([first])
             assert not await sem.locked()
@@ -336,7 +336,7 @@ def test_semaphore_acquire_fifo_order_when_one_gives_up(run: Run) -> None:
         late = asyncio.create_task(work(4))
         await bench.waiting(sem, 3)
         await hold.release()
-        await asyncio.wait([*tasks, late], timeout=2)
+        await asyncio.wait([*tasks, late], timeout=10)
         assert result == [2, 3, 4]
 
     run(text)

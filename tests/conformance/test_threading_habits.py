@@ -23,10 +23,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def clients(folder: Path) -> Any:
     """One client per store for all tests, with its keeper running: they count the threads."""
-    folder: Path = tmp_path_factory.mktemp("habits")
-    urls = {OnMemory: "memory://habits", OnSqlite: f"sqlite://{folder}/locks.db"}
+    urls = {OnMemory: "memory://habits", OnSqlite: f"sqlite://{folder}/threading-habits.db"}
     for store, url in urls.items():
         store.client = Client(url)
         store.client.lock("first").acquire().release()

@@ -264,6 +264,9 @@ class Threads:
 class _Task:
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._task = asyncio.create_task(work())
+        # Or one that nobody asks any more is logged by a later collection of garbage, which may be
+        # amid the parsing of a file: a CPython before 3.11.8 can't format a traceback there.
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self.cancel = self._task.cancel
 
     @property

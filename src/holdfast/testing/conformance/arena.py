@@ -22,6 +22,7 @@ from ...core.policy import GRACE_S
 from .. import lag
 from ..faces import Actor, Face, Flag, now
 from ..worker import Worker
+from . import pulse
 
 E = TypeVar("E", bound=BaseException)
 
@@ -87,15 +88,20 @@ SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "electi
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 
 
+def stolen(begun: float) -> float:
+    """Seconds that were stolen from us, or from a store's server, since then."""
+    return max(lag.since(begun), pulse.since(begun))
+
+
 def at_once(begun: float) -> float:
     """What "at once" may take: 250 ms, and by how much the machine was late since ``begun``."""
-    return AT_ONCE_S + lag.since(begun)
+    return AT_ONCE_S + stolen(begun)
 
 
 def unclear(begun: float) -> bool:
-    """Has the machine stood still, since then, for so long that a store may rightly say that it got
-    no answer? At the end of a wait it is given a tenth of a second."""
-    return lag.most(begun, GRACE_S) > GRACE_S / 2
+    """Have we or the server stood still, since then, for so long that a store may rightly say that
+    it got no answer? At the end of a wait it is given a tenth of a second."""
+    return max(lag.most(begun, GRACE_S), pulse.most(begun)) > GRACE_S / 2
 
 
 class Caught(Generic[E]):
@@ -227,7 +233,7 @@ class Arena:
         begun = now()
         while not condition():
             late = now() - begun - within
-            if late > 0 and late > lag.since(begun):
+            if late > 0 and late > stolen(begun):
                 raise AssertionError(f"it did not come true within {within:g} s: {condition}")
             await self.sleep(0.002)
 
@@ -265,7 +271,7 @@ class Arena:
         begun = now()
         while await self.holders(name):
             took = now() - begun
-            assert took < within + lag.since(begun), f"still held after {took:.3g} s"
+            assert took < within + stolen(begun), f"still held after {took:.3g} s"
             await self.sleep(0.005)
         return now() - begun
 

@@ -16,7 +16,7 @@ from ...core.model import Capabilities
 from ...errors import NotSupported, StoreUnavailable
 from ...url import find
 from ..faces import FACES, now
-from . import cases
+from . import cases, pulse
 from .arena import PRIMITIVES, Arena, unclear
 from .registry import CASES, OPERATIONS, Case
 
@@ -47,6 +47,13 @@ class Run(NamedTuple):
         ``AssertionError`` if what the case says isn't true there. A store that the machine has kept
         from answering in time may say so, which shows nothing: then it is played anew.
         """
+        if self.case.alone:  # it may fork
+            self._often(url)
+            return
+        with pulse.felt(url):
+            self._often(url)
+
+    def _often(self, url: str) -> None:
         face = FACES[self.face]
         for number in range(1, PLAYS_MAX + 1):
             begun = now()

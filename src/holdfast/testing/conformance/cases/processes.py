@@ -15,6 +15,7 @@ from ....core.model import Loss
 from ....errors import LockLost, NotHeld
 from ....runtime.blocking import run_sync
 from ...faces import now
+from ...worker import Worker
 from ..arena import KEPT_S, SINGLE, Arena, at_once, raises
 from ..registry import case
 
@@ -41,9 +42,17 @@ async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> A
     return json.loads(said)
 
 
+async def warm(at: Arena, worker: Worker) -> None:
+    """Have it connect, for which a try gives no time on a busy machine."""
+    name = at.fresh("warm")
+    assert await worker.acquire(name, timeout=20) is not None
+    await worker.call("release", name)
+
+
 @case("lock")
 async def other_processes_are_kept_out_as_the_store_says(at: Arena) -> None:
     worker = at.worker()
+    await warm(at, worker)
     async with at.lock():
         fence = await worker.call("attempt", at.name)
         assert (fence is None) is at.can.across_processes
@@ -68,15 +77,14 @@ async def no_update_is_lost_between_processes(at: Arena) -> None:
 @case("lock", needs=["across_processes"])
 async def a_waiter_in_another_process_is_served_at_the_release(at: Arena) -> None:
     worker = at.worker()
-    assert await worker.call("attempt", at.fresh("warm")) is not None
-    await worker.call("release", at.fresh("warm"))
+    await warm(at, worker)
     hold = await at.lock().acquire()
     worker.send("acquire", at.name, None, 30.0)
     await at.line(waiters=1)
     released = now()
     await hold.release()
     fence = await worker.answer()
-    assert now() - released < at.served(released)
+    assert now() - released < at.served(released) + 0.5  # nobody sees how late that process is
     at.in_order(at.number(hold), fence)
     assert await worker.call("release", at.name) is True
 
@@ -175,7 +183,7 @@ async def the_child_of_a_fork_holds_nothing_and_frees_nothing(at: Arena) -> None
         except LockLost as loss:
             seen.append(loss.reason)
         seen.append(await hold.release())
-        async with at.locks.lock(at.fresh("child"), timeout=2) as other:
+        async with at.locks.lock(at.fresh("child"), timeout=20) as other:
             seen.append(str(other.state))
         return seen
 
@@ -190,6 +198,8 @@ async def the_child_of_a_fork_holds_nothing_and_frees_nothing(at: Arena) -> None
 @case(*SINGLE, needs=["across_processes"], alone=True)
 async def the_child_of_a_fork_is_another_owner_and_waits(at: Arena) -> None:
     async def child() -> list[Any]:
+        async with at.locks.lock(at.fresh("child"), timeout=20):
+            pass  # it is connected now, for which a try gives no time on a busy machine
         if at.primitive.name == "read":
             writer = at.locks.rwlock(at.name).write
             return [await writer.acquire(blocking=False) is None, at.locks.owner]

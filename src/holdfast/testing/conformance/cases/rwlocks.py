@@ -59,7 +59,8 @@ async def readers_without_end_do_not_starve_a_writer(at: Arena) -> None:
     async def write() -> None:
         begun = now()
         async with at.locks.rwlock(at.name).write:
-            assert now() - begun < 2 + at_once(begun)
+            # Where there is no line, it must come upon a moment without a reader.
+            assert now() - begun < (2 if at.can.fair else 8) + at_once(begun)
 
     readers = [at.start(read) for _ in range(3)]
     await at.sleep(0.02)
@@ -145,7 +146,7 @@ async def a_downgrade_lets_readers_in_and_no_writer_between(at: Arena) -> None:
     await at.line(waiters=2)
     fence = at.number(hold)
     await hold.downgrade()
-    await at.until(lambda: seen == ["reader"], within=1.5)
+    await at.until(lambda: seen == ["reader"], within=0.75 + at.served(now()))
     assert (at.number(hold), hold.weight, hold.lost) == (fence, 1, None)
     assert await at.others.rwlock(at.name).write.acquire(blocking=False) is None
     await hold.release()

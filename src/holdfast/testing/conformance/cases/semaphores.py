@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....errors import ConfigError
+from ...faces import now
 from ..arena import Arena, raises
 from ..registry import case
 
@@ -86,7 +87,7 @@ async def a_release_lets_in_all_who_fit_now(at: Arena) -> None:
         actors.append(at.start(wait, number))
         await at.line(waiters=number + 1)
     await big.release()
-    await at.until(lambda: len(inside) == 4, within=1.0)
+    await at.until(lambda: len(inside) == 4, within=0.75 + at.served(now()))
     over.set()
     for actor in actors:
         await actor.result()
@@ -125,7 +126,7 @@ async def more_permits_let_in_who_waits(at: Arena) -> None:
             actors.append(at.start(wait, number))
             await at.line(waiters=number + 1)
         assert await semaphore.resize(3) == 1
-        await at.until(lambda: len(inside) == 2, within=1.5)
+        await at.until(lambda: len(inside) == 2, within=0.75 + at.served(now()))
         assert not at.can.fair or sorted(inside) == [0, 1]
         assert semaphore.permits == 3
         assert await semaphore.available() == 0

@@ -1,0 +1,106 @@
+"""How late a store is by itself: what ``lag`` can't see, as it watches our own process.
+
+A server that gets no core for a second answers a second later, though we were never late. So,
+while cases run, a thread asks each server something that costs nothing, again and again, and notes
+by how much each answer came too late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import urllib.parse
+from collections import deque
+from collections.abc import Iterator
+
+from ...errors import HoldfastError
+from ...sync import Client
+from ..faces import now
+
+#: It asks so long after each answer, in seconds...
+PAUSE_S = 0.02
+#: ...and an answer that takes no longer than this is not late.
+AT_REST_S = 0.03
+#: So many late answers are remembered.
+NOTES = 2_000
+
+_guard = threading.Lock()
+_pulses: dict[str, _Pulse] = {}
+
+
+class _Pulse:
+    """Asks one store until it is stopped."""
+
+    def __init__(self, url: str) -> None:
+        self.users = 0
+        self._url = url
+        self._late: deque[tuple[float, float]] = deque(maxlen=NOTES)
+        #: When what is under way was asked.
+        self._asked: float | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="holdfast-pulse", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join(10.0)
+
+    def late(self, begun: float) -> list[float]:
+        """By how much each answer since then was late; also the one that has not come yet."""
+        asked = self._asked
+        under_way = [] if asked is None else [now() - max(asked, begun) - AT_REST_S]
+        return [late for when, late in list(self._late) if when > begun] + under_way
+
+    def _main(self) -> None:
+        with contextlib.suppress(HoldfastError), Client(self._url, label="pulse") as client:
+            self._ask(client)  # connecting takes longer
+            while not self._over.wait(PAUSE_S):
+                self._asked = begun = now()
+                self._ask(client)
+                end = now()
+                if end - begun > AT_REST_S:
+                    self._late.append((end, end - begun - AT_REST_S))
+                self._asked = None
+
+    def _ask(self, client: Client) -> None:
+        with contextlib.suppress(HoldfastError):
+            client.inspect("holdfast-pulse", exact=True)
+
+
+@contextlib.contextmanager
+def felt(url: str) -> Iterator[None]:
+    """Meanwhile this store is asked how late it is, if it is a server."""
+    if not urllib.parse.urlsplit(url).netloc or url.startswith("memory:"):
+        yield
+        return
+    with _guard:
+        pulse = _pulses.get(url) or _pulses.setdefault(url, _Pulse(url))
+        pulse.users += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            pulse.users -= 1
+            last = not pulse.users
+            if last:
+                del _pulses[url]
+        if last:
+            pulse.stop()
+
+
+def since(begun: float) -> float:
+    """Seconds by which answers since then were late, of the store for which it is the most."""
+    return max((sum(map(_positive, one)) for one in _lates(begun)), default=0.0)
+
+
+def most(begun: float) -> float:
+    """The most by which one answer since then was late."""
+    return max((late for one in _lates(begun) for late in one), default=0.0)
+
+
+def _lates(begun: float) -> list[list[float]]:
+    return [pulse.late(begun) for pulse in list(_pulses.values())]
+
+
+def _positive(late: float) -> float:
+    return max(late, 0.0)

@@ -1,0 +1,43 @@
+"""A server that stands still is seen, though we ourselves never are late."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from holdfast.testing import lag
+from holdfast.testing.conformance import arena, pulse
+from holdfast.testing.faces import now
+from tests.servers.fixtures import NewRedis
+
+STILL_S = 0.6
+
+
+def names() -> list[str]:
+    return [one.name for one in threading.enumerate()]
+
+
+def test_what_a_frozen_server_stole_is_allowed_for(new_redis: NewRedis) -> None:
+    # Given
+    lag.watch()
+    server = new_redis()
+    with pulse.felt(server.url), pulse.felt(server.url):
+        time.sleep(0.3)  # it has connected
+        # When
+        begun = now()
+        server.stop()
+        time.sleep(STILL_S)
+        server.go_on()
+        # Then, also before the answer has come
+        assert arena.stolen(begun) > STILL_S / 2
+        time.sleep(0.2)
+        assert arena.at_once(begun) > STILL_S
+        assert arena.unclear(begun)
+        assert names().count("holdfast-pulse") == 1
+    assert "holdfast-pulse" not in names()
+
+
+def test_a_store_in_this_process_has_none() -> None:
+    for url in ("memory://here", "sqlite:///tmp/locks.db", "planted://"):
+        with pulse.felt(url):
+            assert "holdfast-pulse" not in names()
