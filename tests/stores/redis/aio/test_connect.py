@@ -138,8 +138,8 @@ def test_a_database_of_its_own(shared_redis: RedisServer, own_name: str) -> None
         async with (
             AsyncClient(f"{base}/3?guard=off") as here,
             AsyncClient(f"{base}/4?guard=off") as there,
-            here.lock(own_name, timeout=0),
-            there.lock(own_name, timeout=0),
+            here.lock(own_name, timeout=5),
+            there.lock(own_name, timeout=5),
         ):
             assert len(await here.inspect(own_name)) == 1
 
