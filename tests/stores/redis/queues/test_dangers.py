@@ -304,7 +304,7 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
     assert queue.revive() == 1
     assert queue.jobs()
     assert queue.stats().waiting
-    assert len([job.ack() for job in queue.consume(timeout=0.3)]) == 9
+    assert len([job.ack() for job in queue.consume(timeout=1)]) == 9
     queue.put_many(range(5))
     assert sum(1 for _ in queue.consume(timeout=0)) == 5
     queue.put("x")
