@@ -184,4 +184,4 @@ def test_a_task_that_is_cancelled_while_its_answer_is_under_way_leaves_nothing(
 
     asyncio.run(main())
     for key in raw.scan_iter(f"{prefix}*"):
-        empty(raw, key.decode(), 5.0)
+        empty(raw, key.decode())

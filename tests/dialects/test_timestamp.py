@@ -160,10 +160,10 @@ def test_a_take_over_whose_answer_was_lost_is_not_believed(
     stale(raw, prefix + own_name)
     proxy.arm(b"GETSET", RESET_REPLY)
     begun = time.monotonic()
-    hold = locks.lock(own_name, ttl=1.6, auto_renew=False).acquire(timeout=10)
+    hold = locks.lock(own_name, ttl=3.0, auto_renew=False).acquire(timeout=20)
     # Then the time that stands there has to pass
     assert hold is not None
-    assert time.monotonic() - begun > 1.5
+    assert time.monotonic() - begun > 2.8
     assert hold.release() is True
 
 
@@ -172,10 +172,10 @@ def test_four_commands_are_enough(new_redis: NewRedis) -> None:
     server = new_redis(users=(f"user old on >secret ~* -@all {rights}",))
     url = f"redis+timestamp://old:secret@127.0.0.1:{server.port}/0"
     with Client(url) as locks, Client(url) as other:
-        with locks.lock("x", ttl=1.6) as hold:
+        with locks.lock("x", ttl=6.0) as hold:
             assert other.lock("x").acquire(blocking=False) is None
             assert other.lock("x").acquire(timeout=0.2) is None
-            assert hold.extend() > 0.5
+            assert hold.extend() > 3
             assert other.lock("x").locked()
         with other.lock("x", timeout=5):
             pass
@@ -205,9 +205,9 @@ def test_a_clock_that_is_ahead_takes_what_is_held(ours: Ours, own_name: str) -> 
 
 def test_a_break_hits_whoever_holds(ours: Ours, own_name: str) -> None:
     locks = ours("timestamp")
-    first = locks.lock(own_name, ttl=0.2, auto_renew=False).acquire()
+    first = locks.lock(own_name, ttl=1.5, auto_renew=False).acquire()
     (seen,) = locks.inspect(own_name, exact=True)[0].holders
-    time.sleep(0.25)
+    time.sleep(1.55)
     hold = locks.lock(own_name, ttl=20).acquire(timeout=5)
     assert hold is not None
     assert locks.break_(own_name, seen.fence) is True  # it was the first that was meant

@@ -53,8 +53,8 @@ def test_by_tls_it_is_the_same(dialect: str, new_redis: NewRedis, certificate: C
     with Client(url) as locks, Client(url) as other:
         hold = locks.lock("x").acquire()
         later = threading.Timer(0.2, hold.release)
-        later.start()
         begun = time.monotonic()
+        later.start()
         with other.lock("x", timeout=10):
             assert time.monotonic() - begun > 0.15
         later.join()

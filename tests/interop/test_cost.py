@@ -79,10 +79,11 @@ def test_who_waits_sends_two_commands_a_second_at_most(
         time.sleep(0.3)
         for queue in queues:
             queue.server.ask("CONFIG", "RESETSTAT")
+        begun = time.monotonic()
         time.sleep(seconds)
         # Then
         for queue, protocol in zip(queues, PROTOCOLS, strict=True):
             sent = queue.sent()
-            each = sum(sent.values()) / WAITERS / seconds
+            each = sum(sent.values()) / WAITERS / (time.monotonic() - begun)
             print(f"{protocol}: {each:.2f} commands per second and waiter: {sent}")
             assert each <= MOST

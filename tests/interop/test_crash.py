@@ -35,7 +35,7 @@ def test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
     ]
     assert all(answer["held"] for answer in taken)
     for waiter, name in zip(waiters, names, strict=True):
-        waiter.tell("acquire", name=name, kind="lock", wait=LEASE_S + 5, lease=LEASE_S)
+        waiter.tell("acquire", name=name, kind="lock", wait=LEASE_S + 15, lease=LEASE_S)
     # When both holders are killed
     for holder in holders:
         crew.kill(holder)
@@ -44,6 +44,6 @@ def test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
         got = waiter.hear()
         assert got["held"]
         assert got["at"] - answer["asked"] >= LEASE_S
-        assert got["at"] - answer["at"] < LEASE_S + 1 + lag.since(begun)
+        assert got["at"] - answer["at"] < LEASE_S + 5 + lag.since(begun)
     for waiter, name in zip(waiters, names, strict=True):
         waiter.ask("release", name=name)

@@ -14,7 +14,7 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import FULL, times
 
 LEASE_S = 5.0
-WATCHDOG_S = 1.5
+WATCHDOG_S = 3.0
 TURNS = times(500, 10)
 #: A kind of Redisson's, and how holdfast is told to keep it.
 KINDS = {
@@ -142,7 +142,7 @@ def test_a_dead_reader_is_not_kept_alive_by_a_living_one_of_the_other_side(
         theirs_kept = one is living[0] and pair is REDISSON["redisson 3.8.1"]
         assert answer["held"]
         took = answer["at"] - answer["asked"] - lag.since(begun)
-        assert took < 0.5 + (WATCHDOG_S if theirs_kept else 0)
+        assert took < 1.5 + (WATCHDOG_S if theirs_kept else 0)
         assert give(one, name)
 
 
@@ -213,7 +213,7 @@ def test_a_dead_waiter_in_a_fair_lock_costs_those_behind_it_no_more_than_its_wai
         assert answer["held"]
         took = answer["at"] - asked[name]
         print(f"{worker.client} came in after {took:.2f} s")
-        assert took < 2.0 + stands + 1.0 + lag.since(begun)
+        assert took < 2.0 + stands + 4.0 + lag.since(begun)
 
 
 def test_fences_rise_over_the_grants_of_both_sides(

@@ -38,7 +38,7 @@ def test_who_slept_through_its_lease_takes_nothing_from_the_next_holder(
         assert sleeper.ask("acquire", name=name, kind="lock", wait=0, lease=LEASE_S)["held"]
         sleeper.stop()
     for heir, name in zip(heirs, names, strict=True):
-        heir.tell("acquire", name=name, kind="lock", wait=3, lease=60)
+        heir.tell("acquire", name=name, kind="lock", wait=15, lease=60)
     assert [heir.hear()["held"] for heir in heirs] == [True, True]
     keys = [pair.prefix + name for name in names]
     before = [shared_redis.ask("DUMP", key) for key in keys]
@@ -63,7 +63,7 @@ def test_who_is_cut_off_while_it_waits_loses_the_message_but_not_its_turn(
     holders, waiters = workers[:2], workers[2:]
     names = [f"{own_name}-{number}" for number in range(2)]
     for holder, name in zip(holders, names, strict=True):
-        assert holder.ask("acquire", name=name, kind="lock", wait=0, lease=3)["held"]
+        assert holder.ask("acquire", name=name, kind="lock", wait=0, lease=6)["held"]
     for waiter, name in zip(waiters, names, strict=True):
         waiter.tell("acquire", name=name, kind="lock", wait=20, lease=60)
         channel = f"redisson_lock__channel:{{{name}}}"
@@ -80,8 +80,8 @@ def test_who_is_cut_off_while_it_waits_loses_the_message_but_not_its_turn(
     # Then ours asks soon all the same, and theirs when the lease is over that it was told of
     took = [waiter.hear()["at"] - when for waiter, when in zip(waiters, at, strict=True)]
     print(f"theirs after {took[0]:.2f} s, ours after {took[1]:.2f} s")
-    assert took[0] < 3.0 + 1 + lag.since(begun)
-    assert took[1] < 2.0 + lag.since(begun)
+    assert took[0] < 6.0 + 3 + lag.since(begun)
+    assert took[1] < 4.0 + lag.since(begun)
     for waiter, name in zip(waiters, names, strict=True):
         assert waiter.ask("release", name=name)["released"]
 

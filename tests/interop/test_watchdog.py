@@ -10,7 +10,7 @@ from tests.interop.crew import Crew
 from tests.interop.pairs import REDISSON, Pair
 from tests.servers.redis_server import RedisServer
 
-WATCHDOG_S = 1.5
+WATCHDOG_S = 3.0
 
 lag.watch()
 
@@ -28,7 +28,7 @@ def test_a_renewed_lock_stays_held_until_its_process_is_killed_both_ways(
         assert holder.ask("acquire", name=name, kind="lock", wait=0, lease=0)["held"]
     # When the other waits for longer than the lease, and it is renewed meanwhile
     for waiter, name in zip(waiters, names, strict=True):
-        waiter.tell("acquire", name=name, kind="lock", wait=WATCHDOG_S * 1.6, lease=0)
+        waiter.tell("acquire", name=name, kind="lock", wait=WATCHDOG_S * 1.4, lease=0)
     # Then it waits in vain
     assert [waiter.hear()["held"] for waiter in waiters] == [False, False]
     # And when the holders are killed, it has it after the rest of the lease
@@ -40,7 +40,7 @@ def test_a_renewed_lock_stays_held_until_its_process_is_killed_both_ways(
     answers = [waiter.hear() for waiter in waiters]
     assert [answer["held"] for answer in answers] == [True, True]
     longest = max(answer["at"] - answer["asked"] for answer in answers)
-    assert longest < WATCHDOG_S + 1 + lag.since(begun)
+    assert longest < WATCHDOG_S * 2 + lag.since(begun)
     # And what they hold they can give back, which ends their renewing
     for waiter, name in zip(waiters, names, strict=True):
         assert waiter.ask("release", name=name)["released"]

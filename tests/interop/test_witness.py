@@ -44,7 +44,7 @@ def test_a_lock_that_deletes_what_it_finds_is_found_out_by_both_witnesses(
         "theirs": [crew.get("careless", place, 1)],
     }
     record = crew.contend(
-        sides, own_name, kind="lock", target=1000, seconds=0.5, wait=1.0, lease=1.0,
+        sides, own_name, kind="lock", target=1000, seconds=2.0, wait=1.0, lease=1.0,
         inside={"ours": (0.005, 0.01), "theirs": (0.005, 0.01)},
         pause={"ours": (0.0, 0.005), "theirs": (0.0, 0.005)},
     )  # fmt: skip

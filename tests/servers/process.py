@@ -7,12 +7,14 @@ it is gone, however that went. So start programs from the main thread.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +28,11 @@ SOON_S = 20.0
 #: Below the ports that the kernel gives away by itself, and with room for a port + 10,000: so a
 #: port that was found free stays free until its server comes back to it after a restart.
 PORTS = range(12_000, 22_000)
+#: The ports that any process was given lately, and when: until its server listens there, and while
+#: that is started again, nothing else says that it is taken. No more than half of them, ever.
+GIVEN = Path(tempfile.gettempdir()) / f"holdfast-test-ports-{os.getuid()}"
+GIVEN_S, GIVEN_MAX = 600.0, len(PORTS) // 2
+_giving = threading.Lock()
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:
@@ -49,12 +56,24 @@ def need(*programs: str) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens at, nor at the one 10,000 above."""
+    """A port of the loopback that nobody listens at, nor at the one 10,000 above.
+
+    Nobody else is given the same one for a while.
+    """
     chance = random.SystemRandom()
-    while True:
+    with _giving, open(GIVEN, "a+", encoding="ascii") as notes:
+        fcntl.lockf(notes, fcntl.LOCK_EX)
+        notes.seek(0)
+        lately = [line.split() for line in notes]
+        now = time.time()
+        given = {int(port): float(at) for port, at in lately if 0 <= now - float(at) < GIVEN_S}
         port = chance.choice(PORTS)
-        if all(_is_free(one) for one in (port, port + 10_000)):
-            return port
+        while port in given or not all(_is_free(one) for one in (port, port + 10_000)):
+            port = chance.choice(PORTS)
+        kept = sorted({**given, port: now}.items(), key=lambda one: one[1])[-GIVEN_MAX:]
+        notes.truncate(0)
+        notes.write("".join(f"{one} {at}\n" for one, at in kept))
+    return port
 
 
 def _is_free(port: int) -> bool:

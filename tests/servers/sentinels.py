@@ -162,7 +162,13 @@ class Watched:
 
     def fail_over(self) -> RedisServer:
         """Have the sentinels promote a replica though the primary is well; the new primary."""
-        return self._changed(lambda: self.sentinels[0].ask("SENTINEL", "FAILOVER", NAME))
+        return self._changed(lambda: until(self._told, "the sentinel knows a replica that will do"))
+
+    def _told(self) -> bool:
+        """Did it agree to promote one? Not if it has asked none of them yet how they are."""
+        with contextlib.suppress(redis.ResponseError):
+            return bool(self.sentinels[0].ask("SENTINEL", "FAILOVER", NAME))
+        return False
 
     def lose_primary(self) -> RedisServer:
         """Kill the primary, and wait until the sentinels have promoted a replica; which one."""

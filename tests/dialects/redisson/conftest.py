@@ -22,7 +22,9 @@ import pytest
 # Here, because scenes begin at once, and a module that two threads import may be half there.
 from holdfast.dialects.redisson import aio, blocking  # noqa: F401
 from holdfast.errors import StoreUnavailable
+from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
+from holdfast.testing.conformance.arena import unclear
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import RESET_REPLY, RESP, Fault, Proxy
 from tests.servers.redis_server import RedisServer
@@ -91,6 +93,16 @@ class Scene:
     async def listening(self, channel: str, many: int = 1) -> None:
         """Wait until so many listen there."""
         await self.until(lambda: dict(self.redis.pubsub_numsub(channel))[channel.encode()] >= many)
+
+    async def in_vain(self, lock: Any, timeout: float) -> None:
+        """Who wants it waits in vain; a machine that stands still at the end may leave no time for
+        an answer, and then that is said."""
+        begun = boottime()
+        try:
+            assert await lock.acquire(timeout=timeout) is None
+        except StoreUnavailable:
+            if not unclear(begun):
+                raise
 
     async def give_back(self, hold: Any) -> bool:
         """Release what may be lost, for which a busy server is given more than one request."""

@@ -93,11 +93,11 @@ def test_who_gives_up_steps_out_and_those_behind_move_up(play: Play) -> None:
         client = at.client("fair=true&fair_wait=7")
         times = f"redisson_lock_timeout:{{{at.name}}}"
         async with client.lock(at.name):
-            waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=0.4))
+            waiter = at.face.start(lambda: at.in_vain(client.lock(at.name), 2.5))
             await at.until(lambda: len(queue(at, at.name)) == 1)
             stand(at, at.name, at.peer.me, 60)
             before = at.redis.zscore(times, at.peer.me)
-            assert await waiter.result() is None
+            await waiter.result()
             assert queue(at, at.name) == [at.peer.me]
             assert before - at.redis.zscore(times, at.peer.me) == 7_000
             at.redis.delete(times, f"redisson_lock_queue:{{{at.name}}}")
@@ -107,10 +107,10 @@ def test_who_gives_up_steps_out_and_those_behind_move_up(play: Play) -> None:
 
 def test_a_peer_that_died_in_the_queue_is_passed_over_when_its_time_is_over(play: Play) -> None:
     async def text(at: Scene) -> None:
-        stand(at, at.name, at.peer.me, 0.4)
         begun = boottime()
+        stand(at, at.name, at.peer.me, 0.4)
         hold = await at.client("fair=true").lock(at.name).acquire(timeout=10)
-        assert 0.2 < boottime() - begun < 1.6 + lag.since(begun)
+        assert 0.2 < boottime() - begun < 5.0 + lag.since(begun)
         assert await hold.release()
 
     play(text)
@@ -118,15 +118,15 @@ def test_a_peer_that_died_in_the_queue_is_passed_over_when_its_time_is_over(play
 
 def test_who_waits_longer_than_the_wait_constant_is_not_dropped(play: Play) -> None:
     async def text(at: Scene) -> None:
-        # Given a place that is worth 1.2 s
-        client = at.client("fair=true&fair_wait=1.2")
+        # Given a place that is worth 3 s
+        client = at.client("fair=true&fair_wait=3")
         hold = await client.lock(at.name).acquire()
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
         await at.until(lambda: len(queue(at, at.name)) == 1)
         (ours,) = queue(at, at.name)
         stand(at, at.name, at.peer.me, 60)
         # When it is held for longer than that
-        await at.face.sleep(2.5)
+        await at.face.sleep(4.5)
         # Then the place is the same
         assert queue(at, at.name)[0] == ours
         assert await hold.release()
@@ -171,11 +171,11 @@ def test_a_place_is_worth_the_one_before_and_our_wait(play: Play) -> None:
         times = f"redisson_lock_timeout:{{{at.name}}}"
         async with client.lock(at.name):
             stand(at, at.name, at.peer.me, 200)
-            waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=0.4))
+            waiter = at.face.start(lambda: at.in_vain(client.lock(at.name), 2.5))
             await at.until(lambda: len(queue(at, at.name)) == 2)
             theirs, ours = (at.redis.zscore(times, one) for one in queue(at, at.name))
             assert abs(ours - theirs - 9_000) < 50
-            assert await waiter.result() is None
+            await waiter.result()
             at.redis.delete(times, f"redisson_lock_queue:{{{at.name}}}")
 
     play(text)
@@ -185,17 +185,17 @@ def test_a_waiter_of_ours_that_died_is_passed_over_after_the_wait_constant(play:
     async def text(at: Scene) -> None:
         holder, dead = at.client("fair=true"), at.client("fair=true&fair_wait=0.5")
         hold = await holder.lock(at.name).acquire()
-        waiter = at.face.start(lambda: dead.lock(at.name).acquire(timeout=0.3))
+        waiter = at.face.start(lambda: at.in_vain(dead.lock(at.name), 2.5))
         await at.until(lambda: len(queue(at, at.name)) == 1)
-        places = at.redis.zrange(f"redisson_lock_timeout:{{{at.name}}}", 0, -1, withscores=True)
-        assert await waiter.result() is None
+        places = queue(at, at.name)
+        await waiter.result()
         # Given a place that its owner never asks for again
-        for owner, until in places:
-            stand(at, at.name, owner.decode(), until / 1000 - time.time())
+        for owner in places:
+            stand(at, at.name, owner, 0.5)
         assert await hold.release()
         begun = boottime()
         hold = await holder.lock(at.name).acquire(timeout=20)
-        assert boottime() - begun < 1.75 + lag.since(begun)
+        assert boottime() - begun < 5.0 + lag.since(begun)
         assert await hold.release()
 
     play(text)

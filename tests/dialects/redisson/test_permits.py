@@ -37,7 +37,7 @@ def test_a_permit_is_an_id_of_16_bytes_and_the_time_of_its_end(play: Play) -> No
             held = at.redis.zrange(f"{{{at.name}}}:timeout", 0, -1, withscores=True)
             assert [len(permit) for permit, _ in held] == [16, 16, 16]
             for _, until in held:
-                assert 28 < until / 1000 - time.time() < 32
+                assert 20 < until / 1000 - time.time() < 32
             (line,) = await client.inspect(at.name, exact=True)
             assert [one.weight for one in line.holders] == [3]
         assert at.redis.get(at.name) == b"4"
@@ -71,12 +71,15 @@ def test_permits_are_shared_with_the_peers(play: Play) -> None:
 def test_a_dead_peers_permit_comes_back_when_its_lease_is_over(play: Play) -> None:
     async def text(at: Scene) -> None:
         at.redis.set(at.name, 1)
-        take(at, at.name, 0.4)
-        begun = boottime()
-        hold = await at.client().semaphore(at.name, 1).acquire(timeout=10)
-        assert boottime() - begun < 0.4 + 0.5 + lag.since(begun)
-        assert await hold.release()
-        assert at.redis.get(at.name) == b"1"
+        took = []
+        for _ in range(3):
+            take(at, at.name, 0.4)
+            begun = boottime()
+            hold = await at.client().semaphore(at.name, 1).acquire(timeout=10)
+            took.append(boottime() - begun - lag.since(begun))
+            assert await hold.release()
+            assert at.redis.get(at.name) == b"1"
+        assert min(took) < 0.4 + 0.5  # else it would be a second, each time
 
     play(text)
 

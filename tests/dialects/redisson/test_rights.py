@@ -24,8 +24,8 @@ def use_all(url: str) -> None:
     """Everything that there is, with somebody who waits."""
     for words in ("", "?fair=true", "?fenced=true", "?client=3.8.1"):
         with Client(url + words) as locks, Client(url + words) as others:
-            hold = locks.lock("lock", ttl=1.6).acquire()
-            assert others.lock("lock").acquire(timeout=0.6) is None
+            hold = locks.lock("lock", ttl=3.0).acquire()
+            assert others.lock("lock").acquire(timeout=1.1) is None
             hold.check()
             (line,) = others.inspect("lock")
             assert others.break_("lock", line.holders[0].fence)
@@ -36,8 +36,8 @@ def use_all(url: str) -> None:
             with others.rwlock("rw").read:
                 pass
             assert others.rwlock("rw").write.acquire(timeout=0.1) is None
-        with locks.semaphore("permits", 3, weight=2, ttl=1.6):
-            assert others.semaphore("permits", 3, weight=2).acquire(timeout=0.6) is None
+        with locks.semaphore("permits", 3, weight=2, ttl=3.0):
+            assert others.semaphore("permits", 3, weight=2).acquire(timeout=1.1) is None
             assert others.semaphore("permits", 3).resize(4) == 3
 
 

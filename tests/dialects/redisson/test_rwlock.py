@@ -19,7 +19,7 @@ def test_a_reader_is_a_field_and_a_lease_of_its_own(play: Play) -> None:
             for owner in stands:
                 lease = f"{{{at.name}}}:{owner.decode()}:rwlock_timeout:1"
                 assert at.redis.get(lease) == b"1"
-                assert 29_000 < at.redis.pttl(lease) <= 30_000
+                assert 20_000 < at.redis.pttl(lease) <= 30_000
             (line,) = await client.inspect(at.name, exact=True)
             assert [one.weight for one in line.holders] == [1, 1]
         assert not at.redis.exists(at.name)
@@ -37,7 +37,7 @@ def test_a_writer_is_a_field_with_its_ending(play: Play) -> None:
             ((owner, count),) = stands.items()
             assert owner.endswith(b":write")
             assert count == b"1"
-            assert 29_000 < at.redis.pttl(at.name) <= 30_000
+            assert 20_000 < at.redis.pttl(at.name) <= 30_000
             (line,) = await client.inspect(at.name, exact=True)
             assert [one.weight for one in line.holders] == [RWLOCK_CAPACITY]
         assert not at.redis.exists(at.name)
@@ -116,11 +116,11 @@ def test_a_writer_waits_for_the_last_reader_and_is_woken_by_it(play: Play) -> No
 
 def test_a_writer_that_becomes_a_reader_lets_the_waiting_readers_in(play: Play) -> None:
     async def text(at: Scene) -> None:
-        hold = await at.client().rwlock(at.name, ttl=1.5).write.acquire()
+        hold = await at.client().rwlock(at.name, ttl=4.0).write.acquire()
         at.peer.hear(f"redisson_rwlock:{{{at.name}}}")
         await hold.downgrade()
         assert at.peer.heard() is not None
-        await at.face.sleep(1.0)
+        await at.face.sleep(1.6)
         assert at.peer.heard(0.1) is None  # its renewals say nothing
         hold.check()
         assert at.redis.hget(at.name, "mode") == b"read"
@@ -136,7 +136,7 @@ def test_a_dead_readers_lease_ends_and_a_writer_comes_in(play: Play) -> None:
         assert at.peer.read(at.name, 400) is None
         begun = boottime()
         hold = await at.client().rwlock(at.name).write.acquire(timeout=10)
-        assert boottime() - begun < 0.4 + 1.0 + lag.since(begun)
+        assert boottime() - begun < 0.4 + 5.0 + lag.since(begun)
         assert await hold.release()
 
     play(text)
@@ -144,11 +144,11 @@ def test_a_dead_readers_lease_ends_and_a_writer_comes_in(play: Play) -> None:
 
 def test_a_reader_whose_lease_is_over_is_told_though_others_hold(play: Play) -> None:
     async def text(at: Scene) -> None:
-        hold = await at.client().rwlock(at.name, ttl=1.6).read.acquire()
+        hold = await at.client().rwlock(at.name, ttl=4.5).read.acquire()
         assert at.peer.read(at.name) is None
         leases = at.redis.keys(f"{{{at.name}}}:*:rwlock_timeout:1")
         at.redis.delete(*[one for one in leases if at.peer.me.encode() not in one])
-        assert await hold.wait_lost(5) is Loss.BROKEN
+        assert await hold.wait_lost(20) is Loss.BROKEN
         assert await at.give_back(hold) is False
         await at.until(lambda: at.redis.hlen(at.name) == 2)
         assert at.redis.hget(at.name, at.peer.me) == b"1"

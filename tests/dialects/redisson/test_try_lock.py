@@ -29,13 +29,13 @@ def test_lock_waits_without_end(play: Play) -> None:
 
 
 def test_lock_is_renewed_every_third_of_30_seconds(play: Play) -> None:
-    """``lock()`` has the watchdog; here with a lease of 1.5 s instead of 30 s."""
+    """``lock()`` has the watchdog; here with a lease of 3.6 s instead of 30 s."""
 
     async def text(at: Scene) -> None:
         assert at.client().lock(at.name).ttl == 30.0
-        async with at.client().lock(at.name, ttl=1.5) as hold:
-            least = 1_500
-            end = time.monotonic() + 2.0
+        async with at.client().lock(at.name, ttl=3.6) as hold:
+            least = 3_600
+            end = time.monotonic() + 4.2
             while time.monotonic() < end:
                 least = min(least, at.redis.pttl(at.name))
                 await at.face.sleep(0.02)
@@ -53,7 +53,7 @@ def test_try_lock_is_one_try(play: Play) -> None:
         at.peer.lock(at.name)
         begun = boottime()
         assert await lock.acquire(blocking=False) is None
-        assert boottime() - begun < 1.0 + lag.since(begun)
+        assert boottime() - begun < 5.0 + lag.since(begun)
         at.peer.unlock(at.name)
         hold = await lock.acquire(blocking=False)
         assert await hold.release()
@@ -68,8 +68,8 @@ def test_try_lock_with_a_wait_gives_up_when_it_is_over(play: Play) -> None:
         lock = at.client().lock(at.name)
         at.peer.lock(at.name)
         begun = boottime()
-        assert await lock.acquire(timeout=0.3) is None
-        assert 0.3 <= boottime() - begun < 1.0 + lag.since(begun)
+        await at.in_vain(lock, 0.3)
+        assert 0.3 <= boottime() - begun < 5.0 + lag.since(begun)
         assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
 
     play(text)
@@ -93,13 +93,13 @@ def test_try_lock_with_a_lease_is_never_renewed(play: Play) -> None:
     ``auto_renew=False``: the lease is a hard limit."""
 
     async def text(at: Scene) -> None:
-        lock = at.client().lock(at.name, ttl=0.6, auto_renew=False)
+        lock = at.client().lock(at.name, ttl=2.4, auto_renew=False)
         begun = boottime()
         hold = await lock.acquire(timeout=1.0)
         assert hold is not None
-        assert 0 < at.redis.pttl(at.name) <= 600
+        assert 0 < at.redis.pttl(at.name) <= 2400
         await at.until(lambda: not at.redis.exists(at.name))
-        assert boottime() - begun < 0.6 + 0.4 + lag.since(begun)
+        assert boottime() - begun < 2.4 + 3.0 + lag.since(begun)
         assert hold.lost is Loss.EXPIRED
         assert at.peer.lock(at.name) is None
         assert await at.give_back(hold) is False

@@ -239,10 +239,10 @@ def test_the_guard_tells_whom_it_lets_in(new_redis: NewRedis) -> None:
     finding = one(f"{server.url}?grace=0.5", "guard")
     assert finding.level is Level.WARN
     # And so it is told while it lasts
-    with Client(f"{server.url}?grace=3") as locks:
+    with Client(f"{server.url}?grace=20") as locks:
         with pytest.raises(StoreUnavailable):
             locks.lock("y").acquire(timeout=0.2)
-        assert "started again" in one(f"{server.url}?grace=3", "guard").text
+        assert "started again" in one(f"{server.url}?grace=20", "guard").text
 
 
 def test_fewer_replicas_than_must_confirm(redis_url: str) -> None:

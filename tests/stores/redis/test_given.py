@@ -52,14 +52,17 @@ def test_every_client_will_do(
                 found.append(mine.fence)
 
         # When it is held, waited for, handed over
-        with locks.lock(own_name) as hold:
-            thread = threading.Thread(target=work)
-            thread.start()
-            eventually(lambda: locks.inspect(own_name)[0].waiters)
-            begun = boottime()
-        thread.join(10)
-        assert boottime() - begun < 0.5 + lag.since(begun)
-        assert found[0] > hold.fence
+        took = []
+        for turn in range(3):
+            with locks.lock(own_name) as hold:
+                thread = threading.Thread(target=work)
+                thread.start()
+                eventually(lambda: locks.inspect(own_name)[0].waiters)
+                begun = boottime()
+            thread.join(10)
+            took.append(boottime() - begun - lag.since(begun))
+            assert found[turn] > hold.fence
+        assert sorted(took)[1] < 0.5
         # Then the client is as it was, and open after ours is closed
         locks.close()
         assert given.get(own_name + ":theirs") in (b"1", "1")

@@ -133,6 +133,7 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
         other = ends.enter_context(Client(f"{shared_redis.url}?prefix={own_name}"))
         interrupt = ends.enter_context(ctrl_c())
         mine.lock("warm").acquire().release()
+        took = []
         for number in range(times(300, 3)):
             # Given a request whose answer doesn't come
             name = f"x{number:04}"
@@ -150,10 +151,12 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
             if rival is not None:
                 rival.release()
             # Then nothing of it is left
-            eventually(lambda: not other.inspect(name), 0.25)  # noqa: B023
-            assert time.monotonic() - came < 0.5
+            eventually(lambda: not other.inspect(name))  # noqa: B023
+            took.append(time.monotonic() - came)
             with mine.lock(name, timeout=5):
                 pass
+        # At once, but for what the machine does meanwhile
+        assert sorted(took)[len(took) // 2] < 0.25
 
 
 def test_a_waiter_in_its_sleep_is_woken_by_ctrl_c(

@@ -50,7 +50,7 @@ def test_a_join_without_an_answer_ends_in_time(
     begun = boottime()
     with pytest.raises(StoreUnavailable):
         by_proxy.lock(own_name).acquire(timeout=0.2)
-    assert boottime() - begun - lag.since(begun) < 0.2 + LATE_S
+    assert boottime() - begun - lag.since(begun) < 0.2 + 3 * LATE_S
 
 
 @pytest.mark.parametrize("verb", [JOIN, LEAVE], ids=["join", "leave"])
@@ -58,9 +58,9 @@ def test_a_late_reply_is_never_taken_for_anothers(
     verb: Script, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
 ) -> None:
     # Given a request that was given up, and whose answer comes after all
-    late = proxy.arm(verb.sha, HOLD_REPLY)
+    late, within = proxy.arm(verb.sha, HOLD_REPLY), 0.05 if verb is JOIN else 5
     with contextlib.suppress(StoreUnavailable):
-        if hold := by_proxy.lock(own_name, ttl=0.3, auto_renew=False).acquire(timeout=0.05):
+        if hold := by_proxy.lock(own_name, ttl=0.3, auto_renew=False).acquire(timeout=within):
             hold.release()
     assert late.hits == 1
     late.let_go()

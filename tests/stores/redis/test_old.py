@@ -23,18 +23,18 @@ def old(new_redis: NewRedis) -> RedisServer:
     return server
 
 
-def acquired(server: RedisServer, name: str, face: str) -> Exception | None:
+def acquired(server: RedisServer, name: str, face: str, timeout: float = 0.5) -> Exception | None:
     """Acquire and release once; what it raised."""
 
     async def with_a_loop() -> None:
-        async with AsyncClient(server.url) as locks, locks.lock(name, timeout=0.5):
+        async with AsyncClient(server.url) as locks, locks.lock(name, timeout=timeout):
             pass
 
     try:
         if face == "asyncio":
             asyncio.run(with_a_loop())
         else:
-            with Client(server.url) as locks, locks.lock(name, timeout=0.5):
+            with Client(server.url) as locks, locks.lock(name, timeout=timeout):
                 pass
     except HoldfastError as wrong:
         return wrong
@@ -44,13 +44,13 @@ def acquired(server: RedisServer, name: str, face: str) -> Exception | None:
 @FACES
 def test_it_learns_the_scripts_by_the_way(old: RedisServer, face: str) -> None:
     for _ in range(3):
-        assert acquired(old, "x", face) is None
+        assert acquired(old, "x", face, 10.0) is None
         old.ask("SCRIPT", "FLUSH")
 
 
 @FACES
 def test_a_replica_is_no_lasting_mistake(old: RedisServer, face: str) -> None:
-    assert acquired(old, "x", face) is None
+    assert acquired(old, "x", face, 10.0) is None
     old.ask("REPLICAOF", "127.0.0.1", "1")
     wrong = acquired(old, "x", face)
     assert isinstance(wrong, StoreUnavailable)
@@ -68,7 +68,7 @@ def test_without_memory_nobody_new_is_let_in(old: RedisServer, face: str) -> Non
     assert isinstance(wrong, StoreUnavailable)
     assert "maxmemory" in str(wrong)
     old.ask("CONFIG", "SET", "maxmemory", "0")
-    assert acquired(old, "x", face) is None
+    assert acquired(old, "x", face, 10.0) is None
 
 
 @FACES

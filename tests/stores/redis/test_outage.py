@@ -16,7 +16,7 @@ OUTAGES = times(100, 2)
 #: Each client has so many holds.
 HOLDS = 5
 #: An attempt is given up after a second at first, which is a large part of a lease of few seconds.
-TTL_S = 5
+TTL_S = 8
 OUTAGE_S = 0.4 * TTL_S
 #: Between two of them: as long as a client may need to come back, and longer.
 BREAK_S = 0.5 * TTL_S, 0.9 * TTL_S

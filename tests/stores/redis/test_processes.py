@@ -18,6 +18,7 @@ from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from holdfast.testing.faults import Fork
 from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import RedisServer
 from tests.servers.tls import Certificate
 from tests.stores.redis.conftest import MakeClient, connections, eventually
 from tests.torture.scale import times
@@ -43,7 +44,7 @@ def test_a_child_uses_and_ends_none_of_its_parents_connections(
             lost, released = hold.lost, hold.release()  # type: ignore[attr-defined]
             with locks.lock(f"own {turn}", timeout=5) as own:
                 own.check()
-            busy = locks.lock("x").acquire(timeout=0.01) is None
+            busy = locks.lock("x").acquire(blocking=False) is None
             return [lost, released, busy]
 
         # When
@@ -89,14 +90,14 @@ def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(
 
 
 def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
-    redis_url: str, own_name: str, locks: Client, line: Look
+    shared_redis: RedisServer, own_name: str, locks: Client, line: Look
 ) -> None:
     """It has closed its copies, so the server sees the parent's end."""
     # Given a parent that waits, and its child that stays
     hold = locks.lock(own_name).acquire()
 
     def parent() -> None:
-        mine = Client(redis_url)
+        mine = Client(shared_redis.url)
         mine.lock(own_name + ":warm").acquire().release()
         threading.Thread(target=lambda: mine.lock(own_name).acquire(), daemon=True).start()
         eventually(lambda: len((line(own_name) or empty()).waiters) == 1)
@@ -111,6 +112,7 @@ def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
         warnings.simplefilter("ignore")
         with Fork(parent) as doomed:
             os.read(get, 1)
+            listening = connections(shared_redis, listening=True)
             found: list[float] = []
 
             def behind() -> None:
@@ -122,14 +124,15 @@ def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
             eventually(lambda: len((line(own_name) or empty()).waiters) == 2)
             # When the parent is killed
             doomed.kill()
-            time.sleep(0.05)
+            eventually(lambda: listening - connections(shared_redis, listening=True))
             released = time.monotonic()
             hold.release()
             thread.join(20)
     os.close(get)
     os.close(ready)
     # Then
-    assert found[0] - released < 0.5
+    # The dead one's place would cost its patience, 3 s
+    assert found[0] - released < 2.0
 
 
 def empty() -> LineRecord:
@@ -201,7 +204,7 @@ def test_the_end_of_a_client_ends_its_connections(new_redis: NewRedis) -> None:
     for thread in threads:
         thread.join(10)
     # Then
-    assert boottime() - begun < 1.0 + lag.since(begun)
+    assert boottime() - begun < 5.0 + lag.since(begun)
     assert [type(one) for one in failures] == [StoreUnavailable] * 5
     assert hold.lost is Loss.CLOSED
     eventually(lambda: connections(server) == set())

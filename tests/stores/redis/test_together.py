@@ -39,7 +39,7 @@ Look = Callable[[str], LineRecord | None]
 DROPS = pytest.mark.parametrize("fault", [DROP_REQUEST, DROP_REPLY], ids=["request", "reply"])
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 #: An acquire may take so much longer than its time-out, and what the machine itself is late.
-LATER_S = 0.25
+LATER_S = 0.75
 lag.watch()
 #: So many processes want some of so many names.
 PROCESSES, NAMES = 6, 7

@@ -32,10 +32,10 @@ CREW = 40
 FAULTS = (DROP_REQUEST, DROP_REPLY, RESET_REQUEST, RESET_REPLY)
 #: Of each verb and each fault, on each face.
 TRIES = times(300, CREW // len(FAULTS))
-#: Longer than a request, in the full run: so that a claim which is left is seen.
-TTL_S = times(8, 3)
+#: Longer than a request: so that a claim which is left is seen.
+TTL_S = 8
 #: A leave that the keeper goes on with is done so soon, on a busy machine.
-LATER_S = 2.0
+LATER_S = 5.0
 #: Does one aimed try; says what came of it.
 Try = Callable[[AsyncClient, str, Callable[[], None]], Awaitable[str]]
 

@@ -44,7 +44,7 @@ def nothing_left(other: Client) -> Callable[[str], None]:
     """Asserts that soon no claim is left in the lines whose names begin so."""
 
     def look(prefix: str) -> None:
-        eventually(lambda: other.inspect(prefix) == [], 5.0)
+        eventually(lambda: other.inspect(prefix) == [])
 
     return look
 

@@ -98,6 +98,7 @@ def test_a_wait_for_that_is_over_leaves_nothing_behind(
                 names = [f"{own_name}:{number}:{at}" for at in range(CREW)]
                 waits = [asyncio.wait_for(client.lock(one).acquire(), 0.005) for one in names]
                 crew = asyncio.gather(*waits, return_exceptions=True)
+                await asyncio.sleep(0)  # each has begun, so its time is over before ours
                 # When the time of each is over
                 await asyncio.sleep(0.02)
                 proxy.heal()

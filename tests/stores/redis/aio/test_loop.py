@@ -301,7 +301,7 @@ def test_more_requests_than_a_connection_takes_are_refused(
 
             await asyncio.gather(*[work(at) for at in range(200)])
             store = client._ctx.store
-            crowd = [store.join(claim(f"{own_name}:{at}"), False, 1.0) for at in range(80)]
+            crowd = [store.join(claim(f"{own_name}:{at}"), False, 20.0) for at in range(80)]
             ends = await asyncio.gather(*crowd, return_exceptions=True)
             refused = [end for end in ends if isinstance(end, StoreUnavailable)]
             assert len(refused) == 30

@@ -25,7 +25,7 @@ THREADS = TASKS = 3
 NAMES = 6
 #: One replica has confirmed each grant; where none is left, the guard is what we have.
 SURE, GUARDED = "?replicas=1", ""
-TTL_S, LONG_S = 3.0, 10.0
+TTL_S, LONG_S = 3.0, 15.0
 #: How long it is worked before, and at least after.
 CALM_S = 1.5
 #: Finding out, promoting, and the window in which the guard lets nobody in.

@@ -193,11 +193,11 @@ def test_a_channel_that_ends_as_it_begins_is_not_relied_on(
 def test_a_slot_that_is_half_moved_costs_time_and_no_hold(cluster: Cluster, own_name: str) -> None:
     slot = slot_for(own_name)
     with moved_back(cluster, slot) as (_, other), Client(cluster.url) as locks:
-        hold = locks.lock(own_name, ttl=2).acquire()
+        hold = locks.lock(own_name, ttl=4).acquire()
         cluster.begin_move(slot, other)
         assert cluster.move_keys(slot, other, 1) == 1
         # Renewals go on while its keys are in two places, as each is for one key
-        deadline = time.monotonic() + 3
+        deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             hold.check()
             time.sleep(0.05)

@@ -35,12 +35,12 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
     server = new_redis(users=users, server=old_program() if old else program())
     address = server.url_for(USER, PASSWORD)
     client, other = new_client(address), new_client(address)
-    ours, theirs = (one.guard("g", ttl=60, lease=0.6, failure_ttl=0.05) for one in (client, other))
+    ours, theirs = (one.guard("g", ttl=60, lease=3.0, failure_ttl=0.05) for one in (client, other))
     inside = threading.Event()
 
     def slow() -> int:
         inside.set()
-        time.sleep(0.6)
+        time.sleep(1.4)  # by then it was prolonged
         return 1
 
     thread = threading.Thread(target=ours.get, args=(slow,))
