@@ -92,6 +92,7 @@ def test_a_wish_that_is_given_up_on_its_way_gets_no_duty(
             run_sync(guards.begin(mine, 0.1))
         given_up = Abandon(mine.entry, mine.id, 1.0, suspect=True)
         assert run_sync(guards.abandon(given_up, 10.0)) is False
+        assert not isinstance(begin(locks, mine), Duty)  # nor has a copy of it
         late.let_go()
         until(lambda: proxy.connections <= 2, "its connection has ended")
         other = wish(own_name)

@@ -11,7 +11,7 @@ import contextlib
 import threading
 import urllib.parse
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from ...errors import HoldfastError
 from ...sync import Client
@@ -68,7 +68,7 @@ class _Pulse:
 
 
 @contextlib.contextmanager
-def felt(url: str) -> Iterator[None]:
+def felt(url: str) -> Generator[None]:
     """Meanwhile this store is asked how late it is, if it is a server."""
     if not urllib.parse.urlsplit(url).netloc or url.startswith("memory:"):
         yield
