@@ -13,7 +13,8 @@ from ...core.policy import PATIENCE_S
 from ...errors import FenceRejected, HoldfastError, LockLost, NotHeld, StoreUnavailable
 from ...fenced import FencedFile
 from ...sync import Client
-from ..faces import FACES, Face
+from .. import lag
+from ..faces import FACES, Face, now
 from ..faults import Fork
 from ..faults.stage import Stage
 from ..histories import Recorder
@@ -53,6 +54,7 @@ class Wish(NamedTuple):
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
     """Work until told to end; the function that the subjects of a run do."""
+    lag.watch()
     one = Worker(stage, number, FACES[face], Work(*options))
     FACES[face].run(one.run, LIFE_S)
 
@@ -117,16 +119,19 @@ class Worker:
         wish = self._wish()
         asked = wish._asdict()
         name = asked.pop("name")
-        claim = self._recorder.ask(name, **asked)
+        begun, claim = now(), self._recorder.ask(name, **asked)
         try:
             hold = await self._acquire(wish)
         except (HoldfastError, asyncio.CancelledError) as why:
             self._recorder.failed(claim, why)
+            self._recorder.halted(begun)
             return
         if hold is None:
             self._recorder.busy(claim)
+            self._recorder.halted(begun)
             return
         self._recorder.held(claim, hold)
+        self._recorder.halted(begun)
         with contextlib.suppress(LockLost, NotHeld):
             await self._body(claim, wish, hold)
         self._recorder.leaving(claim)
