@@ -70,7 +70,7 @@ def test_a_waiter_that_is_killed_blocks_nobody_longer_than_a_session(
                 os.kill(dead.pid, signal.SIGKILL)
                 begun = time.monotonic()
                 hold.release()
-                fence, _ = behind.hear()
+                fence, *_ = behind.hear()
                 assert time.monotonic() - begun <= SHORT_S + TICKS_S + lag.since(begun)
                 assert fence > hold.fence
                 behind.say("done")
@@ -98,7 +98,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(
                 assert hold.extend() > 5
                 assert len(rival.inspect("x", exact=True)[0].claims) == 2, turn
                 assert hold.release() is True
-                fence, _ = waiter.hear()
+                fence, *_ = waiter.hear()
                 fences += [hold.fence, fence]
                 waiter.say("done")
                 waiter.rest()
@@ -154,7 +154,7 @@ def test_a_leader_that_is_killed_takes_no_hold_with_it(
                 elections.append(time.monotonic() - begun)
                 hold.check()
                 assert hold.release() is True
-                fence, _ = waiter.hear()
+                fence, *_ = waiter.hear()
                 fences += [hold.fence, fence]
                 waiter.say("done")
                 waiter.rest()
