@@ -90,7 +90,7 @@ async def detached_and_left_alone_it_lives_by_its_ttl(at: Arena) -> None:
 @case("lock", "semaphore", needs=["detach"])
 async def an_adopted_hold_is_renewed_and_told_of_its_loss(at: Arena) -> None:
     told: list[Any] = []
-    token = await (await at.lock(ttl=KEPT_S).acquire()).detach()
+    token = await (await at.lock(ttl=2 * KEPT_S).acquire()).detach()
     mine = await at.others.adopt(token, on_lost=lambda *news: told.append(news))
     mine.on_lost(lambda *news: told.append(news))
     await at.renewed(mine)
@@ -104,11 +104,11 @@ async def an_adopted_hold_is_renewed_and_told_of_its_loss(at: Arena) -> None:
 @case("lock", needs=["detach"])
 async def an_adopted_hold_need_not_be_renewed(at: Arena) -> None:
     told: list[Any] = []
-    token = await (await at.lock(ttl=KEPT_S).acquire()).detach()
+    token = await (await at.lock(ttl=2 * KEPT_S).acquire()).detach()
     mine = await at.others.adopt(
         token, auto_renew=False, on_lost=lambda hold, reason: told.append(reason)
     )
-    assert await mine.wait_lost(5) is Loss.EXPIRED
+    assert await mine.wait_lost(10) is Loss.EXPIRED
     await at.until(lambda: told)
     assert told == [Loss.EXPIRED]
     await at.free()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ....core.model import Loss
-from ....errors import LockLost, NotHeld
+from ....errors import LockLost, NotHeld, StoreUnavailable
 from ....runtime.blocking import run_sync
 from ...faces import now
 from ...worker import Worker
@@ -121,9 +121,16 @@ async def a_waiter_that_is_killed_costs_those_behind_it_little(at: Arena) -> Non
 @case("lock", needs=["across_processes", "own_expiry"])
 async def a_stopped_process_finds_its_hold_lost_when_it_wakes(at: Arena) -> None:
     worker = at.worker()
-    fence = await worker.acquire(at.name, ttl=0.5)
-    assert fence is not None
-    os.kill(worker.pid, signal.SIGSTOP)
+    while True:
+        fence = await worker.acquire(at.name, ttl=0.5)
+        assert fence is not None
+        os.kill(worker.pid, signal.SIGSTOP)
+        try:
+            await at.locks._ctx.store.inspect(at.fresh("probe"), 0.3, exact=True)
+            break
+        except StoreUnavailable:  # it was stopped where nobody passes it
+            os.kill(worker.pid, signal.SIGCONT)
+            await worker.call("release", at.name)
     try:
         async with at.lock(timeout=5) as hold:
             at.in_order(fence, at.number(hold))
