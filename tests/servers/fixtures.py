@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +23,24 @@ if TYPE_CHECKING:
     from .tls import Certificate
     from .zookeeper import Ensemble, ZooKeeperServer
 
+#: A file system in memory, and how much room there must be for servers, in bytes.
+MEMORY, ROOM = "/dev/shm", 2 << 30
 #: Makes a server with these settings (see `RedisServer`); it ends with the test.
 NewRedis = Callable[..., "RedisServer"]
+
+
+@pytest.fixture(scope="session")
+def no_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where no disk can hold up a server that many tests share, if there is such a place: one that
+    is busy does so for seconds, also if nobody waits for what is written."""
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
+        yield tmp_path_factory.mktemp("servers")
+        return
+    where = tempfile.TemporaryDirectory(
+        prefix="holdfast-servers-", dir=MEMORY, ignore_cleanup_errors=True
+    )
+    with where as made:
+        yield Path(made)
 
 
 @pytest.fixture(scope="session")
@@ -115,11 +135,12 @@ def new_postgres() -> Iterator[Callable[..., PostgresServer]]:
 
 
 @pytest.fixture(scope="session")
-def shared_mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
+def shared_mariadb(no_disk: Path) -> Iterator[MariadbServer]:
     """One MariaDB for all tests that leave it as it is and use names of their own."""
     from .mariadb_server import MariadbServer
 
-    with MariadbServer(tmp_path_factory.mktemp("mariadb")) as server:
+    (folder := no_disk / "mariadb").mkdir()
+    with MariadbServer(folder) as server:
         yield server
 
 
@@ -143,11 +164,12 @@ def new_mariadb(
 
 
 @pytest.fixture(scope="session")
-def shared_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+def shared_zookeeper(no_disk: Path) -> Iterator[ZooKeeperServer]:
     """One ZooKeeper for all tests that leave it as it is and use names of their own."""
     from .zookeeper import ZooKeeperServer
 
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+    (folder := no_disk / "zookeeper").mkdir()
+    with ZooKeeperServer(folder) as server:
         yield server
 
 

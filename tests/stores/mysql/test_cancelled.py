@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 
 import pytest
 
-from holdfast import AsyncClient, Client
+from holdfast import AsyncClient, Client, StoreUnavailable
 from holdfast.testing.faults import HOLD_REPLY, Proxy, dice
 from tests.servers.mariadb_server import PASSWORD, USER, MariadbServer
 from tests.stores.mysql.conftest import eventually, play
@@ -98,3 +100,22 @@ def test_more_tasks_than_connections_are_all_served(mariadb_url: str, own_name: 
             assert all(fences)
 
     play(main)
+
+
+def test_a_connection_whose_time_is_over_as_its_answer_comes_is_used_no_more(
+    mariadb_url: str, own_name: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(mariadb_url) as client:
+            await client.inspect(own_name)
+            port = client._ctx.store._port  # type: ignore[attr-defined]
+            # When the loop is held up until the answer and the end of the time are both there
+            asked = asyncio.ensure_future(port.call("SELECT 1", 0.05))
+            await asyncio.sleep(0)
+            time.sleep(0.2)
+            with contextlib.suppress(StoreUnavailable):
+                await asked
+            # Then the next one has a connection that can be used
+            assert await port.call("SELECT 2", 10.0)
+
+    asyncio.run(main())

@@ -155,7 +155,8 @@ class Twins:
         ours = self.verbs.leave(leave, self.tag)
         if not by and not theirs:
             # Broken when it was dead: whether its end was noticed before that is left open.
-            self.known = [one for one in self.known if one[1] != ticket]
+            late = {known.id for known, its in self.known if its == ticket}
+            self.known = [one for one in self.known if one[0].id not in late]
         self.same(("leave", left, by, hint, after, suspect), theirs, ours)
 
     def resize(self) -> None:

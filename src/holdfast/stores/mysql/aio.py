@@ -42,6 +42,8 @@ class LoopLink:
         self._connection = connection
         self._label = label
         self.used = time.monotonic()
+        #: Nobody can use it any more.
+        self.ended = False
 
     async def ask(self, sql: str, within: float) -> Rows:
         """The rows of the first result; see the protocol.
@@ -78,6 +80,7 @@ class LoopLink:
 
     def close(self) -> None:
         """End it, in the middle of whatever it does."""
+        self.ended = True
         self._connection.close()
 
     async def bid_farewell(self) -> None:
@@ -143,7 +146,7 @@ class LoopPort(Exchange[LoopLink]):
             turn.result()
 
     def _give(self, link: LoopLink) -> None:
-        if self._closed:
+        if self._closed or link.ended:  # its time was over when its answer had just come
             self._drop(link)
         else:
             self._idle.append(link)
