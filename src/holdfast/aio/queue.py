@@ -180,7 +180,7 @@ class AsyncQueue(QueueBase):
 
     async def revive(self, ids: Iterable[str] | None = None) -> int:
         """Try dead letters again, these or all; how many. One that blocks its group goes on where
-        it stands, any other at the end of its group."""
+        it stands, any other at the end of its group, in the order in which they died."""
         return await self._revive(ids)
 
     async def purge(self, state: str | None = None, *, ids: Iterable[str] | None = None) -> int:

@@ -178,7 +178,7 @@ class Queue(QueueBase):
 
     def revive(self, ids: Iterable[str] | None = None) -> int:
         """Try dead letters again, these or all; how many. One that blocks its group goes on where
-        it stands, any other at the end of its group."""
+        it stands, any other at the end of its group, in the order in which they died."""
         return run_sync(self._revive(ids))
 
     def purge(self, state: str | None = None, *, ids: Iterable[str] | None = None) -> int:
