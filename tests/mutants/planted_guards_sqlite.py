@@ -49,7 +49,8 @@ GUARDS_SQLITE = [
     ),
     bug(
         "a change is not counted when it is committed",
-        MEANING,
+        f"{TESTS}/test_guards_reading.py"
+        "::test_a_read_is_one_statement_and_none_if_nothing_has_changed",
         (
             ENGINE,
             "        with Changing(files.words, changed):\n            files.run",

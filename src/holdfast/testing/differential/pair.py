@@ -117,6 +117,8 @@ class Pair:
     async def leave(self, known: Known, cid: str, **options: Any) -> None:
         """Leave by this id, or by the ticket if it is empty."""
         spec = known.claim.spec
+        if spec.name in self._sooner and self._has_dead(spec.name):
+            options["after"] = 0.0  # it may hold already at the store, and only a holder stays on
         leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
 
         async def ask() -> bool:
