@@ -196,6 +196,10 @@ class Cluster:
     def end_move(self, slot: int, to: RedisServer) -> None:
         """From now on the slot is served by the other."""
         source, known = self.owner(slot), self.id(to)
+        # It then takes the next epoch, which is the greatest only if it has heard of the last one.
+        # Else it may lose the slot for a moment, and with that it deletes the keys that it has.
+        running = [one for one in self.servers if one.runs]
+        until(lambda: _epoch(to) == max(map(_epoch, running)), "the new owner knows the last epoch")
         end = time.monotonic() + SOON_S
         while True:
             for one in (to, source, *self.servers):
@@ -238,3 +242,9 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _epoch(server: RedisServer) -> int:
+    """The last epoch that this node has heard of."""
+    said = server.ask("CLUSTER", "INFO").decode().partition("cluster_current_epoch:")[2]
+    return int(said.split()[0])
