@@ -17,6 +17,7 @@ import pytest
 from holdfast.errors import FenceRejected
 from holdfast.fenced import FencedFile, file
 from holdfast.fenced.blocking import desk
+from holdfast.testing.promise import PromiseBroken
 from tests.fenced.power import CALLS, Disk, Killed
 
 SEED = random.SystemRandom().randrange(1 << 32)
@@ -25,7 +26,7 @@ HISTORIES = 300
 HISTORIES_PER_BUG = 10_000
 
 
-class Violation(AssertionError):
+class Violation(PromiseBroken):
     """The guarantee of FencedFile is broken."""
 
 

@@ -256,7 +256,7 @@ def test_a_program_of_ones_own_can_be_judged(tmp_path: Path) -> None:
     here.close()
     # Then it is judged, by the command too
     found = judge_files(tmp_path / "one.jsonl")
-    assert found.good, str(found)
+    found.demand()
     assert (found.figures["jobs"], found.figures["acked"]) == (2, 2)
     assert main(["--interval", "0", "--judge", str(tmp_path / "one.jsonl")]) == 0
     # And found out, when a line is missing

@@ -56,7 +56,7 @@ def under_load(url: str, folder: Path) -> Iterator[Callable[[], float]]:
     # by as much as was stolen from all of them, or from one.
     verdict = judge_files(*folder.glob("*.jsonl"), grace=3.0 + lag.since(begun))
     print(tell(verdict))
-    assert verdict.good, tell(verdict)
+    verdict.demand()
 
 
 def parts(url: str) -> dict[str, list[Path]]:

@@ -68,7 +68,7 @@ def test_workers_that_are_struck_break_no_promise() -> None:
     # Given processes of both faces that put and take, of which some are killed and stopped
     outcome = _run(SMALL)
     # Then nothing is lost, and no promise is broken
-    assert outcome.good, str(outcome)
+    outcome.demand()
     figures = outcome.judgement.figures
     assert figures["acked"] + figures["acked or not"] >= figures["accepted"] >= SMALL.jobs
     assert outcome.strikes["kill"] > 0
@@ -79,7 +79,7 @@ def test_without_a_crash_nothing_comes_twice_unasked() -> None:
     asked = 0
     for _ in range(4):  # in one run by itself it may be that no job is tried again
         outcome = _run(FEW._replace(every=0.0, ttl=10.0))
-        assert outcome.good, str(outcome)
+        outcome.demand()
         figures = outcome.judgement.figures
         assert figures["again"] == figures["asked for again"]
         assert (figures["late"], figures["acked or not"]) == (0, 0)
@@ -93,21 +93,21 @@ def test_without_a_crash_nothing_comes_twice_unasked() -> None:
 def test_a_run_that_is_given_up_has_lost_nothing() -> None:
     outcome = _run(FEW._replace(groups=2, body=0.3, every=0.0, ttl=10.0, limit=1.0))
     assert [one for one in outcome.troubles if one.startswith("not done after")]
-    assert outcome.judgement.good, str(outcome)
+    outcome.judgement.demand()
     assert outcome.judgement.figures["still there"] > 0
 
 
 @on_all
 def test_a_hundred_thousand_jobs_without_a_crash(durable: Place) -> None:
     outcome = _run(_large(durable)._replace(every=0.0, ttl=30.0), Place(durable.url))
-    assert outcome.good, str(outcome)
+    outcome.demand()
     assert outcome.judgement.figures["again"] == outcome.judgement.figures["asked for again"]
 
 
 @on_all
 def test_a_hundred_thousand_jobs_under_kills_and_a_restart(durable: Place) -> None:
     outcome = _run(_large(durable), durable)
-    assert outcome.good, str(outcome)
+    outcome.demand()
     assert outcome.strikes["kill"] > 5
     assert outcome.strikes.get("restart", 0) == (durable.dies is not None)
 

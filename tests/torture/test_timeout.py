@@ -67,6 +67,6 @@ def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_pa
     grace = GRACE_S + lag.most(begun, TIMEOUT_S + GRACE_S)
     verdict = judge_files(*folder.glob("*.jsonl"), grace=grace)
     print(f"{kills} kills, {stops} stops\n{tell(verdict)}")
-    assert verdict.good, tell(verdict)
+    verdict.demand()
     assert verdict.figures["busy"] > 10 * LASTS_S
     assert verdict.figures["held"] > LASTS_S

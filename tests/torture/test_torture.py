@@ -20,7 +20,7 @@ def test_processes_under_torture_break_no_promise() -> None:
     outcome = run(Options(seconds=SECONDS, seed=seed))
     print(outcome)
     # Then no promise is broken, and nothing is left
-    assert outcome.good, str(outcome)
+    outcome.demand()
     assert outcome.verdict.figures["held"] > 5 * SECONDS
     assert set(outcome.strikes) == {"kill", "stop", "fork"}
 

@@ -24,6 +24,7 @@ from ...core.policy import ASK_AGAIN_S_MIN, NAP_S_MAX
 from ...core.ports import Runtime, Store
 from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke, Row
+from ..promise import PromiseBroken
 
 #: No verb is sent when something expires within so many seconds, and what it took at most so far.
 GUARD_S = 0.005
@@ -34,7 +35,7 @@ WITHIN_S = 5.0
 FINE_S = 0.002
 
 
-class Difference(AssertionError):
+class Difference(PromiseBroken):
     """The store answered otherwise than the model; how to see it again is in the message."""
 
 
@@ -240,7 +241,7 @@ class Pair:
         try:
             theirs = await ask()
         except StoreUnavailable as failure:
-            raise Difference(f"{self._where()}\n  it did not answer: {failure}") from failure
+            raise AssertionError(f"{self._where()}\n  it did not answer: {failure}") from failure
         now = self.runtime.now()
         guard = GUARD_S + self._blur
         if now - sent > SLOW_S or any(sent - guard < e < now + guard for e in self._expiries()):

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from ..promise import demand
+
 KEYS = 3
 #: The processes are given so long to start, seconds.
 START_S = 60.0
@@ -51,6 +53,10 @@ class Outcome(NamedTuple):
     restarts: int
     longest: float
     stale: list[str]
+
+    def demand(self) -> None:
+        """Raise ``PromiseBroken`` if an answer was too old."""
+        demand(self.stale, (), str(self))
 
     def __str__(self) -> str:
         head = (

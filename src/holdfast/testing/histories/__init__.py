@@ -14,7 +14,7 @@ which promises were broken, if any. It serves tests with real processes, against
         recorder.busy(claim)
 
     verdict = judge_files(*folder.glob("*.jsonl"))
-    assert verdict.good, tell(verdict)
+    verdict.demand()
 
 ``python -m holdfast.testing.histories FILE...`` does the same for files.
 """

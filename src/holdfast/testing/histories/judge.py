@@ -28,7 +28,9 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
+from ..promise import demand
 from .reader import Claim, Reader, Write
+from .story import tell
 
 #: `acquire(timeout=T)` must be back within T and this much...
 GRACE_S = 0.25
@@ -36,6 +38,8 @@ GRACE_S = 0.25
 LATE_PART = 0.001
 #: An acquire that isn't answered so many seconds after its time-out never will be.
 SILENCE_S = 5.0
+#: What a slow machine breaks, too.
+BOUNDS = ("served or told", "bounded waiting")
 #: Violations of one kind and name that are told; more are counted.
 TOLD = 5
 
@@ -68,6 +72,13 @@ class Verdict(NamedTuple):
     def good(self) -> bool:
         """Is no promise broken?"""
         return not self.counts
+
+    def demand(self) -> None:
+        """Raise :class:`~holdfast.testing.promise.PromiseBroken` if a promise is broken.
+
+        A plain ``AssertionError`` if only bounds on time are.
+        """
+        demand(self.counts, BOUNDS, tell(self))
 
 
 def judge(

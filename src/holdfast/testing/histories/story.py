@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from .judge import Verdict, Violation
 from .reader import Claim
+
+if TYPE_CHECKING:
+    from .judge import Verdict, Violation
 
 
 def tell(verdict: Verdict) -> str:

@@ -29,6 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ..promise import demand
 from .reader import Execution, Jobs
 
 #: The clocks of the store and of the workers may differ by so much within an interval, seconds.
@@ -57,6 +58,14 @@ class Judgement(NamedTuple):
     def good(self) -> bool:
         """Is no promise broken?"""
         return not self.counts
+
+    def demand(self) -> None:
+        """Raise :class:`~holdfast.testing.promise.PromiseBroken` if a promise is broken.
+
+        A plain ``AssertionError`` if only an interval was too short: a stop of the machine between
+        an answer and its record shortens it.
+        """
+        demand(self.counts, ("interval",), str(self))
 
     def __str__(self) -> str:
         lines = [", ".join(f"{name} {value:,.5g}" for name, value in self.figures.items())]

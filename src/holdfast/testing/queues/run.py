@@ -75,6 +75,11 @@ class Outcome(NamedTuple):
         """Is no promise broken?"""
         return self.judgement.good and not self.troubles
 
+    def demand(self) -> None:
+        """Raise ``PromiseBroken`` or ``AssertionError`` if it isn't good."""
+        self.judgement.demand()
+        assert self.good, str(self)
+
     def __str__(self) -> str:
         struck = ", ".join(f"{one} {count}" for one, count in sorted(self.strikes.items()))
         return "\n".join([f"struck: {struck or 'nobody'}", str(self.judgement), *self.troubles])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.hold import HoldBase
 from ...core.lease import Lease
 from ...core.model import Loss, State
+from ..promise import PromiseBroken
 
 if TYPE_CHECKING:
     from ...stores.memory.line import Line
@@ -21,7 +22,7 @@ UNDONE_S = 3.0
 OUTAGE_PART = 0.45
 
 
-class Violation(AssertionError):
+class Violation(PromiseBroken):
     """An invariant does not hold; ``invariant`` is its name."""
 
     def __init__(self, invariant: str, story: str) -> None:

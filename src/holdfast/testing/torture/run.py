@@ -71,6 +71,11 @@ class Outcome(NamedTuple):
         """Is no promise broken?"""
         return self.verdict.good and not self.troubles
 
+    def demand(self) -> None:
+        """Raise ``PromiseBroken`` or ``AssertionError`` if it isn't good."""
+        self.verdict.demand()
+        assert self.good, str(self)
+
     def __str__(self) -> str:
         lines = [f"struck: {_counts(self.strikes)}"]
         if self.weather:

@@ -144,7 +144,7 @@ def goes_on(url: str, folder: Path, happens: Callable[[], object]) -> None:
     assert load.errors == []
     verdict = judge(*(one.read_text().splitlines() for one in load.files), late_part=1.0)
     print(f"{verdict.events} events, {verdict.counts}, {boottime() - started:.1f} s")
-    assert verdict.good, verdict.violations
+    verdict.demand()
     with Client(url) as locks:
         eventually(lambda: not any(one.holders or one.waiters for one in locks.inspect("")), 10)
 

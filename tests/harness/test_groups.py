@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from tests import groups
-from tests.groups import ALONE, GROUPS, TESTS, Group, command, summed
-from tests.tidy.tree import ROOT
+from tests.runner import groups
+from tests.runner.groups import ALONE, GROUPS, TESTS, Group, command
 
 
 def run_by(file: str, everything: Sequence[Group]) -> list[Group]:
@@ -63,62 +59,3 @@ def test_a_part_of_a_folder_may_be_another_groups() -> None:
         f"--ignore={TESTS / 'a/test_c.py'}",
     ]
     assert not [word for word in command(inner, [outer, inner]) if "ignore" in word]
-
-
-def test_the_last_line_is_the_sum() -> None:
-    lines = [
-        "===== 1 failed, 3 passed, 1 skipped in 2.00s =====",
-        "==== 14 passed, 2 errors in 61.20s (0:01:01) ====",
-        "no tests ran in 0.12s",
-    ]
-    assert summed(lines, 63.2) == "1 failed, 17 passed, 1 skipped, 2 errors in 63.20s"
-
-
-RUN = """
-import sys
-from pathlib import Path
-from tests import groups
-
-groups.TESTS = Path(sys.argv[1])
-groups.ALONE = groups.Group("alone", ("test_alone.py",))
-groups.GROUPS = (groups.Group("one", ("one",)), groups.Group("other", ("one/test_inner.py",)))
-sys.exit(groups.main(*sys.argv[2:]))
-"""
-
-
-@pytest.fixture
-def few(tmp_path: Path) -> Path:
-    """A folder with a test in each of three groups; one fails."""
-    (tmp_path / "one").mkdir()
-    passes, fails = "def test_it():\n    assert True\n", "def test_it():\n    assert not 'wrong'\n"
-    (tmp_path / "test_alone.py").write_text(passes)
-    (tmp_path / "one" / "test_outer.py").write_text(passes)
-    (tmp_path / "one" / "test_inner.py").write_text(fails)
-    return tmp_path
-
-
-def play(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
-    """Run those groups, in a process that has no other children."""
-    return subprocess.run(
-        [sys.executable, "-c", RUN, str(folder), *names],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
-def test_what_fails_in_one_group_fails_the_whole_and_is_shown(few: Path) -> None:
-    done = play(few)
-
-    assert done.returncode == 1
-    assert "assert not 'wrong'" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("2 passed, 1 failed in ")
-    assert "other FAILED (1) in " in done.stderr
-
-
-def test_some_groups_can_be_chosen(few: Path) -> None:
-    done = play(few, "alone", "one")
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-1].startswith("2 passed in ")
-    assert play(few, "noone").returncode == 64

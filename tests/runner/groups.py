@@ -1,0 +1,89 @@
+"""All tests, in several processes at once, because most of their time they wait for something.
+
+``python -m tests.runner`` runs every group below, each in a process of its own, a few at a time;
+what a process has said is shown when it ends, and at last the sum. ``python -m tests.runner kit
+redis`` runs only these. No plugin hands the tests out one by one, because those of one folder share
+servers, and count threads. Before all others, a few tests have the machine to themselves: those
+that say how many milliseconds something takes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parents[1]
+#: So many groups run side by side, on two cores: most of their time they wait.
+AT_ONCE = 4
+
+
+class Group(NamedTuple):
+    """What one process runs: these folders and files, without what is another group's inside."""
+
+    name: str
+    paths: tuple[str, ...]
+    #: Of these only tests with such names, as pytest's ``-k`` has it; another group has ``not``.
+    only: str = ""
+
+
+#: Tests that measure.
+ALONE = Group(
+    "alone", ("stores/sqlite/test_death.py", "torture/test_death.py", "cli/test_start.py")
+)
+#: Where the runs of the kit are that are work of our own process, and those on servers.
+KIT, HERE = "conformance/test_conformance.py", "[memory- or [sqlite-"
+#: What takes long comes first, so that the last ones to end are short. A folder that no group
+#: names, be it beside these or in ``stores``, is a group of its own, and begins before all others.
+GROUPS = (
+    Group("torture", ("torture", "sim", "stores/redis/test_torture.py")),
+    Group("redis", ("stores/redis",)),
+    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("command", ("cli", "bench", "demo", "tidy", "typing")),
+    Group("fenced", ("fenced", "mutants")),
+    Group("kit-servers", (KIT,), only=f"not ({HERE})"),
+    Group("kit", (KIT,), only=HERE),
+    Group("core", ("core", "conformance", "faults", "servers", "stores/sqlite", "testing")),
+)
+
+
+def tests() -> list[str]:
+    """Every file of tests, as the groups name them."""
+    return sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py"))
+
+
+def groups() -> list[Group]:
+    """All groups but the one that runs before them: those with names, after those without."""
+    named = [ALONE, *GROUPS]
+    unnamed = [file for file in tests() if not any(covers(one, file) for one in named)]
+    return [*(Group(place, (place,)) for place in sorted(set(map(_place, unnamed)))), *GROUPS]
+
+
+def _place(file: str) -> str:
+    """The folder that is a group of its own where no group names this file."""
+    parts = file.split("/")
+    return "/".join(parts[: 2 if parts[0] == "stores" and len(parts) > 2 else 1])
+
+
+def covers(group: Group, file: str) -> bool:
+    """Is the file, or a folder that it is in, named by the group?"""
+    return any(_inside(file, path) for path in group.paths)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def command(group: Group, everything: Iterable[Group]) -> list[str]:
+    """What runs the group: its paths, without those that others have inside them."""
+    others = {path for one in everything for path in one.paths} - set(group.paths)
+    inner = sorted(path for path in others if covers(group, path))
+    return [
+        *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.runner.plugin"),
+        # The runner itself ends a test that hangs, and says which.
+        *(f"--rootdir={TESTS.parent}", "-o", "faulthandler_timeout=0"),
+        *(["-k", group.only] if group.only else []),
+        *(str(TESTS / path) for path in group.paths),
+        *(f"--ignore={TESTS / path}" for path in inner),
+    ]
