@@ -4,7 +4,8 @@
 what a process has said is shown when it ends, and at last the sum. ``python -m tests.groups kit
 redis`` runs only these. No plugin hands the tests out one by one, because those of one folder share
 servers, and count threads. Before all others, a few tests have the machine to themselves: those
-that say how many milliseconds something takes.
+that say how many milliseconds something takes. ``python -m tests.groups quick`` runs what needs
+no server.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 TESTS = Path(__file__).parent
-#: So many groups run side by side, on two cores: most of their time they wait.
-AT_ONCE = 4
-#: Who doesn't heed a Ctrl-C is ended after so many seconds.
+#: Groups that run side by side: these keep two cores busy, and leave each test its time.
+AT_ONCE = 2
+#: Seconds after which a process that does not heed a Ctrl-C is killed.
 GRACE_S = 10.0
 
 
@@ -44,16 +45,31 @@ ALONE = Group(
 #: Where the runs of the kit are that are work of our own process, and those on servers.
 KIT, HERE = "conformance/test_conformance.py", "[memory- or [sqlite-"
 #: What takes long comes first, so that the last ones to end are short. A folder that no group
-#: names, be it beside these or in ``stores``, is a group of its own, and begins before all others.
+#: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
 GROUPS = (
-    Group("torture", ("torture", "sim", "stores/redis/test_torture.py")),
+    Group("core", ("core", "testing")),
+    Group("faults", ("conformance", "faults", "servers")),
     Group("redis", ("stores/redis",)),
-    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
-    Group("command", ("cli", "bench", "demo", "tidy", "typing")),
-    Group("fenced", ("fenced", "mutants")),
     Group("kit-servers", (KIT,), only=f"not ({HERE})"),
+    Group("command", ("cli", "bench", "demo", "harness", "pages", "tidy", "typing")),
+    Group("embedded", ("stores/sqlite",)),
+    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("fenced", ("fenced", "mutants")),
+    Group("torture", ("torture", "sim", "stores/redis/test_torture.py")),
+    Group("postgres", ("stores/postgres",)),
+    Group("zookeeper", ("stores/zookeeper",)),
+    Group("mysql", ("stores/mysql",)),
     Group("kit", (KIT,), only=HERE),
-    Group("core", ("core", "conformance", "faults", "servers", "stores/sqlite", "testing")),
+)
+#: What a change is tested by first: no server, and two minutes with all checks. So it is without
+#: the longest: those that try all cases of a class, and those that kill processes.
+_LONG = "url_secrets or door_walk_kit or few_descriptors or neighbours or damage_rounds or death"
+QUICK = (
+    Group("embedded", ("stores/sqlite",), only=f"not ({_LONG})"),
+    Group("core", ("core",), only=f"not ({_LONG})"),
+    Group("queues", ("queues",)),
+    Group("guard", ("guard", "testing")),
+    Group("memory", (KIT,), only="[memory-"),
 )
 
 
@@ -63,10 +79,10 @@ def tests() -> list[str]:
 
 
 def groups() -> list[Group]:
-    """All groups but the one that runs before them: those with names, after those without."""
+    """All groups but the one that runs before them: those with names, then those without."""
     named = [ALONE, *GROUPS]
     unnamed = [file for file in tests() if not any(covers(one, file) for one in named)]
-    return [*(Group(place, (place,)) for place in sorted(set(map(_place, unnamed)))), *GROUPS]
+    return [*GROUPS, *(Group(place, (place,)) for place in sorted(set(map(_place, unnamed))))]
 
 
 def _place(file: str) -> str:
@@ -109,12 +125,12 @@ class Process:
         self.pid = self._process.pid
 
     def ended(self, status: int, cpu: float) -> tuple[int, str]:
-        """Show what it has said; pytest's exit code and its last line."""
+        """Show what it has said; pytest's exit code and the line in which it sums up."""
         code = self._process.returncode = os.waitstatus_to_exitcode(status)
         took = time.monotonic() - self._begun
         how = "passed" if code == 0 else f"FAILED ({code})"
         tell(f"{self.group.name} {how} in {took:.0f} s, {cpu:.0f} s of them at work")
-        return code, self._show().rstrip().rpartition("\n")[2]
+        return code, last_line(self._show())
 
     def end(self, told: bool) -> None:
         """End it before its time, and show how far it came; a Ctrl-C has told it already."""
@@ -139,7 +155,7 @@ class Process:
 def run(
     chosen: Sequence[Group], everything: Sequence[Group], at_once: int
 ) -> list[tuple[int, str]]:
-    """Run these, so many at once; pytest's exit code and last line of each."""
+    """Run these, ``at_once`` at a time; the exit code and the sum of each."""
     waiting, running, done = list(chosen), dict[int, Process](), list[tuple[int, str]]()
     try:
         while waiting or running:
@@ -162,6 +178,16 @@ def tell(what: str) -> None:
     sys.stderr.flush()
 
 
+def last_line(said: str) -> str:
+    """The line in which pytest sums up, whatever a thread has said after it.
+
+    >>> last_line("1 failed\\n== 3 passed in 2.00s ==\\nConnection dropped\\n")
+    '== 3 passed in 2.00s =='
+    """
+    found = re.findall(r"^.*\d+ [a-z]+.* in [\d.]+s\b.*$", said, re.MULTILINE)
+    return found[-1] if found else ""
+
+
 def summed(lines: Iterable[str], seconds: float) -> str:
     """The last lines of several runs of pytest as one.
 
@@ -178,7 +204,8 @@ def summed(lines: Iterable[str], seconds: float) -> str:
 def main(*names: str) -> int:
     """Run all, or the groups of these names; 0 if all tests passed."""
     begun = time.monotonic()
-    everything = [ALONE, *groups()]
+    everything = [*QUICK] if names == ("quick",) else [ALONE, *groups()]
+    names = () if names == ("quick",) else names
     chosen = [one for one in everything if not names or one.name in names]
     if missing := set(names) - {one.name for one in chosen}:
         tell(
@@ -187,7 +214,8 @@ def main(*names: str) -> int:
         )
         return 64
     done = run([one for one in chosen if one is ALONE], everything, 1)
-    done += run([one for one in chosen if one is not ALONE], everything, AT_ONCE)
+    at_once = AT_ONCE if ALONE in everything else len(QUICK)
+    done += run([one for one in chosen if one is not ALONE], everything, at_once)
     # Last, as pytest says it.
     print(summed((line for _, line in done), time.monotonic() - begun), flush=True)
     return max(abs(code) for code, _ in done)
