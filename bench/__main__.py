@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import machine, page, report
+from . import before, machine, page, report
 from .contenders import Arena
 from .harness import measure
 from .model import Result, to_json
@@ -32,6 +32,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.write_docs and options.quick:
         print("bench: figures of a quick run are not for the page", file=sys.stderr)
         return 64
+    if options.before:
+        quick = ["--quick"] if options.quick else ["--rounds", str(options.rounds or 3)]
+        return before.run(options.before, [*suites, "--store", arena.name, *quick], options.turns)
     try:
         with arena.around() as around:
             about = _about(arena, around, suites)
@@ -71,6 +74,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--store", choices=list(ARENAS), default="embedded", help="(embedded)")
     parser.add_argument("--rounds", type=_count, default=0, metavar="N", help="rounds per table")
     parser.add_argument("--quick", action="store_true", help="only show that everything works")
+    parser.add_argument(
+        "--before",
+        metavar="REV",
+        help="measure the tree at this revision and this one in turns, and print ratios of ours",
+    )
+    parser.add_argument(
+        "--turns", type=_count, default=before.TURNS, metavar="N", help="of each, with --before (6)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to a file")
     parser.add_argument(
         "--wait-quiet",

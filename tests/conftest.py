@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
 import signal
@@ -10,6 +11,9 @@ from importlib import metadata
 import pytest
 
 import holdfast
+
+# What several stores are tested with stands beside them, and is imported by their modules.
+pytest.register_assert_rewrite("tests.stores")
 
 pytest_plugins = ["tests.servers.fixtures"]
 #: Installed, the plugin is found by its entry point, and naming it again would be an error.
@@ -35,3 +39,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Count the tests themselves no more whenever the collector runs: there are ten thousand."""
+    gc.collect()
+    gc.freeze()

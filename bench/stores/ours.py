@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast import AsyncClient, AsyncHold, Client, Hold
+from holdfast import AsyncClient, AsyncHold, Client, Hold, StoreUnavailable
 
 NAME = "bench"
 #: So many names are held together where several are.
@@ -41,7 +41,10 @@ class Kept:
         self._hold = self._lock.acquire()
 
     async def within(self, seconds: float) -> bool:
-        self._hold = self._lock.acquire(timeout=seconds)
+        try:
+            self._hold = self._lock.acquire(timeout=seconds)
+        except StoreUnavailable:  # no answer by then: how much later it says so is measured, too
+            return False
         return self._hold is not None
 
     async def free(self) -> None:
@@ -93,7 +96,10 @@ class Asyncio:
         self._hold = await self._lock.acquire()
 
     async def within(self, seconds: float) -> bool:
-        self._hold = await self._lock.acquire(timeout=seconds)
+        try:
+            self._hold = await self._lock.acquire(timeout=seconds)
+        except StoreUnavailable:
+            return False
         return self._hold is not None
 
     async def free(self) -> None:

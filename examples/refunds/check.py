@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from .load import Asked
+from .notice import notice_of
 from .play import Seen
 
 #: The clocks of the store and of the bank may differ by so much within an interval, seconds.
@@ -22,6 +23,7 @@ def check(seen: Seen) -> list[str]:
         *_not_once(seen),
         *_out_of_order(seen),
         *_too_soon(seen),
+        *_not_told(seen),
     ]
 
 
@@ -80,6 +82,14 @@ def _too_soon(seen: Seen) -> Iterator[str]:
                 yield f"{later['id']} came {pause:.3f} s after {former['id']}"
 
 
+def _not_told(seen: Seen) -> Iterator[str]:
+    """Each settled refund has its notice, with the truth in it, and no other refund has one."""
+    true = dict(notice_of(entry) for entry in seen.entries)
+    for refund in sorted(true.keys() | seen.told.keys()):
+        if seen.told.get(refund) != true.get(refund):
+            yield f"{refund}: told {seen.told.get(refund)!r} for {true.get(refund)!r}"
+
+
 def figures(seen: Seen) -> str:
     """The play in numbers."""
     status = Counter(one.status for one in seen.asked)
@@ -90,4 +100,5 @@ def figures(seen: Seen) -> str:
     asked += f"accepted for later, {status[409]} refused at once"
     entered = f"{len(seen.entries)} entered: {len(seen.entries) - turned_down} paid, "
     entered += f"{turned_down} turned down, as the order had been paid back by another click"
-    return f"{asked}\n{entered}\nkilled: {died or 'nobody'}"
+    told = f"{len(seen.told)} notices sent, in whatever order"
+    return f"{asked}\n{entered}\n{told}\nkilled: {died or 'nobody'}"

@@ -23,6 +23,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS ledger (
 )"""
 #: An order is paid back once. The database knows it as well.
 _ONCE = "CREATE UNIQUE INDEX IF NOT EXISTS once ON ledger (order_id) WHERE receipt IS NOT NULL"
+#: What customers were told, by the refund that it is about.
+_OUTBOX = "CREATE TABLE IF NOT EXISTS outbox (refund TEXT PRIMARY KEY, text TEXT NOT NULL)"
 _COLUMNS = "refund, merchant, order_id, cents, receipt"
 
 
@@ -37,7 +39,7 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """The database of refunds. Each call opens it anew, so any thread may call."""
+    """The database of refunds. Each call opens a connection, so any thread may call."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -46,6 +48,7 @@ class Ledger:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute(_TABLE)
             database.execute(_ONCE)
+            database.execute(_OUTBOX)
             self._guard.create(database)
 
     @contextlib.contextmanager
@@ -85,11 +88,22 @@ class Ledger:
         return None if row is None else Entry(*row)
 
     def wait(self, refund: str, seconds: float) -> Entry | None:
-        """What became of it; None if it isn't settled within so many seconds."""
+        """What became of it; None if it isn't settled within ``seconds``."""
         end = time.monotonic() + seconds
         while (found := self.entry(refund)) is None and time.monotonic() < end:
             time.sleep(0.02)
         return found
+
+    def sent(self, refund: str, text: str) -> None:
+        """Enter that the customer was told of a refund; a second time changes nothing."""
+        with self._open() as database:
+            sql = "INSERT INTO outbox VALUES (?, ?) ON CONFLICT (refund) DO NOTHING"
+            database.execute(sql, (refund, text))
+
+    def outbox(self) -> dict[str, str]:
+        """What customers were told, by refund."""
+        with self._open() as database:
+            return dict(database.execute("SELECT refund, text FROM outbox").fetchall())
 
     def entries(self) -> list[Entry]:
         """All of it, in the order in which it was written."""

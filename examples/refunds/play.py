@@ -36,7 +36,7 @@ class Scale(NamedTuple):
 class Seen(NamedTuple):
     """What was seen of a play, for the check and the picture. All times are of one clock.
 
-    ``left``: what stands in the queue at the end.
+    ``left``: what stands in the queue at the end. ``told``: what customers were told, by refund.
     """
 
     interval: float
@@ -46,6 +46,7 @@ class Seen(NamedTuple):
     entries: list[Entry]
     strikes: list[Strike]
     left: str
+    told: dict[str, str]
 
 
 def play(
@@ -83,6 +84,7 @@ def play(
             ledger.entries(),
             crew.strikes,
             _left(queue),
+            ledger.outbox(),
         )
 
 

@@ -1,4 +1,5 @@
 """A worker: takes refunds from the queue, one at a time per merchant, and has the bank pay them.
+Beside them it sends the notices of those that are settled, in whatever order they come.
 
 Run as many as you like: ``python -m refunds.worker``. SIGTERM lets it finish what it is at; after
 ``kill -9`` another one does the same refund again, when its lease is over. So each step may happen
@@ -11,34 +12,48 @@ import signal
 import sys
 import time
 
-from holdfast.sync import Client, Delivery
+from holdfast.sync import Client, Delivery, Queue
 
 from .ledger import Ledger
+from .notice import announce, send
 from .refund import Refund, parse
 from .settings import Settings, refunds_of, settings
 from .web import ask
 
-#: So many merchants at a time.
+#: At most this number of merchants and notices at the same time.
 CONCURRENCY = 4
 
 
 class Cashier:
-    """Has the bank pay refunds, and enters them into the ledger."""
+    """Has the bank pay refunds, enters them into the ledger, and tells the customers."""
 
-    def __init__(self, known: Settings, name: str) -> None:
+    def __init__(self, known: Settings, name: str, queue: Queue) -> None:
         self._known = known
         self._name = name
+        self._queue = queue
         self._ledger = Ledger(known.ledger)
 
+    def work(self, job: Delivery) -> None:
+        """Do one job: a refund, which has the group of its merchant, or a notice, which has none.
+
+        What it raises has the job tried again; a refund before the next of its merchant.
+        """
+        if job.group is None:
+            send(job, self._ledger)
+        else:
+            self.pay(job)
+
     def pay(self, job: Delivery) -> None:
-        """Do one job; what it raises has the job tried again, before the next of its merchant."""
+        """Have one refund paid, and the customer told later."""
         refund = parse(job.payload)
         before = self._ledger.payment(refund.order)
         if before is None:
             self._ledger.write(job, refund, self._receipt(refund, job))
         elif before.refund != refund.id:
             self._ledger.write(job, refund, None)
-        # Else a worker died after it had entered it, and before it could say so to the queue.
+        # Else a worker died after it had entered it, and before it could say so to the queue: here,
+        # or when it acknowledged the job. So the notice is asked for in any case.
+        announce(self._queue, refund.id)
 
     def _receipt(self, refund: Refund, job: Delivery) -> str:
         """The bank's receipt. It knows the refund by its id, so it pays once, however often it is
@@ -70,7 +85,8 @@ def main(name: str) -> None:
     """Work until told to stop."""
     known = settings()
     with Client(known.store, label=name) as client:
-        worker = refunds_of(client, known).worker(Cashier(known, name).pay, concurrency=CONCURRENCY)
+        queue = refunds_of(client, known)
+        worker = queue.worker(Cashier(known, name, queue).work, concurrency=CONCURRENCY)
         signal.signal(signal.SIGTERM, lambda *_: worker.stop())
         sys.stdout.write("ready\n")
         sys.stdout.flush()

@@ -12,10 +12,10 @@ used, so that the import stays quick.
 from __future__ import annotations
 
 import importlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 from .errors import (
+    CapacityMismatch,
     ComputeFailed,
     ConfigError,
     Deadlock,
@@ -34,46 +34,86 @@ if TYPE_CHECKING:
     from .aio import (
         AsyncClient,
         AsyncDelivery,
+        AsyncElection,
         AsyncGuard,
         AsyncHold,
         AsyncLock,
+        AsyncMultiHold,
+        AsyncMultiLock,
         AsyncQueue,
+        AsyncRWLock,
+        AsyncRWSide,
+        AsyncSemaphore,
         AsyncWorker,
     )
+    from .aio.guard import AsyncCached, AsyncCachedMethod
     from .core.election import Leader
     from .core.guard.model import EntryRecord, EntryState, GuardRecord, Tally
     from .core.model import Capabilities, ClaimRecord, LineRecord, Loss, State
-    from .core.queue.model import JobRecord, QueueRecord
+    from .core.queue.model import JobRecord, JobState, QueueRecord
     from .core.queue.queue import Receipt
-    from .sync import Client, Delivery, Guard, Hold, Lock, Queue, Worker, lock
+    from .sync import (
+        Client,
+        Delivery,
+        Election,
+        Guard,
+        Hold,
+        Lock,
+        MultiHold,
+        MultiLock,
+        Queue,
+        RWLock,
+        RWSide,
+        Semaphore,
+        Worker,
+        lock,
+    )
+    from .sync.guard import Cached, CachedMethod
 
 __version__ = "0.1.0"
 
 _WHERE = {
+    "AsyncCached": "aio.guard",
+    "AsyncCachedMethod": "aio.guard",
     "AsyncClient": "aio",
     "AsyncDelivery": "aio",
+    "AsyncElection": "aio",
     "AsyncGuard": "aio",
     "AsyncHold": "aio",
     "AsyncLock": "aio",
+    "AsyncMultiHold": "aio",
+    "AsyncMultiLock": "aio",
     "AsyncQueue": "aio",
+    "AsyncRWLock": "aio",
+    "AsyncRWSide": "aio",
+    "AsyncSemaphore": "aio",
     "AsyncWorker": "aio",
+    "Cached": "sync.guard",
+    "CachedMethod": "sync.guard",
     "Capabilities": "core.model",
     "ClaimRecord": "core.model",
     "Client": "sync",
     "Delivery": "sync",
+    "Election": "sync",
     "EntryRecord": "core.guard.model",
     "EntryState": "core.guard.model",
     "Guard": "sync",
     "GuardRecord": "core.guard.model",
     "Hold": "sync",
     "JobRecord": "core.queue.model",
+    "JobState": "core.queue.model",
     "Leader": "core.election",
     "LineRecord": "core.model",
     "Lock": "sync",
     "Loss": "core.model",
+    "MultiHold": "sync",
+    "MultiLock": "sync",
     "Queue": "sync",
     "QueueRecord": "core.queue.model",
+    "RWLock": "sync",
+    "RWSide": "sync",
     "Receipt": "core.queue.queue",
+    "Semaphore": "sync",
     "State": "core.model",
     "Tally": "core.guard.model",
     "Worker": "sync",
@@ -81,20 +121,32 @@ _WHERE = {
 }
 
 __all__ = [
+    "AsyncCached",
+    "AsyncCachedMethod",
     "AsyncClient",
     "AsyncDelivery",
+    "AsyncElection",
     "AsyncGuard",
     "AsyncHold",
     "AsyncLock",
+    "AsyncMultiHold",
+    "AsyncMultiLock",
     "AsyncQueue",
+    "AsyncRWLock",
+    "AsyncRWSide",
+    "AsyncSemaphore",
     "AsyncWorker",
+    "Cached",
+    "CachedMethod",
     "Capabilities",
+    "CapacityMismatch",
     "ClaimRecord",
     "Client",
     "ComputeFailed",
     "ConfigError",
     "Deadlock",
     "Delivery",
+    "Election",
     "EntryRecord",
     "EntryState",
     "FenceRejected",
@@ -103,18 +155,24 @@ __all__ = [
     "Hold",
     "HoldfastError",
     "JobRecord",
+    "JobState",
     "Leader",
     "LineRecord",
     "Lock",
     "LockLost",
     "Loss",
+    "MultiHold",
+    "MultiLock",
     "NotAcquired",
     "NotHeld",
     "NotSupported",
     "Queue",
     "QueueRecord",
+    "RWLock",
+    "RWSide",
     "Receipt",
     "RefreshTimeout",
+    "Semaphore",
     "StaleSnapshot",
     "State",
     "StoreUnavailable",
@@ -122,8 +180,6 @@ __all__ = [
     "Worker",
     "lock",
 ]
-
-logging.getLogger("holdfast").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ One family, each member also a builtin where the language has a word for it, so 
       StaleSnapshot                     your transaction reads what was before the row lock
       Deadlock                          your transaction and another waited for each other
       ConfigError(ValueError)           a wrong name, number, option or URL; also a wrong file
+        CapacityMismatch                the name is in use as another kind or with another capacity
 
 "Busy" is no exception from ``acquire``: it answers ``None``. Only where a hold was asked for
 without a word about waiting (``with``, or a bare ``acquire()`` of a lock that was made with a
@@ -24,19 +25,48 @@ tried, on which name, for how long, who holds it, and what to do.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .core.model import Loss
+
 
 class HoldfastError(Exception):
     """The base of everything that holdfast raises on purpose."""
 
+    def __reduce__(self) -> Any:
+        # Whatever `__init__` takes: an error that can't be unpickled ends a pool of processes.
+        return _again, (type(self), self.args, dict(vars(self)))
+
+
+def _again(cls: type[HoldfastError], args: tuple[Any, ...], state: dict[str, Any]) -> HoldfastError:
+    """The same error, in another process or as a copy."""
+    made = cls.__new__(cls, *args)
+    made.args = args
+    vars(made).update(state)
+    return made
+
 
 class NotAcquired(HoldfastError, TimeoutError):
-    """A ``with`` statement, or a bare ``acquire()``, could not get its lock in the lock's time."""
+    """A ``with`` statement, or a bare ``acquire()``, could not get its lock in the lock's time.
+
+    ``name`` is the name that was wanted (of several, the one that was busy), ``holder`` the owner
+    who holds it (empty where that isn't known), ``waited`` the seconds that it was tried.
+    """
+
+    def __init__(
+        self, message: str = "", *, name: str = "", holder: str = "", waited: float = 0.0
+    ) -> None:
+        super().__init__(message)
+        self.name = name
+        self.holder = holder
+        self.waited = waited
 
 
 class LockLost(HoldfastError):
     """The hold ended without our release; ``reason`` says why (a :class:`holdfast.Loss`)."""
 
-    def __init__(self, message: str, reason: object = None) -> None:
+    def __init__(self, message: str, reason: Loss | None = None) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -51,7 +81,7 @@ class FenceRejected(LockLost):
     def __init__(
         self,
         message: str,
-        reason: object = None,
+        reason: Loss | None = None,
         *,
         fence: int | None = None,
         greatest: int | None = None,
@@ -103,3 +133,15 @@ class Deadlock(HoldfastError):
 
 class ConfigError(HoldfastError, ValueError):
     """A name, number, option, URL or file is not usable; the message names it and the remedy."""
+
+
+class CapacityMismatch(ConfigError):
+    """The name is in use as another kind or with another capacity; both are in the message.
+
+    ``kind`` and ``capacity`` are those that the name has in the store.
+    """
+
+    def __init__(self, message: str = "", *, kind: str = "", capacity: int = 0) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.capacity = capacity

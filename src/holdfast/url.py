@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
+from .core import misnamed
 from .core.model import Capabilities
 from .core.ports import Store
 from .errors import ConfigError
@@ -49,6 +51,10 @@ BUILTIN: dict[str, str] = {
     "valkeys+redisson": "holdfast.dialects.redisson",
     "postgresql": "holdfast.stores.postgres",
     "postgres": "holdfast.stores.postgres",
+    # As SQLAlchemy writes them, for a DATABASE_URL that others read, too.
+    "postgresql+psycopg": "holdfast.stores.postgres",
+    "postgresql+psycopg2": "holdfast.stores.postgres",
+    "postgresql+asyncpg": "holdfast.stores.postgres",
     "mysql": "holdfast.stores.mysql",
     "mariadb": "holdfast.stores.mysql",
     "mysql+pymysql": "holdfast.stores.mysql",
@@ -68,6 +74,18 @@ NATIVE: dict[str, str] = {
 #: The dialects of SQLAlchemy's whose engines are taken; each is the scheme of a store.
 ENGINES = ("postgresql", "mysql", "mariadb")
 ENV = "HOLDFAST_URL"
+#: Set to anything, it lets a command have a URL with a password all the same.
+PASS = "HOLDFAST_PASS_URL"  # noqa: S105 - the name of a variable
+#: Set for a command that doesn't get it.
+WITHHELD = "HOLDFAST_URL_WITHHELD"
+#: The schemes whose path is a text of the user's, and in which no password can stand.
+FILES = frozenset({"memory", "sqlite"})
+#: What is shown of a URL: a part of a password that was put in the wrong place looks otherwise.
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_HOST = r"(?:[\w.%-]*|\[[0-9A-Fa-f:.%\w]*\])(?::[0-9]{0,5})?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
+_ODD = re.compile(r"[:@]")
+_WORD = re.compile(r"[a-z_]{1,40}")
 
 
 class NativeCluster(Protocol):
@@ -137,6 +155,10 @@ class StoreURL(NamedTuple):
         return f"StoreURL({str(self)!r})"
 
     def __str__(self) -> str:
+        if self.scheme in FILES:
+            return f"{self.scheme}://{self.host}{self.path}"
+        if not _HOSTS.fullmatch(self.host) or _ODD.search(self.path):
+            return f"{self.scheme}://..."
         return f"{self.scheme}://{self.host}{self.path}"
 
 
@@ -155,8 +177,8 @@ class StoreModule(Protocol):
         ...
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt word, or the list of what there is.
+def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> str:
+    """A hint for a misspelt word, or the list of what there is (of what is ``usual``, if given).
 
     >>> did_you_mean("memmory", ["memory", "sqlite"])
     'did you mean "memory"?'
@@ -169,12 +191,28 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, names, 1)
     if near:
         return f'did you mean "{near[0]}"?'
-    return "known: " + (", ".join(names) or "none")
+    return "known: " + (", ".join(sorted(usual) or names) or "none")
 
 
 def default_url() -> str:
     """``$HOLDFAST_URL``, else the embedded store in the user's private folder."""
-    return os.environ.get(ENV) or "sqlite://"
+    if ENV not in os.environ and os.environ.get(WITHHELD):  # others use what was meant
+        raise ConfigError(
+            f"no store is named, and ${ENV} was withheld from this command because it has a "
+            f"password: set {PASS}=1 where the outer `holdfast` is started, or name the store here"
+        )
+    named = os.environ.get(ENV, "sqlite://")
+    if not named.strip():
+        raise ConfigError(
+            f"${ENV} is set, but empty: name a store in it, such as redis://localhost:6379/0, or "
+            "unset it to use this user's local file (sqlite:// names that file)"
+        )
+    return named
+
+
+def unnamed(store: object) -> bool:
+    """Was no store named to a client, so that it uses the default?"""
+    return store is None and ENV not in os.environ
 
 
 def source(store: str | os.PathLike[str] | Native | None) -> Any:
@@ -187,12 +225,22 @@ def source(store: str | os.PathLike[str] | Native | None) -> Any:
     if isinstance(store, str):
         return store
     if isinstance(store, os.PathLike):
-        from urllib.parse import quote
-
-        return f"sqlite://{quote(os.path.abspath(os.fspath(store)))}"
+        return _of_path(os.fspath(store))
     if _driver(store):
         return store
-    raise ConfigError(f"a store is a URL or a path, or a client of its driver, not {store!r:.80}")
+    if type(store).__module__.partition(".")[0] == "django":
+        raise ConfigError(misnamed.of_django(store, ENGINES))
+    raise ConfigError(
+        "a store is a URL or a path, or a client of its driver, not a value of type "
+        + type(store).__name__
+    )
+
+
+def _of_path(path: str) -> str:
+    """The URL of an embedded store at a path."""
+    from urllib.parse import quote
+
+    return f"sqlite://{quote(os.path.abspath(path))}"
 
 
 def _driver(store: object) -> str:
@@ -203,7 +251,12 @@ def _driver(store: object) -> str:
 
 def _dialect(engine: Any) -> str:
     """The scheme of the store that takes an engine of SQLAlchemy's."""
-    name = getattr(getattr(engine, "dialect", None), "name", type(engine).__name__)
+    name = getattr(getattr(engine, "dialect", None), "name", None)
+    if name is None:
+        raise ConfigError(
+            f"a {type(engine).__name__} of SQLAlchemy's is no engine: give its engine, as "
+            "create_engine() has made it, or a URL"
+        )
     if name not in ENGINES:
         raise ConfigError(f"no store takes an engine of SQLAlchemy's for {name}; give a URL")
     return str(name)
@@ -233,20 +286,20 @@ def find(text: Any) -> tuple[StoreModule, StoreURL]:
     """The store module and the parsed URL for a source: a text such as
     ``sqlite:///var/lib/x/locks.db``, or a driver's client."""
     if not isinstance(text, str):
+        if type(text).__name__ in ("Connection", "AsyncConnection") and hasattr(text, "engine"):
+            text = text.engine  # of SQLAlchemy's: what makes connections is wanted
         scheme = NATIVE[_driver(text)] or _dialect(text)
         module = cast(StoreModule, importlib.import_module(BUILTIN[scheme]))
         return module, StoreURL(scheme, native=text)
     scheme, sep, rest = text.partition("://")
     if not sep:
-        raise ConfigError(
-            f"{_safe(text)!r} is no URL: it has no '://'. Write for example "
-            "sqlite:///path/to/locks.db or memory://"
-        )
+        raise ConfigError(misnamed.no_url(text, _of_path(text)))
     scheme = scheme.lower()
     path = BUILTIN.get(scheme) or schemes().get(scheme)
     if path is None:
-        hint = did_you_mean(scheme, schemes())
-        raise ConfigError(f"no store for the scheme {_safe(scheme)!r}; {hint}")
+        hint = did_you_mean(scheme, known := schemes(), misnamed.usual(known, BUILTIN))
+        shown = f" {scheme!r}" if _SCHEME.fullmatch(scheme) else ""
+        raise ConfigError(f"no store for the scheme{shown} of this URL; {hint}")
     module = cast(StoreModule, importlib.import_module(path))
     return module, parse(scheme, rest, module.OPTIONS)
 
@@ -255,20 +308,25 @@ def parse(scheme: str, rest: str, known: Mapping[str, Callable[[str], Any]]) -> 
     """Take the part after ``://`` apart and read its options."""
     rest, _, fragment = rest.partition("#")
     if fragment:
-        raise ConfigError(f"a {scheme}:// URL has no '#'; write %23 for it in a path")
+        raise ConfigError(f"a {scheme}:// URL has no '#'; write %23 for it in a path or a password")
     place, _, query = rest.partition("?")
+    if "@" in query.partition("&")[0].partition("=")[0]:  # no option has such a name
+        said = "has an '@' behind '?': write %3F for a '?' in a password"
+        raise ConfigError(f"a {scheme}:// URL {said}")
     host, slash, path = place.partition("/")
     userinfo, at, host = host.rpartition("@")
-    if host and "@" in path:
+    if "@" in path and (host or scheme not in FILES):
         raise ConfigError(
             f"a {scheme}:// URL has an '@' behind its first '/'; write %2F for a '/' in a "
             "password, and %40 for an '@' in a path"
         )
+    sound = bool(_HOSTS.fullmatch(host)) and not _ODD.search(path)
+    sound = sound and (bool(at) or not host.startswith(":"))
     return StoreURL(
         scheme=scheme,
         host=host,
         path=_plain(slash + path),
-        options=_options(scheme, query, known),
+        options=_options(scheme, query, known, sound and "@" not in query),
         secret=userinfo if at else "",
     )
 
@@ -281,7 +339,10 @@ def _plain(path: str) -> str:
     return unquote(path)
 
 
-def _options(scheme: str, query: str, known: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+def _options(
+    scheme: str, query: str, known: Mapping[str, Callable[[str], Any]], sound: bool
+) -> dict[str, Any]:
+    """The options, read; ``sound``: what is before them can't be the beginning of a password."""
     if not query:
         return {}
     from urllib.parse import parse_qsl
@@ -289,20 +350,18 @@ def _options(scheme: str, query: str, known: Mapping[str, Callable[[str], Any]])
     options: dict[str, Any] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in known:
-            raise ConfigError(
-                f"{scheme}:// has no option {_safe(key)!r}; {did_you_mean(key, known)}"
-            )
+            named = f"option {key!r}" if sound and _WORD.fullmatch(key) else "such option"
+            raise ConfigError(f"{scheme}:// has no {named}; {did_you_mean(key, known)}")
         try:
             options[key] = known[key](value)
         except ValueError as wrong:
-            raise ConfigError(f"{scheme}:// option {key}={value!r}: {wrong}") from None
+            raise ConfigError(f"{scheme}:// option {key}: {wrong}") from None
     return options
 
 
-def _safe(text: str) -> str:
-    """A text that may contain a password, without it."""
-    head, at, tail = text.rpartition("@")
-    return f"***@{tail}" if at else head + tail
+def scrubbed(text: str) -> str:
+    """A text of others, such as an error, without what stands before an '@' in a URL."""
+    return re.sub(r"://\S*@", "://***@", text)
 
 
 def word(*allowed: str) -> Callable[[str], str]:

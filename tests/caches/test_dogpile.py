@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +153,31 @@ def test_a_wait_has_an_end_and_says_who_is_in_the_way(region: Region) -> None:
     mutex.release()
     mutex.release()  # as a lock that wasn't held: nothing happens
     assert theirs.get_or_create("k", lambda: 1) == 1
+
+
+def test_a_value_that_was_made_is_served_though_its_mutex_could_not_be_given_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(f"sqlite://{tmp_path}/locks.db") as client:
+        region = make_region().configure(
+            "dogpile.cache.memory", wrap=[caches.dogpile(client, ttl=6)]
+        )
+        assert region.get_or_create("first", lambda: 0) == 0
+        gate = os.open(tmp_path / "locks.db.d" / "gate", os.O_RDWR)
+
+        def create() -> int:
+            fcntl.flock(gate, fcntl.LOCK_EX)  # from here on the store is silent
+            return 1
+
+        try:
+            assert region.get_or_create("k", create) == 1
+        finally:
+            os.close(gate)
+        assert region.get("k") == 1
+        told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+        assert any("'dogpile:k'" in text and "could not be given back" in text for text in told)
+        # The keeper withdraws it
+        assert client.lock("dogpile:k").acquire(timeout=20)
 
 
 def test_any_key_will_do(region: Region) -> None:

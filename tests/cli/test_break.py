@@ -66,6 +66,24 @@ def test_who_waits_can_be_taken_out_of_the_line(world: World) -> None:
     assert world.claims()[0].fence == holder.fence
 
 
+def test_a_name_that_stays_occupied_after_its_job_can_be_freed(
+    world: World, terminal: Terminal
+) -> None:
+    assert world.run("run", "--every", "1h", "job", "--", "true")[0] == 0
+    terminal.enter("holdfast break job")
+    asked = terminal.expect(r"\[y/N\]")
+    assert "has released 'job' (fence " in asked
+    assert "The name stays occupied until " in asked
+    terminal.press("n\r")
+    terminal.expect("nothing was changed")
+    code, out, err = world.run("break", "job", "--yes")
+    assert (code, err) == (0, "")
+    assert re.match(
+        r"broke 'job': fence \d+, released by \S+:true, is kept no more\nthe name is", out
+    )
+    assert world.claims() == []
+
+
 def test_a_free_name_is_nothing_to_break(world: World) -> None:
     code, out, err = world.run("break", "job", "--yes")
     assert (code, out, err) == (1, "", "holdfast: nobody holds 'job': there is nothing to break\n")

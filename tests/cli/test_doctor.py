@@ -51,7 +51,7 @@ def test_a_store_in_use_is_well_and_its_users_are_counted(world: World) -> None:
 def test_it_says_where_the_url_comes_from(world: World) -> None:
     assert "from $HOLDFAST_URL" in findings(world)[1]["url"][0]["text"]
     assert "from --url" in findings(world, "--url", "memory://")[1]["url"][0]["text"]
-    world.env["HOLDFAST_URL"] = ""
+    del world.env["HOLDFAST_URL"]
     assert "the default" in findings(world)[1]["url"][0]["text"]
 
 
@@ -73,7 +73,7 @@ def test_a_folder_that_anybody_may_write_to_fails_with_the_remedy(world: World) 
     code, found = findings(world)
     assert code == 1
     assert found["store"][0]["level"] == "fail"
-    assert "chmod o-w" in found["store"][0]["text"]
+    assert "install -d -m 700 " in found["store"][0]["text"]
 
 
 def test_a_process_that_sits_in_the_gate_is_named(world: World) -> None:

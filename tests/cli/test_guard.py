@@ -55,23 +55,37 @@ def failed(guard: Guard, key: str) -> None:
     guard.stats()
 
 
-@pytest.mark.parametrize("words", [("ls",), ("show", "homepage")], ids=" ".join)
-def test_who_looks_for_locks_sees_what_guards_counted(
-    words: tuple[str, ...], client: Client, capsys: Capture
+def test_show_also_tells_what_the_guard_of_that_name_counted(
+    client: Client, capsys: Capture
 ) -> None:
     filled(client)
-    filled(client, "other")
-    assert main([*words]) == 0
-    first, _, head, *rows = capsys.readouterr().out.splitlines()
-    assert "are held" in first or "is free" in first
+    filled(client, "homepage2")
+    assert main(["show", "homepage"]) == 0
+    first, _, head, row = capsys.readouterr().out.splitlines()
+    assert "homepage is free" in first
     assert head.split()[:2] == ["GUARD", "HITS"]
-    assert [row.split()[0] for row in rows] == ["homepage", "other"][: len(rows)]
-    assert len(rows) == (2 if words == ("ls",) else 1)
+    assert row.split()[0] == "homepage"
+    assert main(["show", "nothing"]) == 0
+    assert "GUARD" not in capsys.readouterr().out
+
+
+def test_ls_has_one_line_for_all_guards_and_no_table(client: Client, capsys: Capture) -> None:
+    filled(client)
+    filled(client, "other")
+    client.guard("unused", ttl=60)
+    with client.lock("job").acquire():
+        assert main(["ls"]) == 0
+    head, row, blank, last = capsys.readouterr().out.splitlines()
+    assert (head.split()[0], row.split()[0], blank) == ("NAME", "job", "")
+    assert last == "and 2 refresh guards: see `holdfast guard ls`"
+    assert main(["ls", "home"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "and 1 refresh guard: see `holdfast guard ls home`"
     # Nothing of it in what programs read, and nothing if there is none
     assert main(["ls", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
     assert main(["ls", "nothing"]) == 0
-    assert "GUARD" not in capsys.readouterr().out
+    assert "guard" not in capsys.readouterr().out
 
 
 def test_who_may_not_look_at_guards_sees_the_locks(
@@ -139,7 +153,8 @@ def test_who_computes_is_shown(client: Client, say: Say) -> None:
         return "value"
 
     assert client.guard("homepage", ttl=60).get(compute) == "value"
-    assert f"computed by {client.owner}, whose lease is over in " in seen[0]
+    assert f"computed by {client.owner}, whose lease ends in " in seen[0]
+    assert "unless renewed" in seen[0]
     assert seen[1] == client.owner
 
 

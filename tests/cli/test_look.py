@@ -9,7 +9,7 @@ import subprocess
 from datetime import datetime
 
 from tests.cli.terminal import PROMPT, Terminal
-from tests.cli.world import World, until
+from tests.cli.world import BOUND_S, World, until
 
 #: An escape sequence, a bell, a line feed, a turn of the direction of writing, and plain text.
 WICKED = "a\x1b[31m\x07\n\u202eb c"
@@ -47,9 +47,36 @@ def test_show_tells_the_whole_line(world: World) -> None:
     head, blank, names, *rows = out.splitlines()
     assert head == "job: lock, held, 2 claims waiting"
     assert (blank, names.split()) == ("", ["PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE"])
-    assert re.fullmatch(r"holds +\S+:one +.+ ago +in .+ +\d+", rows[0])
-    assert re.fullmatch(r"waits, 1\. +\S+:two +.+ ago +in .+ +\d+", rows[1])
-    assert re.fullmatch(r"waits, 2\. +\S+:three +.+ ago +in .+ +\d+", rows[2])
+    # The bare time would read as "free soon"
+    assert re.fullmatch(r"holds +\S+:one +.+ ago +in .+ unless renewed +\d+", rows[0])
+    assert re.fullmatch(r"waits, 1\. +\S+:two +.+ ago +in .+ unless renewed +\d+", rows[1])
+    assert re.fullmatch(r"waits, 2\. +\S+:three +.+ ago +in .+ unless renewed +\d+", rows[2])
+
+
+def test_a_name_that_stays_occupied_after_its_job_says_until_when(world: World) -> None:
+    begun = datetime.now().astimezone()
+    assert world.run("run", "--every", "1h", "--label", "hourly", "job", "--", "true")[0] == 0
+    row = world.run("ls")[1].splitlines()[1]
+    found = re.fullmatch(
+        r"job +lock +\S+:hourly \(released, kept until ([\d:]{8})\) +.+ ago +\d+ +0", row
+    )
+    assert found, row
+    assert abs(_seconds(found[1]) - (_seconds(f"{begun:%H:%M:%S}") + 3600) % 86_400) < BOUND_S
+    head, _, _, story = world.run("show", "job")[1].splitlines()
+    assert re.fullmatch(r"job: lock, released, and kept occupied until [\d:]{8}", head)
+    assert re.fullmatch(r"released +\S+:hourly +.+ ago +kept until [\d:]{8} +\d+", story)
+    (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
+    assert claim["kept"] is True
+    # One who has it to work is told from that
+    world.holding(name="other")
+    (claim,) = json.loads(world.run("show", "--json", "other")[1])["claims"]
+    assert claim["kept"] is False
+
+
+def _seconds(clock: str) -> int:
+    """The seconds since midnight of a time of day."""
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return hours * 3600 + minutes * 60 + seconds
 
 
 def test_readers_and_writers_are_told_apart(world: World) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
-from tests.cli.world import World, alive, until
+from tests.cli.world import World, alive, children, until
 
 lag.watch()
 
@@ -80,6 +80,34 @@ def test_a_lock_that_was_lost_as_the_command_ended_is_still_a_loss(world: World)
     assert err == "holdfast: lost 'job' (broken) before the command had ended\n"
 
 
+def test_a_lease_that_ends_while_the_lock_is_given_back_leaves_the_command_its_status(
+    world: World,
+) -> None:
+    stops = [
+        "import os, signal",
+        "from holdfast.cli.keep import Guard",
+        "release = Guard._release",
+        "def stop_first(guard):",
+        "    os.kill(os.getpid(), signal.SIGSTOP)",
+        "    return release(guard)",
+        "Guard._release = stop_first",
+    ]
+    command = world.folder / "bin" / "holdfast"
+    head, rest = command.read_text().split("\n", 1)
+    command.write_text("\n".join([head, *stops, rest]))
+    started = world.start("run", "--ttl", f"{TTL_S}", "job", "-c", "exit 3")
+    keeper = until(lambda: [pid for pid in children(started.pid) if stopped(pid)], "it stops")[0]
+    lock = world.client.lock("job")
+    hold = until(lambda: lock.acquire(timeout=1), "its lease is over")
+    os.kill(keeper, signal.SIGCONT)
+    assert started.end() == (3, "", "")
+    assert hold.release()
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 class Blocked:
     """Somebody sits in the gate of the store, so that it doesn't answer."""
 
@@ -119,6 +147,20 @@ def test_a_store_that_does_not_answer_ends_the_command_before_its_lease_is_over(
     assert code == 76
     assert "renewing 'job' fails" in err
     assert "can't renew 'job'; stopping the command" in err
+
+
+def test_a_store_that_is_silent_when_the_command_has_ended_leaves_it_its_status(
+    world: World,
+) -> None:
+    ready = world.path("ready")
+    script = f"touch {ready}; while [ -e {ready} ]; do sleep 0.02; done; exit 3"
+    started = world.start("run", "--ttl", f"{TTL_S}", "job", "--", "sh", "-c", script)
+    until(ready.exists, "the command runs")
+    with Blocked(world.folder / "locks.db.d" / "gate"):
+        ready.unlink()
+        code, _, err = started.end()
+    assert code == 3
+    assert "the command has ended, but its lock could not be given back" in err
 
 
 def test_a_command_that_ignores_term_is_killed_before_its_lease_is_over(world: World) -> None:

@@ -43,6 +43,48 @@ def say(capsys: Capture, *words: str) -> tuple[int, str, str]:
     return code, out, err
 
 
+def test_show_also_tells_how_many_jobs_of_that_name_stand_where(
+    queue: Queue, capsys: Capture
+) -> None:
+    queue.put("one", group="a")
+    queue.put("two", group="b")
+    with queue.take() as job:
+        assert main(["show", "q"]) == 0
+        job.dead_letter()
+    first, blank, told = capsys.readouterr().out.splitlines()
+    assert (first.startswith("q is free"), blank) == (True, "")
+    assert told.startswith("queue: 1 waiting, 1 taken, 0 dead, 0 done in 2 groups; the oldest has")
+    for name in ("nothing", "n" * 600):
+        main(["show", name])
+        assert "queue" not in capsys.readouterr().out
+    assert main(["show", "--json", "q"]) == 0
+    assert json.loads(capsys.readouterr().out)["claims"] == []
+
+
+def test_ls_has_one_line_for_all_queues(queue: Queue, url: str, capsys: Capture) -> None:
+    queue.put("one")
+    with Client(url) as client:
+        client.queue("other").put_many(["two", "three"])
+        guard = client.guard("g", ttl=60)
+        guard.get(lambda: 1)
+        guard.stats()
+        with client.lock("job").acquire(), queue.take():
+            assert main(["ls"]) == 0
+    *_, blank, guards, queues = capsys.readouterr().out.splitlines()
+    assert blank == ""
+    assert guards == "and 1 refresh guard: see `holdfast guard ls`"
+    assert queues == "and 2 queues (2 waiting, 1 taken, 0 dead): see `holdfast queue ls`"
+    assert main(["ls", "o"]) == 0
+    *_, blank, last = capsys.readouterr().out.splitlines()
+    assert blank == ""
+    assert last == "and 1 queue (2 waiting, 0 taken, 0 dead): see `holdfast queue ls o`"
+    # Nothing of it in what programs read, and nothing if there is none
+    assert main(["ls", "--names"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["ls", "nothing"]) == 0
+    assert "queue" not in capsys.readouterr().out
+
+
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     """Let stdin be some bytes, which come in so many pieces."""
@@ -120,9 +162,9 @@ def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     "words, code, told",
     [
-        (["put", "q", "a", "b", "--id", "x"], 78, "--id goes with one job"),
-        (["put", "q", "{", "--json"], 78, "payload 1 is no JSON"),
-        (["put", "q", "1", "--jobs"], 78, 'payload 1 is no {"payload": ...}'),
+        (["put", "q", "a", "b", "--id", "x"], 64, "--id goes with one job"),
+        (["put", "q", "{", "--json"], 65, "payload 1 is no JSON"),
+        (["put", "q", "1", "--jobs"], 65, 'payload 1 is no {"payload": ...}'),
         (["put", "q", '{"payload":1,"grup":2}', "--jobs"], 78, "'grup' is no part of a job"),
         (["put", "q", "a", "--group", "x" * 300], 78, "at most 256"),
         (["put", "q", "a", "--delay", "2q"], 64, "is no duration"),
@@ -132,6 +174,7 @@ def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
         (["put", "q", "--jsn"], 64, 'did you mean "--json"? (see holdfast queue put --help)'),
         (["work", "q"], 64, "give a command after the name"),
         (["work", "q", "--on-dead", "stop", "--", "true"], 64, "invalid choice: 'stop'"),
+        (["work", "q", "--rate", "x", "--", "true"], 64, "argument --rate: 'x' is no number"),
         (["work", "q", "--rate", "0", "--", "true"], 78, "is not above 0"),
         (["retry", "q"], 64, "say which"),
         (["retry", "q", "--all", "x"], 64, "say which"),
@@ -161,7 +204,7 @@ def test_what_was_accepted_before_a_bad_line_is_told(
 ) -> None:
     lines(b"1\n" * 40_000 + b"{\n")  # more than is read at once
     code, _, err = say(capsys, "put", "q", "--json")
-    assert code == 78
+    assert code == 65
     assert "line 40001 is no JSON" in err
     assert f"{queue.stats().waiting} jobs had been accepted before that" in err
     assert queue.stats().waiting > 0
@@ -200,7 +243,8 @@ def test_show_and_dead_tell_of_each_job_and_steer_no_terminal(
     (plain,) = json.loads(say(capsys, "show", "q", "--json", "--group", "")[1])
     assert (plain["id"], plain["payload_base64"]) == ("raw", "AA==")
     assert json.loads(say(capsys, "show", "q", "--json", "--state", "taken")[1]) == []
-    assert say(capsys, "dead", "other")[1] == "other has no dead letters\n"
+    assert say(capsys, "dead", "other")[1] == "there is no queue 'other'\n"
+    assert say(capsys, "show", "other")[1] == "there is no queue 'other'\n"
 
 
 def test_dead_letters_are_tried_again_by_id_or_all(queue: Queue, capsys: Capture) -> None:
@@ -209,11 +253,14 @@ def test_dead_letters_are_tried_again_by_id_or_all(queue: Queue, capsys: Capture
         job = queue.take(0)
         assert job
         job.dead_letter()
-    assert say(capsys, "retry", "q", "b")[:2] == (0, "1 dead letter of q to be tried again\n")
+    assert say(capsys, "retry", "q", "b")[:2] == (0, "'q': 1 dead letter is tried again\n")
     assert drained(queue) == ["b"]
     assert say(capsys, "retry", "--all", "q")[0] == 0
     assert sorted(map(str, drained(queue))) == ["a", "c"]
-    assert say(capsys, "retry", "q", "--all")[:2] == (1, "0 dead letters of q to be tried again\n")
+    assert say(capsys, "retry", "q", "--all")[:2] == (1, "'q' has no dead letters\n")
+    queue.put("late", id="flaky", delay=60)
+    told = "'q': no dead letter has the id 'flaky' (it is delayed), 'gone'\n"
+    assert say(capsys, "retry", "q", "flaky", "gone")[:2] == (1, told)
 
 
 def test_purge_removes_what_is_named_and_nothing_that_is_taken(
@@ -223,9 +270,9 @@ def test_purge_removes_what_is_named_and_nothing_that_is_taken(
     queue.put("late", delay=60)
     job = queue.take(0)
     assert job
-    assert say(capsys, "purge", "q", "-y", "j3", "j0")[:2] == (0, "1 job of q removed\n")
-    assert say(capsys, "purge", "q", "--yes", "--state", "delayed")[1] == "1 job of q removed\n"
-    assert say(capsys, "purge", "-y", "q")[1] == "2 jobs of q removed\n"
+    assert say(capsys, "purge", "q", "-y", "j3", "j0")[:2] == (0, "'q': 1 job removed\n")
+    assert say(capsys, "purge", "q", "--yes", "--state", "delayed")[1] == "'q': 1 job removed\n"
+    assert say(capsys, "purge", "-y", "q")[1] == "'q': 2 jobs removed\n"
     assert say(capsys, "purge", "-y", "q")[0] == 1
     assert job.ack()
 

@@ -6,17 +6,22 @@ says at the end how they stand.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.cli.queue import nursery
 from holdfast.cli.queue.work import LOOK_S
 from tests.cli.world import ROOT, alive, children, until
 
@@ -52,6 +57,7 @@ class Worker:
             env=env, cwd=folder, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+        _begun.append(self)
 
     def command(self) -> int:
         """The number of the command that has written it down."""
@@ -67,6 +73,29 @@ class Worker:
         """Wait for it: exit status, what stands where, what was said."""
         out, err = self.process.communicate(timeout=BOUND_S)
         return self.process.returncode, out.splitlines(), err
+
+    def clear(self) -> None:
+        """Kill what a test that failed has left: the worker, and all that it has started."""
+        if self.process.poll() is None:
+            found = [self.process.pid]
+            for pid in found:
+                found += children(pid)
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.communicate()
+
+
+#: The workers of the test that runs.
+_begun: list[Worker] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """What a test has begun ends with it, also if it fails."""
+    yield
+    while _begun:
+        _begun.pop().clear()
 
 
 RUNS = "echo $$ > $MARK; "
@@ -228,3 +257,42 @@ def test_ctrl_z_does_not_stop_it(tmp_path: Path) -> None:
     worker.process.send_signal(signal.SIGTSTP)
     (tmp_path / "go").touch()
     assert worker.end()[:2] == (0, ["sum 0 0 0 1"])
+
+
+def test_a_job_that_cannot_be_started_is_answered_alone_and_named(tmp_path: Path) -> None:
+    # No file may be longer than 20 KiB: there is room for one payload and not for the other.
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_480, hard))
+    try:
+        jobs = [
+            {"payload": "small", "group": "a", "id": "small"},
+            {"payload": "x" * 100_000, "group": "b", "id": "large"},
+        ]
+        words = ("q", "--concurrency", "2", *QUICK, "-c", "sleep 1; cat > /dev/null")
+        worker = Worker(tmp_path, jobs, *words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    code, said, err = worker.end()
+    assert code == 126, err
+    assert said[-1] == "sum 1 0 0 1", said
+    assert said[0].split()[2:4] == ["waiting", "0"], said
+    assert "for job 'large' of 'b': File too large" in err, err
+
+
+def test_a_payload_lies_in_a_file_where_it_may_not_be_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbidden(name: str) -> int:
+        raise PermissionError(errno.EPERM, name)
+
+    monkeypatch.setattr(os, "memfd_create", forbidden)
+    with nursery._file() as file:
+        assert os.read(nursery._filled(file, "eA=="), 9) == b"x"
+
+
+def test_a_drain_says_how_many_jobs_wait_until_later(tmp_path: Path) -> None:
+    jobs = [{"payload": "x", "group": "g"}] * 3
+    words = ("q", "--drain", "--min-interval", "1h", "--", "true")
+    code, out, err = Worker(tmp_path, jobs, *words).end()
+    assert (code, out[-1]) == (0, "sum 2 0 0 1"), err
+    assert "'q': 1 job done, 2 jobs wait until later" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from holdfast import Client
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from tests.cli.test_doctor import findings
-from tests.cli.world import World, children
+from tests.cli.world import World, alive, children
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port
 from tests.servers.redis_server import RedisServer
@@ -162,3 +163,31 @@ def test_doctor_on_a_replica_fails_and_tries_nothing(world: World, new_redis: Ne
     assert code == 1
     assert found["role"][0]["level"] == "fail"
     assert "test lock" not in found
+
+
+def test_the_command_of_a_stopped_keeper_ends_before_another_holds_the_name(
+    on_redis: World,
+) -> None:
+    running = on_redis.holding("--ttl", TTL)
+    (keeper,) = [pid for pid in children(running.pid) if pid != running.command]
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        with on_redis.client.lock("job", timeout=60):
+            assert not alive(running.command), "two at once"
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # it was ended with its command
+            os.kill(keeper, signal.SIGCONT)
+    code, _, err = running.end()
+    assert code == 76
+    assert "the keeper of 'job' doesn't answer: stopping the command" in err
+
+
+def test_a_front_that_was_stopped_for_long_finds_its_command_alive(on_redis: World) -> None:
+    running = on_redis.holding("--ttl", TTL)
+    running.signal(signal.SIGSTOP)
+    time.sleep(float(TTL) + 1)
+    running.signal(signal.SIGCONT)
+    time.sleep(0.5)
+    assert alive(running.command)
+    running.signal(signal.SIGTERM)
+    assert running.end()[0] == 143

@@ -155,6 +155,15 @@ def test_a_semaphore_lets_so_many_run(world: World) -> None:
     assert world.run("run", "-nq", "--semaphore", "2", "job", "--", "true")[0] == 0
 
 
+def test_a_label_with_a_line_feed_reaches_the_command_as_it_is(world: World) -> None:
+    script = 'printf %s "$HOLDFAST_OWNER|$HOLDFAST_DEADLINE"'
+    code, out, err = world.run("run", "--label", "a\nb", "job", "-c", script)
+    assert (code, err) == (0, "")
+    owner, _, deadline = out.partition("|")
+    assert owner.endswith(":a\nb")
+    assert float(deadline) > 0
+
+
 def test_another_number_of_permits_is_refused_by_name(world: World) -> None:
     world.holding("--semaphore", "2")
     code, _, err = world.run("run", "--semaphore", "3", "job", "--", "true")
@@ -207,7 +216,9 @@ def test_min_hold_keeps_the_name_taken_after_a_quick_command(world: World) -> No
     begun = boottime()
     assert world.run("run", "--every", "8", "job", "--", "true")[0] == 0
     assert boottime() - begun < 6 + lag.since(begun)
-    assert world.run("run", "-nq", "job", "--", "true")[0] == 75
+    code, _, err = world.run("run", "-n", "job", "--", "true")
+    assert code == 75
+    assert re.search(r"released by \S+, and kept until \d\d:\d\d:\d\d by --every or min_hold", err)
     assert world.run("run", "job", "--", "true")[0] == 0
     assert boottime() - begun >= 8
 
@@ -328,14 +339,6 @@ def test_standard_descriptors_that_are_closed_stay_closed(world: World) -> None:
     assert {"0", "2"}.isdisjoint(seen.read_text().split())
     script = "holdfast run job -- no-such-command <&- >&- 2>&-"
     assert subprocess.run(["bash", "-c", script], env=world.env).returncode == 127
-
-
-def test_a_store_in_memory_does_for_one_command(world: World) -> None:
-    assert world.run("run", "--url", "memory://", "job", "-c", "echo $HOLDFAST_FENCE") == (
-        0,
-        "1\n",
-        "",
-    )
 
 
 def test_descriptors_that_the_shell_gives_reach_the_command(world: World) -> None:

@@ -169,8 +169,14 @@ class MixesKinds(Lines):
 
 
 class WakesNobody(Lines):
+    #: Seconds until a waiter asks by itself: longer than a busy machine may hold up a waking.
+    asks_again_s = 4.0
+
     def leave(self, leave: Leave, now: float) -> Answers:
         return super().leave(leave, now)[0], []
+
+    def _retry_in(self, line: Line, now: float) -> float:
+        return self.asks_again_s
 
 
 class LooksByPattern(Lines):
@@ -218,6 +224,36 @@ class FailsABatchTogether(MemoryStore):
         return [gone] * len(answers) if gone is not None else answers
 
 
+class UndoesWhateverLooksAlike(Lines):
+    """Whoever gives up ends a holder with a lease of about the same length."""
+
+    def leave(self, leave: Leave, now: float) -> Answers:
+        line = self.lines.get(leave.name)
+        if line is not None and leave.id and leave.id not in line.held:
+            for row in list(line.held.values()):
+                if abs(row.ttl - leave.ttl) < 10:
+                    self._drop(line, row)
+        return super().leave(leave, now)
+
+
+class RefusesAndShortens(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        answer, pokes = super().join(claim, wait, now, address)
+        if isinstance(answer, Refused):
+            for row in self.lines[claim.spec.name].held.values():
+                row.expires -= 0.5 * row.ttl
+        return answer, pokes
+
+
+class LengthensWhoIsAsked(Lines):
+    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
+        answer, pokes = super().join(claim, wait, now, address)
+        if isinstance(answer, Refused):
+            for row in self.lines[claim.spec.name].held.values():
+                row.expires += 10.0
+        return answer, pokes
+
+
 #: What the kit must find -> the case that finds it, on the primitive that shows it.
 FAULTS: dict[type[Any], str] = {
     GrantsEverybody: "lock-a_try_on_a_busy_name_answers_none_at_once",
@@ -244,6 +280,9 @@ FAULTS: dict[type[Any], str] = {
     SaysThatItWasThere: "write-breaking_needs_the_fence_of_the_claim",
     ForgetsWaiters: "lock-those_who_wait_long_keep_their_places",
     LosesTheMeta: "lock-people_see_who_holds_and_who_waits",
+    UndoesWhateverLooksAlike: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
+    RefusesAndShortens: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
+    LengthensWhoIsAsked: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
     FailsABatchTogether: "lock-a_callback_that_raises_harms_nobody",
 }
 

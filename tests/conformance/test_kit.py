@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 
 from holdfast import url
+from holdfast.core import policy
 from holdfast.stores.memory import CAPABILITIES
 from holdfast.stores.memory.line import Lines
 from holdfast.testing import conformance
 from holdfast.testing.conformance import Run, kit, runs
 from tests.ahead import Ahead, asked
-from tests.conformance.planted import FAULTS, module
+from tests.conformance.planted import FAULTS, WakesNobody, module
+from tests.mutants.failure import broken, chosen, failure, judge
 
 Register = Callable[..., str]
 Found = Ahead[type[Any], dict[str, Exception]]
+#: Where it is recorded how the kit finds a fault.
+TABLE = "kit"
+FACES = ("sync", "aio")
+EACH = {f"{fault.__name__} {face}": (fault, face) for fault in FAULTS for face in FACES}
 
 
 def scheme_of(fault: type[Any]) -> str:
@@ -39,20 +45,22 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest) -> Iterator[Found]:
     """What the kit finds on each store with a fault, on both faces; some stores at once."""
-    chosen = dict.fromkeys(asked(request, "test_a_planted_fault_is_found", "fault"))
+    names = asked(request, "test_a_planted_fault_is_found", "name")
+    faults = dict.fromkeys(EACH[name][0] for name in names)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kit, "LIMIT_S", 5.0)
-        for fault in chosen:
+        patch.setattr(policy, "NAP_S_MAX", WakesNobody.asks_again_s)
+        for fault in faults:
             patch.setitem(url.BUILTIN, scheme_of(fault), module(fault))
-        with Ahead(_find, chosen, at_once=8) as ahead:
+        with Ahead(_find, faults, at_once=8) as ahead:
             yield ahead
 
 
 def _find(fault: type[Any]) -> dict[str, Exception]:
-    """Run the case that must find the fault. Any failure will do."""
+    """Run the case that must find the fault."""
     failures, scheme = {}, scheme_of(fault)
-    chosen = [run for run in runs(scheme) if f"{run.primitive}-{run.case.name}" == FAULTS[fault]]
-    for run in chosen:
+    mine = [run for run in runs(scheme) if f"{run.primitive}-{run.case.name}" == FAULTS[fault]]
+    for run in mine:
         try:
             run.on(f"{scheme}://")
         except Exception as failure:
@@ -60,10 +68,11 @@ def _find(fault: type[Any]) -> dict[str, Exception]:
     return failures
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-@pytest.mark.parametrize("face", ["sync", "aio"])
-def test_a_planted_fault_is_found(fault: type[Any], face: str, found: Found) -> None:
+@pytest.mark.parametrize("name", chosen(TABLE, EACH, EACH))
+def test_a_planted_fault_is_found(name: str, found: Found) -> None:
+    fault, face = EACH[name]
     assert face in found[fault]
+    judge(TABLE, name, failure(found[fault][face]), broken(found[fault][face]))
 
 
 class Poor(Lines):
@@ -74,11 +83,11 @@ def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
     # Given
     flags = dict.fromkeys(conformance.OPERATIONS | {"fair", "push"}, False)
     scheme = register(Poor, can=CAPABILITIES._replace(**flags))
-    chosen = [run for run in runs(scheme) if run.lacks]
-    assert {run.lacks for run in chosen} == conformance.OPERATIONS
+    lacking = [run for run in runs(scheme) if run.lacks]
+    assert {run.lacks for run in lacking} == conformance.OPERATIONS
     # When, then
     with ThreadPoolExecutor(8) as pool:
-        for ended in [pool.submit(run.on, f"{scheme}://") for run in chosen]:
+        for ended in [pool.submit(run.on, f"{scheme}://") for run in lacking]:
             ended.result()
 
 

@@ -94,3 +94,9 @@ def test_the_two_arguments_of_acquire_mean_what_they_mean_to_threading() -> None
     for blocking, timeout in ((False, 1), (False, 0), (True, -0.5), (True, "1"), (True, True)):
         with pytest.raises(ConfigError):
             checks.wait(blocking, timeout)
+    odd: Any
+    for odd, meant in ((1, None), (0, checks.TRY)):
+        assert checks.wait(odd, None) == meant
+    for odd in (1.0, 0.0, 2, -1, "1", None):
+        with pytest.raises(ConfigError, match="timeout="):
+            checks.wait(odd, None)

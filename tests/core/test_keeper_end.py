@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -62,3 +63,15 @@ def test_a_dropped_client_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> N
     while keepers() > before and time.monotonic() < end:
         time.sleep(0.02)
     assert keepers() <= before
+
+
+def test_a_keeper_that_is_woken_while_it_lingers_lingers_no_longer_for_that() -> None:
+    # Given a keeper that has nothing to do since some moment
+    with Client("memory://keeper-end") as client:
+        lingering = client._ctx.keeper
+        lingering._idle_since, lingering._look_at = 100.0, math.inf
+        # When it is woken shortly before its time is over, then it sleeps for the rest of it
+        woken = 100.0 + keeper.LINGER_S - 0.25
+        assert lingering._plan(woken) == pytest.approx(0.25)
+        # And ends
+        assert lingering._plan(100.0 + keeper.LINGER_S) is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 ROUNDS = 10
 #: Without `holdfast.runtime.blocking.opening` about one round in three ended in an error.
 BOTH_AT_ONCE = """
@@ -32,3 +34,32 @@ def test_two_threads_may_open_their_first_stores_at_once() -> None:
             [sys.executable, "-c", BOTH_AT_ONCE], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
+
+
+GIVEN = """
+import sys
+from django.conf import settings
+shop = {"NAME": "shop", "USER": "app", "PASSWORD": "s3same/", "HOST": "db", "PORT": "5433"}
+cache = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+settings.configure(
+    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", **shop}, "cache": cache}
+)
+from django.db import connection, connections
+import holdfast
+for given in (connection, connections["default"], connections["cache"]):
+    try:
+        holdfast.Client(given)
+    except holdfast.ConfigError as wrong:
+        print(wrong)
+"""
+
+
+def test_a_connection_of_djangos_is_refused_with_the_url_of_its_database() -> None:
+    pytest.importorskip("django")
+    done = subprocess.run([sys.executable, "-c", GIVEN], capture_output=True, text=True, check=True)
+    proxy, wrapper, other = done.stdout.splitlines()
+    assert proxy == wrapper
+    assert proxy.endswith("postgresql://app:PASSWORD@db:5433/shop")
+    assert "s3same" not in done.stdout
+    assert "row_lock" in other
+    assert "://" not in other

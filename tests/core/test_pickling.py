@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
+import importlib
 import pickle
+import pkgutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client
+import holdfast
+from holdfast import AsyncClient, CapacityMismatch, Client, HoldfastError
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -52,3 +57,33 @@ def test_a_hold_refuses_and_says_what_to_do(url: str, primitive: str) -> None:
             with pytest.raises(TypeError, match=r"'x'.*detach\(\).*adopt\(token\)"):
                 pickle.dumps(hold)
             hold.check()
+
+
+def errors(base: type[Any] = HoldfastError) -> list[type[Any]]:
+    """Every error of the library, in whatever module it stands."""
+    if base is HoldfastError:
+        for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
+            if not module.name.endswith("__main__"):
+                with contextlib.suppress(ImportError):  # of a driver or a framework
+                    importlib.import_module(module.name)
+    return [base, *(one for cls in base.__subclasses__() for one in errors(cls))]
+
+
+def test_every_error_goes_to_another_process_and_is_copied() -> None:
+    found = errors()
+    assert {"CapacityMismatch", "NotYet", "FenceRejected"} <= {cls.__name__ for cls in found}
+    for cls in found:
+        error: Any = cls.__new__(cls, "said")
+        error.args = ("said",)
+        vars(error).update(kind="lock", retry_in=1.5)
+        error.add_note("noted")
+        for again in (twin_of(error), copy.copy(error), copy.deepcopy(error)):
+            assert (type(again), str(again), vars(again)) == (cls, "said", vars(error))
+
+
+def test_an_error_that_is_met_comes_back_from_a_pool(url: str) -> None:
+    with Client(url) as client, client.semaphore("x", 2):
+        with pytest.raises(CapacityMismatch, match="'x' is in use as a semaphore of 2") as met:
+            client.semaphore("x", 4).acquire(timeout=0)
+        again = twin_of(met.value)
+        assert (again.kind, again.capacity, str(again)) == ("semaphore", 2, str(met.value))

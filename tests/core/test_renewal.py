@@ -52,9 +52,9 @@ def test_a_hold_that_max_hold_ends_says_so_also_where_a_store_grants_a_bit_less(
     granted: float,
 ) -> None:
     one = lease(max_hold=40.0)
-    assert one.prolonged(deadline(105.0, one.keep(105.0).ttl), 105.1)
+    assert one.prolonged(105.0, deadline(105.0, one.keep(105.0).ttl), 105.1)
     assert one.keep(125.0).ttl == 15.0
-    assert one.prolonged(deadline(125.0, granted), 125.1)
+    assert one.prolonged(125.0, deadline(125.0, granted), 125.1)
     assert one.deadline < 140.0
     assert one.loss(one.deadline - 0.1) is None
     assert one.loss(one.deadline) is Loss.MAX_HOLD
@@ -81,25 +81,25 @@ def test_a_smaller_weight_goes_with_each_request_and_is_never_left_out() -> None
 
 def test_the_deadline_moves_forward_only_and_not_beyond_max_hold() -> None:
     one = lease(max_hold=60.0)
-    assert one.prolonged(deadline(110.0, 30.0), 110.1)
+    assert one.prolonged(110.0, deadline(110.0, 30.0), 110.1)
     assert one.deadline == deadline(110.0, 30.0)
-    assert one.prolonged(deadline(105.0, 30.0), 110.2)
+    assert one.prolonged(105.0, deadline(105.0, 30.0), 110.2)
     assert one.deadline == deadline(110.0, 30.0)
-    assert one.prolonged(deadline(139.0, 30.0), 139.1)
+    assert one.prolonged(139.0, deadline(139.0, 30.0), 139.1)
     assert one.deadline == 160.0
 
 
 @pytest.mark.parametrize("late", [0.0, 5.0])
 def test_an_answer_that_comes_at_the_deadline_or_later_counts_no_more(late: float) -> None:
     one = lease()
-    assert not one.prolonged(deadline(129.0, 30.0), 130.0 + late)
+    assert not one.prolonged(129.0, deadline(129.0, 30.0), 130.0 + late)
     assert (one.deadline, one.reason) == (130.0, Loss.EXPIRED)
     # And a loss is final
-    assert not one.prolonged(deadline(129.0, 30.0), 129.5)
+    assert not one.prolonged(129.0, deadline(129.0, 30.0), 129.5)
 
 
 def test_a_loss_that_was_seen_is_final_even_before_the_deadline() -> None:
     one = lease()
     one.reason = Loss.BROKEN
-    assert not one.prolonged(deadline(110.0, 30.0), 110.1)
+    assert not one.prolonged(110.0, deadline(110.0, 30.0), 110.1)
     assert one.deadline == 130.0

@@ -173,3 +173,32 @@ def test_other_threads_may_add_and_drop_while_it_is_emptied() -> None:
         found += batch
     # Then it gets each of the others, once
     assert sorted(map(id, (one for one in found if not one.closing))) == sorted(map(id, kept))
+
+
+@pytest.mark.parametrize("again", ["renewed", "extended"])
+def test_what_is_put_at_a_time_of_its_own_hides_nothing_in_its_queue(again: str) -> None:
+    # Given three leases in the queue of one length
+    schedule = Schedule()
+    first, own, last = (lease(name) for name in ("first", "own", "last"))
+    for number, one in enumerate((first, own, last)):
+        schedule.add(one, 101.0 + number / 10)
+    # When one of them is put at a time of its own, and renewed there
+    schedule.add_own(own, 100.5)
+    assert taken(schedule, 100.5) == ["own"]
+    if again == "renewed":
+        schedule.add_renewed([own], 100.5)
+    else:
+        schedule.add(own, 101.5)
+    assert taken(schedule, 101.0) == ["first"]
+    # Then the one behind it is due at its time
+    assert taken(schedule, 101.2) == ["last"]
+    assert taken(schedule, 101.5) == ["own"]
+    assert len(schedule) == 0
+
+
+def test_what_was_put_at_a_time_of_its_own_and_dropped_is_not_taken() -> None:
+    schedule = Schedule()
+    one = lease()
+    schedule.add_own(one, 100.0)
+    schedule.drop(one)
+    assert taken(schedule, 101.0) == []

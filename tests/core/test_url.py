@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy.orm
 
 from holdfast import AsyncClient, Client, ConfigError
 from holdfast import url as urls
+from holdfast.core import unnamed
 
 CANARY = "hunter2"
 
@@ -21,6 +23,28 @@ def test_a_url_is_taken_apart() -> None:
     assert str(url) == "memory://a%20b/c/d"
 
 
+def test_a_scheme_like_none_is_answered_with_the_usual_ones_and_not_with_all() -> None:
+    with pytest.raises(ConfigError) as told:
+        Client("quux://x")
+    for scheme in ("memory", "sqlite", "redis", "postgresql", "mysql", "zookeeper"):
+        assert scheme in str(told.value)
+    assert len(str(told.value)) < 250
+    # One with a plus is found all the same
+    with pytest.raises(ConfigError, match='did you mean "redis\\+cluster"'):
+        Client("redis+clustr://x")
+
+
+def test_what_is_no_store_is_named_by_its_type() -> None:
+    for wrong, said in ((3, "not a value of type int"), (b"redis://", "not a value of type bytes")):
+        with pytest.raises(ConfigError, match=said):
+            Client(wrong)  # type: ignore[arg-type]
+    with sqlalchemy.orm.Session(sqlalchemy.create_engine("sqlite://")) as session:
+        with pytest.raises(ConfigError, match=r"a Session of SQLAlchemy's.*give its engine"):
+            Client(session)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=r"an engine of SQLAlchemy's for sqlite"):
+            Client(session.get_bind())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -28,8 +52,11 @@ def test_a_url_is_taken_apart() -> None:
         ("sqllite:///x", 'did you mean "sqlite"'),
         ("quux://x", "known: m"),
         ("://x", "known: m"),
-        ("/var/lib/locks.db", "no '://'"),
-        ("", "no '://'"),
+        ("/var/lib/a b", "is a path; as a store it is sqlite:///var/lib/a%20b"),
+        ("./locks.db", f"is a path; as a store it is sqlite://{Path.cwd()}/locks.db"),
+        ("host=x dbname=y", "a libpq DSN"),
+        ("localhost", "no '://'"),
+        ("", "is empty"),
         ("memory://x#y", "%23"),
         ("memory://x?wake=poll", "no option 'wake'; known: none"),
         ("sqlite:///x?waek=poll", "no option 'waek'; did you mean \"wake\""),
@@ -57,10 +84,40 @@ def test_a_path_is_the_embedded_store(tmp_path: Path) -> None:
 def test_nothing_is_the_environment_or_the_embedded_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_URL", "memory://from-the-environment")
     assert Client().url == "memory://from-the-environment"
-    monkeypatch.setenv("HOLDFAST_URL", "")
-    assert urls.source(None) == "sqlite://"
     monkeypatch.delenv("HOLDFAST_URL")
     assert urls.source(None) == "sqlite://"
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+@pytest.mark.parametrize("made", [Client, AsyncClient])
+def test_a_variable_that_is_set_but_blank_is_refused(
+    monkeypatch: pytest.MonkeyPatch, blank: str, made: type[Client | AsyncClient]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_URL", blank)
+    with pytest.raises(ConfigError, match="HOLDFAST_URL is set, but empty"):
+        made()
+
+
+@pytest.mark.parametrize("made", [Client, AsyncClient])
+def test_a_client_without_a_named_store_warns_once_of_the_local_file(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    made: type[Client | AsyncClient],
+) -> None:
+    monkeypatch.setattr(unnamed, "_told", False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOLDFAST_URL", "sqlite://")
+    made()
+    monkeypatch.delenv("HOLDFAST_URL")
+    made("sqlite://")
+    assert not caplog.records
+    made()
+    made()
+    (told,) = caplog.records
+    assert told.levelname == "WARNING"
+    assert str(tmp_path) in told.getMessage()
+    assert "excludes nobody on other hosts" in told.getMessage()
 
 
 @pytest.mark.parametrize(

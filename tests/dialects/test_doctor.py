@@ -68,13 +68,13 @@ def test_a_server_that_may_drop_locks_is_a_warning(new_redis: NewRedis) -> None:
 
 _PLAIN = (
     "+evalsha +script|load +get +set +exists +del +pttl +type +hexists +hget +pexpire +expire "
-    "+hello +client|tracking +client|caching +scan"
+    "+hello +client|tracking +client|caching +scan +select +client|setname"
 )
 #: What the page says that a user needs, for keys that begin with ``L:``.
 RIGHTS = {
     "plain": f"{_PLAIN} ~L:* ~{{L:*",
     "plain&signal=python-redis-lock": f"{_PLAIN} +lpush ~L:* ~{{L:* ~lock-signal:*",
-    "timestamp": "+setnx +get +getset +del +hello +scan ~L:*",
+    "timestamp": "+setnx +get +getset +del +hello +scan +select +client|setname ~L:*",
 }
 
 
@@ -85,7 +85,7 @@ def test_the_rights_that_the_page_lists_are_enough(way: str, new_redis: NewRedis
     assert {right for right in rights if right not in page} == set()
     server = new_redis(users=(f"user least on >secret resetchannels -@all {RIGHTS[way]}",))
     dialect, _, signal = way.partition("&")
-    url = f"redis+{dialect}://least:secret@127.0.0.1:{server.port}/0?prefix=L:&{signal}"
+    url = f"redis+{dialect}://least:secret@127.0.0.1:{server.port}/15?prefix=L:&{signal}"
     with Client(url) as locks, Client(url) as other:
         for _ in range(2):
             hold = locks.lock("x", ttl=20).acquire(timeout=5)
@@ -99,6 +99,7 @@ def test_the_rights_that_the_page_lists_are_enough(way: str, new_redis: NewRedis
         (seen,) = other.inspect("x", exact=True)[0].holders
         assert other.break_("x", seen.fence) is True
         assert hold.release() is False
+    assert server.ask("ACL", "LOG") == []
 
 
 def command(url: str, *words: str, folder: Path) -> str:

@@ -14,12 +14,14 @@ import pytest
 from examples.refunds.bank import Bank
 from examples.refunds.check import check, figures
 from examples.refunds.crew import Strike
-from examples.refunds.ledger import Entry
+from examples.refunds.ledger import Entry, Ledger
 from examples.refunds.load import Asked
+from examples.refunds.notice import announce, notice_of, send
 from examples.refunds.picture import draw
 from examples.refunds.play import Scale, Seen, play
 from examples.refunds.refund import Refund, parse
-from examples.refunds.settings import Settings, settings
+from examples.refunds.settings import Settings, refunds_of, settings
+from holdfast.sync import Client
 from holdfast.testing.faults import dice
 from tests.queue_stores import Place, durable
 from tests.tidy.tree import ROOT
@@ -78,7 +80,8 @@ def good() -> Seen:
     entries = [Entry(*one, f"receipt of {one.id}") for one in refunds]
     entries.append(Entry(*again, None))
     calls = [call(1, 2.0), call(2, 2.5), call(3, 3.2)]
-    return Seen(0.4, asked, calls, [], entries, [Strike("worker-1", 2.2)], "")
+    told = dict(notice_of(entry) for entry in entries)
+    return Seen(0.4, asked, calls, [], entries, [Strike("worker-1", 2.2)], "", told)
 
 
 def test_what_is_good_passes() -> None:
@@ -127,9 +130,24 @@ def never_answered(seen: Seen) -> Seen:
     return seen._replace(asked=[*seen.asked, seen.asked[0]._replace(status=0)])
 
 
+def not_told(seen: Seen) -> Seen:
+    return seen._replace(told={id: text for id, text in seen.told.items() if id != "r2"})
+
+
+def told_wrongly(seen: Seen) -> Seen:
+    return seen._replace(told={**seen.told, "r4": seen.told["r3"]})
+
+
+def told_of_nothing(seen: Seen) -> Seen:
+    return seen._replace(told={**seen.told, "r9": "paid"})
+
+
 @pytest.mark.parametrize(
     "fault",
     [
+        not_told,
+        told_wrongly,
+        told_of_nothing,
         lost,
         never_paid,
         paid_twice,
@@ -144,6 +162,48 @@ def never_answered(seen: Seen) -> Seen:
 )
 def test_the_check_finds(fault: Callable[[Seen], Seen]) -> None:
     assert check(fault(good())) != []
+
+
+# -- the two lanes of the queue ----------------------------------------------------------------
+
+
+def test_notices_are_sent_side_by_side_and_refunds_of_a_merchant_one_by_one(
+    tmp_path: Path,
+) -> None:
+    with Client(f"memory://{tmp_path.name}") as client:
+        queue = refunds_of(client, Settings())
+        # Given two refunds of one merchant and two notices of it
+        for number in (1, 2):
+            refund = Refund(f"r{number}", "m", f"o{number}", 100)
+            queue.put(refund._asdict(), group=refund.merchant, id=refund.id)
+            announce(queue, refund.id)
+        announce(queue, "r1")  # the second time is dropped
+        # When as much is taken as can be
+        taken = []
+        while (job := queue.take(timeout=0)) is not None:
+            taken.append(job)
+        # Then the second refund waits for the first, and the notices for nothing
+        assert sorted(job.id for job in taken) == ["notice:r1", "notice:r2", "r1"]
+        assert {job.id: job.group for job in taken} == {
+            "notice:r1": None, "notice:r2": None, "r1": "m"
+        }  # fmt: skip
+
+
+def test_a_notice_says_what_became_of_the_refund_and_goes_out_once(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "ledger.db"))
+    with Client(f"memory://{tmp_path.name}") as client:
+        queue = refunds_of(client, Settings())
+        queue.put(Refund("r1", "m", "o1", 100)._asdict(), group="m", id="r1")
+        paid = queue.take(timeout=0)
+        assert paid is not None
+        ledger.write(paid, parse(paid.payload), "receipt-1")
+        announce(queue, "r1")
+        job = queue.take(timeout=0)
+        assert job is not None
+        # A worker that dies after it has sent it, and before its ack, has it sent again
+        send(job, ledger)
+        send(job, ledger)
+    assert ledger.outbox() == {"r1": "100 cents for o1: receipt-1"}
 
 
 # -- the bank, and what is handed in -----------------------------------------------------------

@@ -79,6 +79,19 @@ def test_two_holders_at_once_are_found(one: Worker, two: Worker, events: list[Ev
     assert broken(events) == {"exclusion": 1}
 
 
+def test_who_came_while_the_state_was_damaged_counts_no_more(
+    one: Worker, two: Worker, events: list[Event]
+) -> None:
+    # Given two who hold, of whom the first came before or during a damage that was told afterwards
+    one.hold(1, 2, 10)
+    two.hold(1.5, 3, 11, asked=1.4)
+    assert broken(events) == {"exclusion": 1}
+    one.note(1.6, "damaged", who="x", since=1.55)
+    assert broken(events) == {"exclusion": 1}
+    one.note(1.6, "damaged", who="x", since=1.3)
+    assert broken(events) == {}
+
+
 def test_a_holder_is_believed_only_until_it_was_told(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:

@@ -129,8 +129,6 @@ def test_what_is_no_data_is_refused(ledger: FencedFile) -> None:
     for wrong in (None, 7, ["a"]):
         with pytest.raises(ConfigError, match="bytes or text"):
             ledger.append(1, wrong)  # type: ignore[arg-type]
-    with pytest.raises(UnicodeEncodeError):
-        ledger.append(1, "\ud800")
     assert os.listdir(ledger.path.parent) == []
 
 
@@ -215,10 +213,13 @@ def test_what_others_did_to_a_settled_file_is_never_cut(ledger: FencedFile) -> N
 def test_a_call_waits_no_longer_than_its_timeout(tmp_path: Path) -> None:
     guard = FencedFile(tmp_path / "x", durable=False, timeout=0.05)
     guard.append(1, "a")
+    whose = f"process {os.getpid()} is in the middle"
     with lock.locked(place(str(guard.path)), True, 1.0):
         for call in (guard.read, guard.fence, lambda: guard.append(2, "b")):
-            with pytest.raises(NotAcquired, match=f"process {os.getpid()} is in the middle"):
+            with pytest.raises(NotAcquired, match=whose) as told:
                 call()
+            assert told.value.name == str(guard.path)
+            assert 0.05 <= told.value.waited < 20
         once = FencedFile(tmp_path / "x", timeout=0)
         with pytest.raises(NotAcquired):
             once.append(2, "b")
@@ -282,3 +283,11 @@ def test_nothing_stays_open_between_calls(ledger: FencedFile) -> None:
     with pytest.raises(FenceRejected):
         ledger.append(1, "d")
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_text_that_is_no_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    ledger = FencedFile(tmp_path / "ledger")
+    for write in (ledger.append, ledger.replace):
+        with pytest.raises(ConfigError, match="lone surrogate"):
+            write(7, "\ud800")
+    assert not list(tmp_path.iterdir())

@@ -188,3 +188,13 @@ def test_asyncio_wants_a_coroutine_function() -> None:
             assert await guard.get(Source().compute, timeout=5) == 0
 
     asyncio.run(main())
+
+
+def test_threads_are_told_that_a_coroutine_function_is_one() -> None:
+    async def compute() -> int:
+        return 1
+
+    with Client(f"memory://{os.urandom(8).hex()}") as client:
+        guard = client.guard("g", ttl=60)
+        with pytest.raises(ConfigError, match="is a coroutine function; use AsyncClient"):
+            _ = guard.get(compute)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,8 +20,10 @@ PARTS = 4
 
 
 @pytest.fixture(autouse=True)
-def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+def _quiet() -> Iterator[None]:
     quiet()
+    yield
+    logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
 
-from tests.runner import groups
-from tests.runner.groups import ALONE, GROUPS, TESTS, Group, command
+from tests.runner import __main__, groups
+from tests.runner.groups import ALONE, GROUPS, QUICK, TESTS, Group, command
+from tests.tidy.covered import enough
 
 
 def run_by(file: str, everything: Sequence[Group]) -> list[Group]:
@@ -23,7 +25,7 @@ def run_by(file: str, everything: Sequence[Group]) -> list[Group]:
 
 def test_each_test_is_run_by_one_process() -> None:
     everything = [ALONE, *groups.groups()]
-    assert len(groups.tests()) > 100
+    enough("files of tests", groups.tests())
     for file in groups.tests():
         by = run_by(file, everything)
         if len(by) == 2:  # each a part of it
@@ -35,7 +37,7 @@ def test_each_test_is_run_by_one_process() -> None:
 
 def test_a_group_names_what_there_is_and_has_a_name_of_its_own() -> None:
     everything = [ALONE, *groups.groups()]
-    assert all((TESTS / path).exists() for group in everything for path in group.paths)
+    assert all((TESTS / path).exists() for group in (*everything, *QUICK) for path in group.paths)
     names = [group.name for group in everything]
     assert len(set(names)) == len(names)
     assert all((TESTS / path).is_file() for path in ALONE.paths)
@@ -46,10 +48,28 @@ def test_a_folder_that_no_group_names_is_one_of_its_own(monkeypatch: pytest.Monk
     files = ["stores/new/deep/test_b.py", "stores/new/test_a.py", "sql/test_c.py", "test_d.py"]
     monkeypatch.setattr(groups, "tests", lambda: [*files, "core/test_url.py"])
     # When
-    first = groups.groups()[: -len(GROUPS)]
+    last = groups.groups()[len(GROUPS) :]
     # Then
-    assert [group.paths for group in first] == [("sql",), ("stores/new",), ("test_d.py",)]
+    assert [group.paths for group in last] == [("sql",), ("stores/new",), ("test_d.py",)]
     assert [len(run_by(file, [ALONE, *groups.groups()])) for file in files] == [1, 1, 1, 1]
+
+
+def test_the_quick_tests_need_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    # When a quick run is asked for
+    ran: list[Group] = []
+
+    def run(chosen: Sequence[Group], *_: object) -> None:
+        ran.extend(chosen)
+
+    monkeypatch.setattr(__main__, "run", run)
+    __main__.main("quick")
+    # Then
+    assert ran == [*QUICK]
+    quick = [file for file in groups.tests() if run_by(file, QUICK)]
+    assert len(quick) > 60
+    servers = r"\b(new|shared)_(redis|postgres|mariadb|zookeeper)\b|\b(postgres|mariadb)_url\b"
+    wanting = [one for one in quick if re.search(servers, (TESTS / one).read_text("utf-8"))]
+    assert wanting == []
 
 
 def test_a_part_of_a_folder_may_be_another_groups() -> None:

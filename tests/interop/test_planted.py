@@ -13,6 +13,7 @@ import holdfast
 from tests.interop import test_crash, test_foreign, test_handoffs, test_redisson, test_wakeup
 from tests.interop.crew import Crew
 from tests.interop.pairs import PLAIN, REDISSON
+from tests.mutants.failure import broken, chosen, failure, judge
 from tests.servers.redis_server import RedisServer
 from tests.torture.scale import FULL
 
@@ -111,7 +112,8 @@ BUGS = {
 
 
 #: Those that are found when something has lasted too long take their time.
-PROVEN = {name: bug for name, bug in BUGS.items() if FULL or bug.soon}
+TABLE = "interop"
+PROVEN = chosen(TABLE, BUGS, [name for name, bug in BUGS.items() if FULL or bug.soon])
 HERE = Path(holdfast.__file__).parent
 
 
@@ -128,9 +130,9 @@ def planted(bug: Bug, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("bug", PROVEN.values(), ids=PROVEN)
+@pytest.mark.parametrize("name", PROVEN)
 def test_the_bug_is_caught(
-    bug: Bug,
+    name: str,
     crew: Crew,
     shared_redis: RedisServer,
     own_name: str,
@@ -143,12 +145,14 @@ def test_the_bug_is_caught(
     for module in (test_handoffs, test_redisson, test_wakeup):
         monkeypatch.setattr(module, "TURNS", 2)
     (tmp_path / "logs").mkdir()
-    broken = Crew(tmp_path / "logs", planted(bug, tmp_path / "source"), crew)
+    bug = BUGS[name]
+    wrong = Crew(tmp_path / "logs", planted(bug, tmp_path / "source"), crew)
     try:
         with pytest.raises(AssertionError) as told:
-            bug.found(broken, shared_redis, own_name)
+            bug.found(wrong, shared_redis, own_name)
         # And not because a process could not do what it was told
         assert "has ended" not in str(told.value)
         assert "said nothing" not in str(told.value)
+        judge(TABLE, name, failure(told.value), broken(told.value))
     finally:
-        broken.close()
+        wrong.close()

@@ -50,7 +50,7 @@ def hand_over(
     assert record.trouble == []
     assert record.overlaps() == []
     steps = (boottime() - begun) / lag.STEP_S
-    return record, lag.since(begun) / steps
+    return record, lag.stolen(begun) / steps
 
 
 def judge(what: str, seconds: Sequence[float], most: float, late: float) -> None:

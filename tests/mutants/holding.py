@@ -62,7 +62,7 @@ HOLDING = [
             "        if self.reason is not None:\n            return False\n",
             "        self.reason = None\n",
         ),
-        near=8559,
+        near=9590,
     ),
     bug(
         "release does not mark the hold as closing",
@@ -94,7 +94,13 @@ HOLDING = [
     bug(
         "a forked child releases its parent's holds",
         "local honesty|exclusion",
-        (HOLD, "                if lease.reason is Loss.FORKED:\n", "                if False:\n"),
+        (
+            HOLD,
+            "        if lease.reason is Loss.FORKED:\n"
+            "            lease.closing, lease.end = True, State.LOST\n"
+            "        return lease.reason is Loss.FORKED\n",
+            "        return False\n",
+        ),
     ),
     bug(
         "one failed renewal ends the keeping alive",
@@ -104,20 +110,20 @@ HOLDING = [
             "        self.add_early(lease, min(now + pause, max(lease.deadline, now)))\n",
             "        self.add_early(lease, lease.deadline)\n",
         ),
-        near=1681,
+        near=2460,
     ),
     bug(
         "renewals come when the lease is nearly over",
         "keep-alive",
-        (POLICY, "    return ttl / 3\n", "    return ttl * 0.985\n"),
+        (POLICY, "RENEWALS = 3\n", "RENEWALS = 1 / 0.985\n"),
     ),
     bug(
         "the keeper overlooks what comes while it plans to sleep",
         "keep-alive",
         (
             KEEPER,
-            "        if due < self._wake_at or not self._started:\n            self._rouse()\n\n    def add_early",
-            "        if not self._started:\n            self._rouse()\n\n    def add_early",
+            "        self._schedule.add(lease, due)\n        if due < self._wake_at or not self._started:\n",
+            "        self._schedule.add(lease, due)\n        if not self._started:\n",
         ),
     ),
     bug(

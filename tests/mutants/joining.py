@@ -16,7 +16,7 @@ JOINING = [
     ),
     bug(
         "keep renews whoever holds, without comparing",
-        "exclusion|local honesty|no resurrection|fence order",
+        "ownership|exclusion|local honesty|no resurrection|fence order",
         (
             LINE,
             "        row = line.held.get(cid) or line.waiting.get(cid)\n",
@@ -44,7 +44,7 @@ JOINING = [
             "until = deadline(sent, length)",
             "until = deadline(now, length)",
         ),
-        near=2983,
+        near=23225,
     ),
     bug(
         "deadlines by the wall clock",

@@ -1,4 +1,4 @@
-"""Bugs planted into ``holdfast queue work``, and the test that must catch each.
+"""Bugs planted into the command ``holdfast``, and the test that must catch each.
 
 The processes that the test starts have them, not the test itself.
 """
@@ -68,6 +68,41 @@ CLI = [
             "            ward.stopped = True\n        while False:\n",
         ),
         seldom=True,
+        commands=True,
+    ),
+    bug(
+        "the command of a stopped keeper outlives its lease",
+        "tests/cli/test_redis.py::test_the_command_of_a_stopped_keeper_ends_before_another_holds_the_name",
+        ("holdfast.cli.run", "            self._silent(child)\n", "            pass\n"),
+        seldom=True,
+        commands=True,
+    ),
+    bug(
+        "a put into a store that nobody has named is silent",
+        "tests/cli/test_origin.py"
+        "::test_what_changes_a_store_that_nobody_has_named_says_which_it_is[queue put]",
+        ("holdfast.cli.queue.put", "        origin.tell(options, client.url)\n", ""),
+        commands=True,
+    ),
+    bug(
+        "a name that stays occupied after its job looks held",
+        "tests/cli/test_look.py::test_a_name_that_stays_occupied_after_its_job_says_until_when",
+        ("holdfast.cli.look", "    if first.kept:\n", "    if first.kept and first.meta:\n"),
+        commands=True,
+    ),
+    bug(
+        "a command whose label has a line feed never starts",
+        "tests/cli/test_run.py::test_a_label_with_a_line_feed_reaches_the_command_as_it_is",
+        (
+            "holdfast.cli.keep",
+            '    owner = hold.owner.encode("utf-8", "surrogateescape").hex()\n',
+            "    owner = hold.owner\n",
+        ),
+        (
+            "holdfast.cli.run",
+            'bytes.fromhex(owner).decode("utf-8", "surrogateescape")',
+            "owner",
+        ),
         commands=True,
     ),
 ]

@@ -69,8 +69,8 @@ DIALECTS = [
         f"{TESTS}/test_timestamp.py::test_of_two_who_find_the_same_stale_lock_one_gets_it",
         (
             TIMESTAMP,
-            "            left = 0.0 if before is None else self._left(before)\n",
-            "            left = 0.0\n",
+            "        left = 0.0 if before is None else self._left(before)\n",
+            "        left = 0.0\n",
         ),
     ),
     bug(
@@ -86,5 +86,48 @@ DIALECTS = [
         "a renewal keeps the lock of who came in between",
         f"{TESTS}/test_timestamp.py::test_a_renewal_that_comes_after_another_gives_back_what_it_replaced",
         (TIMESTAMP, "        if before == seen or (", "        if True or ("),
+    ),
+    bug(
+        "a time that equals the one of an unanswered try is taken for ours",
+        f"{TESTS}/test_equal_times.py::test_a_try_without_an_answer_leaves_the_holder_alone",
+        (
+            TIMESTAMP,
+            "            mine.trying = True\n",
+            "            mine.trying, mine.stamp = True, fresh\n",
+        ),
+    ),
+    bug(
+        "a cancelled try doesn't wait for its answer",
+        f"{TESTS}/test_lost.py::test_a_task_that_is_cancelled_while_its_answer_is_under_way_leaves_nothing",
+        (AIO, "        answer.add_done_callback(partial(_tell, heard))\n", ""),
+    ),
+    bug(
+        "a take-over is cut in two by a cancellation",
+        f"{TESTS}/test_equal_times.py::test_a_cancelled_take_over_gives_back_what_it_replaced",
+        (
+            TIMESTAMP,
+            "await self._port.finish(self._take_over(claim, mine, until))",
+            "await self._take_over(claim, mine, until)",
+        ),
+    ),
+    bug(
+        "a time is taken for ours when the answer to its take is lost",
+        f"{TESTS}/test_equal_times.py::test_a_take_whose_answer_was_lost_is_not_believed",
+        (
+            TIMESTAMP,
+            "            mine.trying = True\n",
+            "            asked, mine.sent, mine.trying = mine.sent, fresh, True\n",
+        ),
+        (
+            TIMESTAMP,
+            "            seen = await self._read(name, until)\n            if seen is None:\n",
+            (
+                "            seen = await self._read(name, until)\n"
+                "            if seen and seen == asked:\n"
+                "                mine.took(seen)\n"
+                "                return self._got(mine, claim.spec.ttl)\n"
+                "            if seen is None:\n"
+            ),
+        ),
     ),
 ]

@@ -17,7 +17,28 @@ COMMONS = "holdfast.core.guard.commons"
 OPTIONS = "tests/guard/test_options.py::test_"
 SIMULATED = "tests/guard/test_simulated.py::test_histories_in_a_row_violate_nothing"
 
+METHODS = "tests/guard/test_methods.py::test_"
+
 GUARDS = [
+    bug(
+        "an address in memory becomes a name",
+        "tests/core/test_template.py::test_an_address_in_memory_is_no_name[{user_id}]",
+        ("holdfast.core.template", 'if _ADDRESS in text or "!" in part:', "if False:"),
+    ),
+    bug(
+        "a cached method that is bound invalidates without its object",
+        f"{METHODS}an_object_invalidates_what_it_was_asked_for_and_nothing_else",
+        (
+            "holdfast.sync.guard",
+            "self.__func__.invalidate(self.__self__, *args, **kwargs)",
+            "self.guard.invalidate(self.__func__._fill(*args, **kwargs))",
+        ),
+    ),
+    bug(
+        "what is given instead of an object makes the key of another value",
+        f"{METHODS}without_its_object_nothing_is_invalidated",
+        ("holdfast.core.guard.function", "if name and not known:", "if False:"),
+    ),
     bug(
         "all who come while a value is read read for themselves",
         f"{MERGING}few_read_beside_the_one_who_leads",

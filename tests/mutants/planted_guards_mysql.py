@@ -63,10 +63,10 @@ GUARDS_MYSQL = [
         f"{MEETING}::test_an_invalidation_writes_the_row_even_if_there_is_none",
         _instead(
             (
-                "      VALUES (v_guard, v_entry, 1, (v_now",
+                "      VALUES (v_guard, v_entry, 1, (v_now + 60000000) DIV 16777216 + 1)\n",
                 (
-                    "      SELECT guard, entry, 1, 1 FROM holdfast_refresh_duties\n"
-                    "      WHERE guard = v_guard AND entry = v_entry AND (v_now"
+                    "      SELECT g, e, 1, 1 FROM (SELECT guard AS g, entry AS e FROM"
+                    " holdfast_refresh_duties WHERE guard = v_guard AND entry = v_entry) AS there\n"
                 ),
             )
         ),

@@ -78,7 +78,7 @@ GUARDS_REDIS = [
         "keys of others are overwritten",
         f"{DANGERS}::test_keys_of_others_are_named_and_left_alone",
         lua(
-            "string.sub(raw, 1, 3) ~= MARK then return false, 0 end",
+            "string.sub(raw, 1, 3) ~= MARK then return false, 0, 0 end",
             "false then return false, 0 end",
         ),
     ),

@@ -7,7 +7,10 @@ from .bugs import bug
 DDL = "holdfast.stores.postgres.ddl"
 TESTS = "tests/stores/postgres"
 LINE = f"{TESTS}/test_line.py"
-_READ = '(files("holdfast.stores.postgres") / "schema" / f"{part}.sql").read_text()'
+DAMAGE = f"{TESTS}/test_damage.py"
+PORT = "holdfast.stores.postgres.blocking.port"
+KIT = "tests/conformance/test_conformance.py::test_conforms"
+_READ = 'files.text("holdfast.stores.postgres", "schema", f"{part}.sql")'
 _ROW = "SELECT * INTO l FROM lines WHERE name = p_name ORDER BY gen DESC LIMIT 1"
 _NEXT = ";\n    IF l.name IS NULL AND p_make THEN\n"
 
@@ -52,6 +55,18 @@ POSTGRES = [
         ),
     ),
     bug(
+        "postgres: idle names go more slowly than new ones come",
+        f"{LINE}::test_a_lock_whose_last_use_is_long_ago_leaves_no_row",
+        _instead(("ORDER BY hour LIMIT 100 FOR UPDATE", "ORDER BY hour LIMIT 3 FOR UPDATE")),
+    ),
+    bug(
+        "postgres: a mark that came with a dump is believed",
+        f"{TESTS}/test_guard.py::test_a_mark_that_came_with_a_dump_is_taken_for_none",
+        _instead(
+            ("SELECT * INTO a FROM alive WHERE home = tableoid;", "SELECT * INTO a FROM alive;")
+        ),
+    ),
+    bug(
         "nobody is told that it was served",
         f"{LINE}::test_who_waits_is_woken_when_its_turn_comes",
         _instead(("PERFORM pg_notify(", "PERFORM concat(")),
@@ -91,5 +106,92 @@ POSTGRES = [
             "return self.pooled and any(one.pid == self.pid for one in others)",
             "return False",
         ),
+    ),
+    bug(
+        "a name that stays occupied after its release keeps the hold's ttl",
+        f"{KIT}[postgresql-sync-lock-a_min_hold_longer_than_the_ttl_lasts_when_the_line_is_looked_at]",
+        _instead((", ttl = greatest(ttl, p_after)", "")),
+    ),
+    bug(
+        "a line isn't compared with its claims",
+        f"{DAMAGE}::test_a_removed_claim_frees_its_name_at_once",
+        _instead(("IF random() * least(l.holders, 10000) > 4 THEN", "IF true THEN")),
+    ),
+    bug(
+        "a line that contradicts itself is believed",
+        f"{DAMAGE}::test_a_line_whose_rows_are_changed_works_again[lines-held]",
+        _instead(
+            ("least(l.holders, l.used) < 1 OR l.high = 0 OR", ""),
+            ("l.used <> 0 OR l.high <> 0 OR", ""),
+        ),
+    ),
+    bug(
+        "postgres: a clock that was set back isn't noticed",
+        f"{TESTS}/test_stepped.py::test_a_clock_that_is_set_back[lock]",
+        _instead(
+            ("expires > clock() + lease(ttl)", "false"),
+            ("least(c.expires, clock() + lease(c.ttl))", "c.expires"),
+            ("least(expires, clock() + lease(ttl))", "expires"),
+        ),
+    ),
+    bug(
+        "postgres: jobs that nothing leads to aren't looked for",
+        f"{DAMAGE}::test_a_removed_row_of_a_queue_stalls_nothing[ready-plain]",
+        _instead(("CONTINUE WHEN NOT queue_stalled(j);", "CONTINUE;")),
+    ),
+    bug(
+        "a schema that others have made is adopted",
+        f"{DAMAGE}::test_a_schema_that_somebody_else_has_made_is_refused",
+        _instead(("IF odd IS NOT NULL THEN", "IF false THEN")),
+    ),
+    bug(
+        "a strict guard takes a started copy for a crash",
+        f"{DAMAGE}::test_a_strict_guard_opens_its_window_after_any_crash",
+        _instead(("IF p_window < 0 OR g.relaxed", "IF g.relaxed")),
+    ),
+    bug(
+        "postgres: what was given up waits on at the server",
+        f"{TESTS}/test_stalled.py::test_a_stalled_row_takes_up_no_more_than_the_pool[sync]",
+        _instead(("set_config('lock_timeout', p_within::text, true)", "now()")),
+        (PORT, "self._lost.append((link, link.cancel(self._sweep)))", "self._drop(link)"),
+    ),
+    bug(
+        "postgres: the server isn't told that a request was given up",
+        f"{TESTS}/test_stalled.py"
+        "::test_a_standby_that_never_acknowledges_takes_up_no_more_than_the_pool[sync]",
+        (
+            "holdfast.stores.postgres.blocking.cancel",
+            'DaemonThread(target=self._send, name="holdfast-cancel").start()',
+            'DaemonThread(target=self._send, name="holdfast-cancel")',
+        ),
+    ),
+    bug(
+        "postgres: a cancellation is sent once, whether it is heeded or not",
+        f"{TESTS}/test_stalled.py"
+        "::test_a_cancellation_that_overtakes_its_request_is_sent_again[sync]",
+        (
+            "holdfast.stores.postgres.blocking.cancel",
+            "RETOLD_S, TOLD_S = 0.5, 10.0",
+            "RETOLD_S, TOLD_S = 0.5, -1.0",
+        ),
+    ),
+    bug(
+        "postgres: the helpers of two releases have the same names",
+        f"{TESTS}/test_schema.py::test_every_function_carries_a_version_in_its_name",
+        ("holdfast.stores.postgres.ddl", "    if not helpers:\n", "    if helpers:\n"),
+    ),
+    bug(
+        "postgres: a superuser calls what somebody else has made",
+        f"{TESTS}/test_damage.py::test_a_superuser_calls_no_function_that_somebody_else_has_made[sync]",
+        (
+            "holdfast.stores.postgres.blocking.wire",
+            '    if superuser == b"on":\n',
+            '    if superuser == b"?":\n',
+        ),
+    ),
+    bug(
+        "postgres: a holder that was not counted is counted when it leaves",
+        f"{TESTS}/test_damaged_lines.py::test_a_holder_outside_the_line_takes_nobody_else_along",
+        _instead(("    IF c.ticket < l.low OR c.ticket > l.high THEN\n", "    IF false THEN\n")),
     ),
 ]

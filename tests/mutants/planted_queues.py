@@ -31,6 +31,16 @@ FAILED = (
 
 QUEUES = [
     bug(
+        "what was settled by one verb answers yes to others",
+        "tests/conformance/test_conformance.py::test_conforms[memory-aio-queue-"
+        "what_is_settled_answers_yes_to_the_verb_that_settled_it_and_to_no_other]",
+        (
+            "holdfast.core.queue.delivery",
+            "return self._kept and self._verdict is settle.verdict",
+            "return self._kept",
+        ),
+    ),
+    bug(
         "a put that is repeated is accepted again",
         f"{LOST}::test_a_put_whose_reply_is_lost_is_accepted_once[sync]",
         (JOBS, "        if put.number > number:\n", "        if put.number >= number:\n"),
@@ -41,6 +51,12 @@ QUEUES = [
         (JOBS, "        if put.number < number:\n", "        if put.number < 0:\n"),
     ),
     bug(
+        "what is left of a group's first life ends its second",
+        "tests/sim/test_queues.py"
+        "::test_a_group_that_came_back_outlives_what_is_left_of_its_first_life",
+        (JOBS, " and self.tracks.get(track.name) is track:\n", ":\n"),
+    ),
+    bug(
         "a take that is repeated takes something else",
         f"{LOST}::test_a_take_whose_reply_is_lost_gets_the_same_once[sync]",
         (JOBS, "        mine = self.taken.get(take.id)\n", "        mine = None\n"),
@@ -48,7 +64,7 @@ QUEUES = [
     bug(
         "a take that was given back leaves no tomb",
         f"{LOST}::test_a_take_that_is_never_answered_is_given_back[sync]",
-        (JOBS, "        self.tombs[take.id] = now + take.ttl + TOMB_S\n", ""),
+        (JOBS, "        self._bury(take.id, take.ttl, now)\n", ""),
     ),
     bug(
         "a settle forgets that its take was sent twice",
@@ -65,8 +81,8 @@ QUEUES = [
         f"{LOST}::test_a_settle_whose_reply_is_lost_counts_once[sync]",
         (
             DELIVERY,
-            "one._over(answer or (again and ctx.now() < one._lease.deadline))",
-            "one._over(answer)",
+            "one._over(answer or (repeated and ctx.now() < one._lease.deadline), verdict)",
+            "one._over(answer, verdict)",
         ),
     ),
     bug(
@@ -104,12 +120,19 @@ QUEUES = [
     bug(
         "a cancelled ack is not carried out",
         f"{STRUCK}::test_a_settle_that_is_cancelled_at_any_await_is_carried_out[ack]",
-        (DELIVERY, "            ctx.keeper.later(settle, one._lease.deadline)\n", ""),
+        (
+            DELIVERY,
+            (
+                "        self._ctx.keeper.later(settle, self._lease.deadline)\n"
+                "        self._over(True, settle.verdict)\n"
+            ),
+            "        self._over(True, settle.verdict)\n",
+        ),
     ),
     bug(
         "an ack that goes with the next take is lost when that is cancelled",
         f"{STRUCK}::test_a_loop_that_is_cancelled_between_two_jobs_has_done_one_and_not_the_other",
-        (TAKING, "            done.interrupted()\n", ""),
+        (TAKING, "            done.failed(failure, again=False)\n", ""),
     ),
     bug(
         "a loop whose ack was lost with its reply takes its job for lost",
@@ -135,8 +158,8 @@ QUEUES = [
         f"{STRUCK}::test_a_body_that_is_cancelled_returns_its_job_and_one_that_fails_does_not",
         (
             DELIVERY,
-            "        if isinstance(failure, Exception):\n",
-            "        if isinstance(failure, BaseException):\n",
+            "        if self._ctx.runtime.interrupts(failure):\n",
+            "        if False:\n",
         ),
     ),
     bug(
@@ -222,10 +245,18 @@ QUEUES = [
         (JOBS, "            verdict = Verdict.RETRY\n", "            verdict = Verdict.ACK\n"),
     ),
     bug(
+        "a delivery that is lost in its last attempt is tried once more",
+        f"{LOANS}::test_a_delivery_that_is_lost_in_its_last_attempt_is_given_up[sync]",
+        (
+            LEASE,
+            "Verdict.DEAD if self.last else Verdict.RETRY, reason=str(reason)",
+            "Verdict.RETRY, reason=str(reason)",
+        ),
+    ),
+    bug(
         "two workers have one group at once",
         "tests/conformance/test_queue_walk.py::test_each_answer_fits_what_was_done_before[memory-sync]",
         (JOBS, "        if self.loan is not None or not self.rows", "        if not self.rows"),
         (JOBS, "        if len(track.rows) == 1:\n", "        if track.rows:\n"),
-        full=True,
     ),
 ]

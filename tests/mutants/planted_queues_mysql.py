@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .bugs import bug
-from .planted_mysql import _instead
+from .planted_mysql import KIT, _instead
 
 ROWS = "tests/stores/mysql/test_queue_rows.py"
 LOST = "tests/stores/mysql/test_queue_lost.py"
@@ -24,7 +24,7 @@ QUEUES_MYSQL = [
                 (
                     "    INSERT INTO holdfast_tracks (queue, grp, single, stands, moment)\n"
                     "      VALUES (v_queue, v_grp, 0, 4, v_now + 3600000000)\n"
-                    "      ON DUPLICATE KEY UPDATE changes = changes + 1;\n  END WHILE;"
+                    "      ON DUPLICATE KEY UPDATE changes = changes + 1;\n"
                 ),
                 (
                     "    SET v_stands = NULL;\n"
@@ -33,9 +33,20 @@ QUEUES_MYSQL = [
                     "    IF v_stands IS NULL THEN\n"
                     "      INSERT INTO holdfast_tracks (queue, grp, single, stands, moment)\n"
                     "        VALUES (v_queue, v_grp, 0, 4, v_now + 3600000000);\n"
-                    "    END IF;\n  END WHILE;"
+                    "    END IF;\n    SET @nothing = 0;\n"
                 ),
             )
+        ),
+    ),
+    bug(
+        "mysql: a job that waits after a failure is taken for one that stands wrong",
+        f"{KIT}[mysql-sync-queue-the_pause_of_a_failed_job_lasts_however_often_it_is_asked_for]",
+        _instead(
+            (
+                "AND t.moment > t.rest AND t.moment > t.ready)",
+                "AND t.moment > t.rest AND t.moment > j.ready)",
+            ),
+            ("IF v_head = v_former AND v_retry > v_ready THEN", "IF FALSE THEN"),
         ),
     ),
     bug(
@@ -71,7 +82,12 @@ QUEUES_MYSQL = [
     bug(
         "the interval isn't counted from the end of a lease",
         f"{ROWS}::test_the_interval_is_kept_after_a_lost_lease_and_a_return",
-        _instead(("SET v_rest = GREATEST(v_rest, p_when + v_gap);", "SET v_rest = v_rest;")),
+        _instead(
+            (
+                "SET v_rest = GREATEST(v_rest, p_when + GREATEST(0, LEAST(v_gap, 86400000000)));",
+                "SET v_rest = v_rest;",
+            )
+        ),
     ),
     bug(
         "who was passed over is never waited for",
@@ -83,5 +99,27 @@ QUEUES_MYSQL = [
         f"{COST}::test_an_idle_worker_asks_less_than_ten_times_a_second",
         (QUEUES, "        left = self._left.pop(queue, [])", "        left: Any = []"),
         (QUEUES, "from typing import Protocol", "from typing import Any, Protocol"),
+    ),
+    bug(
+        "mysql: jobs that are too much for one request are refused",
+        "tests/stores/mysql/test_queue_rows.py"
+        "::test_more_jobs_than_fit_into_one_request_are_put_in_several",
+        (
+            QUEUES,
+            "            raise TooLarge(\n",
+            "            raise ValueError(\n",
+        ),
+    ),
+    bug(
+        "mysql: every server is taken for one with room for the longest request",
+        "tests/stores/mysql/test_queue_rows.py"
+        "::test_a_server_that_takes_shorter_packets_gets_the_jobs_in_more_requests[threads]",
+        (QUEUES, "SELECT @@max_allowed_packet", "SELECT 16777216"),
+    ),
+    bug(
+        "mysql: a connection that was cut for a long request goes back to the others",
+        "tests/stores/mysql/test_queue_rows.py"
+        "::test_a_connection_that_was_cut_for_a_long_request_serves_nobody_else",
+        ("holdfast.stores.mysql.complaints", "1152, _TOO_LONG, 1159", "1152, 1159"),
     ),
 ]

@@ -65,7 +65,10 @@ QUEUES_POSTGRES = [
         "a take that was given up leaves no tombstone",
         f"{LOST}::test_a_late_copy_of_a_take_that_was_given_up_gets_nothing",
         _instead(
-            ("IF EXISTS (SELECT FROM tombs t WHERE t.id = p_id", "IF EXISTS (SELECT WHERE false")
+            (
+                "IF EXISTS (SELECT FROM tombs t WHERE t.id = p_id",
+                "IF EXISTS (SELECT FROM tombs t WHERE false AND t.id = p_id",
+            )
         ),
     ),
     bug(

@@ -38,7 +38,7 @@ QUEUES_REDIS = [
     bug(
         "who goes on acks what he has lost",
         USUAL,
-        lua("local held = now < soonest and", "local held ="),
+        lua("now < soonest and tomb <= now and failures", "tomb <= now and failures"),
     ),
     bug(
         "who goes on gets a job though the guard was not asked",
@@ -70,8 +70,18 @@ QUEUES_REDIS = [
         lua("if some and barred() then", "if false then"),
         (
             "holdfast.stores.redis.guard",
-            "    if call.script is TAKE:\n",
-            "    if False and call.script is TAKE:\n",
+            "    if call.script in (JOIN, TAKE):\n",
+            "    if call.script is JOIN:\n",
+        ),
+    ),
+    bug(
+        "the shards of a queue open their windows one after the other",
+        "tests/stores/redis/several/test_windows.py"
+        "::test_the_shards_of_a_queue_open_their_windows_together",
+        (
+            "holdfast.stores.redis.cluster",
+            "await self._open_windows(reply[1] if len(reply) == 3 else 0.0, until)",
+            "pass",
         ),
     ),
     bug(

@@ -25,6 +25,11 @@ QUEUES_ZOOKEEPER = [
         seldom=True,
     ),
     bug(
+        "zookeeper queues: a group is called by its key",
+        f"{KIT}-a_group_may_be_called_anything_and_is_called_so_everywhere]",
+        (f"{ROOM}.taking", "group_at(entry.group, note.group)", "entry.group"),
+    ),
+    bug(
         "zookeeper queues: an attempt whose worker died doesn't count",
         f"{SESSION}[plain]",
         (

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from .bugs import bug
+from .planted_queues_redis import lua
+
+GUARD = "tests/stores/redis/test_guard.py"
+DAMAGED = "tests/stores/redis/test_damaged.py"
+TOLD = "tests/stores/redis/test_told_once.py"
+LONG = (
+    "tests/stores/redis/test_odd.py"
+    "::test_a_reply_that_becomes_too_long_is_refused_before_its_time_is_over"
+)
 
 REDIS = [
     bug(
@@ -21,5 +30,213 @@ REDIS = [
                 "        return self._recv(most)"
             ),
         ),
+    ),
+    bug(
+        "redis: a reply to a thread may become as long as it likes",
+        f"{LONG}[own-by_thread]",
+        (
+            "holdfast.stores.redis.blocking.link",
+            "        if self._unread > REPLY_BYTES_MAX:\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "redis: a reply to a task may become as long as it likes",
+        f"{LONG}[own-by_task]",
+        (
+            "holdfast.stores.redis.aio.wire",
+            "        if self._unread > REPLY_BYTES_MAX:\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "redis: a state that was cut to eight bytes passes for a line without anybody",
+        f"{DAMAGED}"
+        "::test_a_state_that_was_cut_to_any_length_lets_nobody_in_beside_the_holder[False]",
+        lua("#found == 8 and before % 1 == 0 and before >= 0", "#found == 8 and before >= 0"),
+    ),
+    bug(
+        "each waiting thread makes a connection",
+        "tests/stores/redis/test_starving.py"
+        "::test_a_thousand_waiting_threads_have_a_few_connections[3]",
+        (
+            "holdfast.stores.redis.blocking.connections",
+            "if many > self._few and crowd and not self._closed:",
+            "if many > self._few and crowd and self._closed:",
+        ),
+    ),
+    bug(
+        "a server that refuses to let us subscribe is never asked again",
+        "tests/stores/redis/test_starving.py"
+        "::test_who_may_not_subscribe_is_asked_again_and_told_of",
+        (
+            "holdfast.stores.redis.blocking.port",
+            "(MUTE_S if passing else DEAF_S)",
+            "(MUTE_S if passing else 1e9)",
+        ),
+    ),
+    bug(
+        "a writer that leaves lets in one reader alone",
+        "tests/stores/redis/test_waiting.py"
+        "::test_a_writer_that_leaves_lets_in_all_readers_at_once[resp3]",
+        lua("1000000 and weight == capacity", "1000000 and weight <= capacity"),
+    ),
+    bug(
+        "a young server without a record is taken to be used for the first time",
+        f"{GUARD}::test_a_young_server_lets_nobody_in_for_the_window_from_the_first_question[29.0]",
+        lua("or (up < YOUNG and not flushed())", "or up < window"),
+    ),
+    bug(
+        "a promoted server takes a missing record for a first use",
+        f"{GUARD}::test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used",
+        lua("if promoted then return 'promoted' end", ""),
+    ),
+    bug(
+        "a caller that knew another server opens no window",
+        f"{GUARD}::test_a_caller_that_knew_another_server_opens_a_window_however_long_this_one_is_up",
+        lua("if replaced or (up", "if (up"),
+    ),
+    bug(
+        "a window ends though a fence would fall",
+        f"{GUARD}::test_a_window_lasts_until_no_fence_can_fall",
+        lua("latest > opened and latest - now <= BEHIND", "false"),
+    ),
+    bug(
+        "a holder that nobody followed isn't put back",
+        "tests/stores/redis/test_reclaim.py::test_a_holder_enters_a_line_that_nobody_used_on_a_server"
+        "_without_a_window[False]",
+        lua("and (found or not forgot()) then", "then"),
+    ),
+    bug(
+        "whoever waits behind thousands of dead asks again after a second",
+        "tests/stores/redis/test_dead_waiters.py::test_the_living_are_served_at_once_behind_thousands"
+        "_of_dead[the last]",
+        lua("if steps <= 0 or grants <= 0 then return 0 end", ""),
+    ),
+    bug(
+        "a row that was removed is counted for ever",
+        f"{DAMAGED}::test_a_holder_whose_row_is_gone_bars_the_name_until_its_lease_ends_and_no_longer"
+        "[removed]",
+        lua("first, holders, used = NEVER, 0, 0", "first = NEVER"),
+        lua("          holders, used = holders + 1, used + heavy\n", ""),
+    ),
+    bug(
+        "a dead holder holds for as long as the clock was set back",
+        f"{DAMAGED}::test_a_dead_holder_is_dropped_in_time_though_the_clock_was_set_back[3600.0-True]",
+        lua("return now + math.max(ttl * 1000, SLACK) end", "return NEVER end"),
+    ),
+    bug(
+        "a lease that was renewed for long outlasts a step back of the clock",
+        f"{DAMAGED}::test_a_dead_holder_that_was_renewed_for_long_is_dropped_in_time_after_a_step_back"
+        "[1]",
+        lua(
+            "return now + math.max(ttl * 1000, SLACK) end",
+            "return given > now and now + math.max(ttl * 1000, SLACK) or NEVER end",
+        ),
+    ),
+    bug(
+        "a renewal after a step back keeps the lease that was",
+        f"{DAMAGED}::test_a_holder_that_dies_after_a_renewal_behind_a_step_back_is_dropped_in_time[0]",
+        lua("if before > now + math.max(lease * 1000, 10000000) then return end", ""),
+        lua("or before > longest(lease) then return until_, ttl", "then return until_, ttl"),
+    ),
+    bug(
+        "a longer lease is taken for one from before a step back",
+        f"{DAMAGED}::test_a_lease_that_was_made_longer_stays_so_when_it_is_renewed_by_less",
+        lua("return before, math.max(ttl, math.ceil((before - now) / 1000))", "return before, ttl"),
+    ),
+    bug(
+        "a dead waiter is served after a step back",
+        f"{DAMAGED}::test_a_dead_waiter_that_waited_for_long_gives_way_after_a_step_back",
+        lua("and expires <= now + 10000000 and given", "and given"),
+    ),
+    bug(
+        "a look after a step back writes",
+        f"{DAMAGED}::test_a_look_after_a_step_back_writes_nothing_and_succeeds",
+        lua("  -- Whoever looks writes nothing.\n  dirty = false\n", ""),
+    ),
+    bug(
+        "a waiter that steps over lost seats leaves a state that can't be",
+        "tests/stores/redis/test_ends.py::test_a_line_that_lost_its_second_key_goes_on",
+        lua("math.min(head + step, last + 1), 0, true", "head + step, 0, true"),
+    ),
+    bug(
+        "a server that may evict is not told of",
+        f"{TOLD}::test_a_server_that_may_evict_is_told_of_once_and_loudly[volatile-lru-threads]",
+        ("holdfast.stores.redis.guard", "if not self._told.evicts:", "if self._told.evicts:"),
+    ),
+    bug(
+        "each connection tells that the server may evict",
+        f"{TOLD}::test_a_server_that_may_evict_is_told_of_once_and_loudly[allkeys-lru-threads]",
+        ("holdfast.stores.redis.guard", "self._told.evicts = True", "self._told.evicts = False"),
+    ),
+    bug(
+        "each node of a cluster is told of by itself",
+        f"{TOLD}::test_a_cluster_that_may_evict_is_told_of_once_for_all_nodes[threads]",
+        (
+            "holdfast.stores.redis.guard",
+            "other._known = Known()",
+            "other._known, other._told = Known(), Told()",
+        ),
+    ),
+    bug(
+        "a server that is busy is taken to hide its run id",
+        f"{TOLD}::test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_guarded",
+        (
+            "holdfast.stores.redis.guard",
+            "if isinstance(wrong, StoreUnavailable):",
+            "if False:",
+        ),
+    ),
+    bug(
+        "the doctor finds no clock behind",
+        "tests/stores/redis/test_clocks.py::test_a_replica_whose_clock_differs_is_named[-20.0-behind]",
+        (
+            "holdfast.stores.redis.blocking.doctor.clocks",
+            "if abs(apart) - one.by",
+            "if apart - one.by",
+        ),
+    ),
+    bug(
+        "dead letters of a cluster's shards are taken for each other",
+        "tests/stores/redis/several/test_queues.py"
+        "::test_all_dead_letters_of_all_shards_are_revived",
+        (
+            "holdfast.stores.redis.queue_look",
+            "{(at, field): id_ async",
+            "{(0, field): id_ async",
+        ),
+    ),
+    bug(
+        "the doctor takes a young server for one that lets everybody in",
+        "tests/stores/redis/test_clocks.py"
+        "::test_a_young_server_is_said_to_let_nobody_in_whatever_the_window",
+        (
+            "holdfast.stores.redis.blocking.doctor.guard",
+            "up < YOUNG_S and",
+            "up < guard.window and",
+        ),
+    ),
+    bug(
+        "each bucket of a cluster opens its window by itself",
+        "tests/stores/redis/several/test_windows.py"
+        "::test_a_second_fresh_client_finds_the_windows_over_that_the_first_one_opened",
+        (
+            "holdfast.stores.redis.cluster",
+            "if not self.guard.on or now < self._opened:",
+            "if now >= 0:",
+        ),
+    ),
+    bug(
+        "redis: a line begins anew beside the claims of a lost one",
+        "tests/stores/redis/test_damaged_lines.py"
+        "::test_those_who_come_after_damage_exclude_each_other",
+        lua("redis.call('DEL', KEYS[1])", "local _ = 0"),
+    ),
+    bug(
+        "redis: a line that weighs less than its holders is not counted again",
+        "tests/stores/redis/test_damaged_lines.py"
+        "::test_those_who_come_after_damage_exclude_each_other",
+        lua("now >= first or used < holders or (", "now >= first or ("),
     ),
 ]

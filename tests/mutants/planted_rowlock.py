@@ -8,6 +8,7 @@ MYSQL = "holdfast.sql.mysql"
 POSTGRES = "holdfast.sql.postgres"
 TAKE = "holdfast.sql.take"
 LOCK = "tests/sql/test_row_lock.py"
+POOLER = "tests/sql/test_pooler.py"
 PURGE = "tests/sql/test_purge.py"
 STALE = (
     "tests/sql/test_snapshots.py::test_what_was_read_before_the_last_holder_committed_is_noticed"
@@ -20,6 +21,29 @@ READ = """
 SELECT ABS(r.fence) FROM {table} AS r, mine WHERE r.kind = mine.kind AND r.name = mine.name"""
 
 ROWLOCK = [
+    bug(
+        "the separate connection of a thread waits without end for a session of a pooler",
+        f"{POOLER}::test_new_names_in_all_transactions_of_a_small_pool_are_refused_in_time",
+        (
+            "holdfast.sql.blocking.beside",
+            "end = None if limit is None else time.monotonic() + limit",
+            "end = None",
+        ),
+    ),
+    bug(
+        "the separate connection of a task is cancelled, and its answer awaited",
+        f"{POOLER}::test_tasks_are_refused_in_time_too",
+        (
+            "holdfast.sql.aio.beside",
+            "answer = await work(teller)",
+            "answer = await asyncio.wait_for(work(teller), limit)",
+        ),
+        (
+            "holdfast.sql.aio.beside",
+            "alarm = None if end is None else loop.call_at(end, bound.cut)",
+            "alarm = None",
+        ),
+    ),
     bug(
         "what a plain read shows isn't compared with what is locked",
         f"{STALE}[mariadb-REPEATABLE READ]",
@@ -43,7 +67,7 @@ ROWLOCK = [
         f"{LOCK}::test_a_try_does_not_wait_for_who_uses_the_name_first[postgres]",
         (
             TAKE,
-            "made = await beside.do(lambda other: ensure(dialect, other, row))",
+            "made = await beside.do(lambda other: ensure(dialect, other, row), _limit(end, now))",
             "made = await ensure(dialect, teller, row)",
         ),
     ),
@@ -67,13 +91,13 @@ ROWLOCK = [
         f"{PURGE}::test_a_name_that_is_used_while_the_purge_looks_at_it_stays",
         (
             MYSQL,
-            "AND name IN ({only}) AND used <= <cutoff> FOR UPDATE",
-            "AND name IN ({only}) FOR UPDATE",
+            "WHERE r.used <= <cutoff> FOR UPDATE SKIP LOCKED",
+            "WHERE 1 = 1 FOR UPDATE SKIP LOCKED",
         ),
     ),
     bug(
         "the purge waits for a name in use",
         f"{PURGE}::test_only_what_is_old_and_not_in_use_is_removed[mariadb]",
-        (MYSQL, "AND used <= <cutoff> FOR UPDATE SKIP LOCKED", "AND used <= <cutoff> FOR UPDATE"),
+        (MYSQL, "r.used <= <cutoff> FOR UPDATE SKIP LOCKED", "r.used <= <cutoff> FOR UPDATE"),
     ),
 ]

@@ -10,6 +10,10 @@ LOST, WAITING, LINE = (f"{TESTS}/test_{name}.py" for name in ("lost", "waiting",
 NO_NODE = f"{LOST}::test_what_is_lost_on_the_way_leaves_no_node_behind"
 CANCELLED = f"{TESTS}/test_cancelled.py::test_a_task_that_is_cancelled_in_the_reply_window"
 SESSION = f"{TESTS}/test_urls.py::test_a_session_that_the_servers_do_not_give_is_an_error"
+DEAD = (
+    "tests/stores/zookeeper/test_dead_waiters.py"
+    "::test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead[none]"
+)
 
 ZOOKEEPER = [
     bug(
@@ -135,6 +139,34 @@ ZOOKEEPER = [
             f"{ROOM}.blocking.driver",
             "        if seconds < self._settings.session - 0.001:\n",
             "        if False:\n",
+        ),
+    ),
+    bug(
+        "zookeeper: whoever waits looks at all that are ahead",
+        DEAD,
+        ("holdfast.stores.zookeeper.line", "WATCHED_MAX = 8", "WATCHED_MAX = 1_000_000"),
+        (
+            "holdfast.stores.zookeeper.line",
+            "        if not fits(spec.capacity, used, weight):\n            break\n    nodes",
+            "    nodes",
+        ),
+    ),
+    bug(
+        "zookeeper: a try looks at all that are ahead",
+        DEAD,
+        (
+            "holdfast.stores.zookeeper.standing",
+            "nodes = [one for one in block.nodes if one.kind is Kind.RWLOCK and one.weight > 1]",
+            "nodes = list(seen.ahead)",
+        ),
+    ),
+    bug(
+        "zookeeper: a look asks for the session of each who is in a line",
+        DEAD,
+        (
+            "holdfast.stores.zookeeper.looking",
+            "sessions = sorted({got.stat.session for _, got in here})",
+            "sessions = sorted(got.stat.session for _, got in here)",
         ),
     ),
 ]

@@ -5,8 +5,9 @@ Each is a mistake that somebody has made in a real lock library, or that is one 
 
 from __future__ import annotations
 
+from .afterwards import AFTERWARDS
 from .holding import HOLDING
 from .joining import JOINING
 from .together import AT_ONCE
 
-MUTANTS = [*JOINING, *HOLDING, *AT_ONCE]
+MUTANTS = [*JOINING, *HOLDING, *AT_ONCE, *AFTERWARDS]

@@ -24,6 +24,7 @@ def test_a_forgotten_delivery_warns_and_comes_again(
         assert (await queue.take(timeout=5)).payload == "a"
         gc.collect()
         again = await at.queue().take(timeout=10)
+        assert again is not None
         assert (again.payload, again.attempt) == ("a", 2)
         assert await again.ack()
         await queue.take(timeout=0)  # the keeper says it, or whoever comes by
@@ -52,7 +53,7 @@ def test_what_is_lost_says_so_and_settles_nothing(run: Run) -> None:
         assert await again.ack()
         with pytest.raises(NotHeld, match="was settled"):
             again.check()
-        assert await again.dead_letter() is True  # the first verdict stays
+        assert await again.dead_letter() is False  # the first verdict stays
         record = await queue.stats()
         assert (record.done, record.dead) == (1, 0)
 
@@ -196,5 +197,22 @@ def test_what_was_removed_holds_up_nobody(run: Run) -> None:
         assert await queue.purge(ids=["p0", "g0", "g2"]) == 3
         got = [job.id async for job in queue.consume(timeout=0)]
         assert sorted(got) == ["g1", "p1", "p2"]
+
+    run(case)
+
+
+def test_a_delivery_that_is_lost_in_its_last_attempt_is_given_up(run: Run) -> None:
+    async def case(at: At) -> None:
+        # Given a job in its last attempt, whose worker loses it before the store's lease ends
+        queue = at.queue(ttl=30, max_attempts=1)
+        await queue.put("a", group="g")
+        job = await queue.take(timeout=5)
+        undo = job._lease.undo(Loss.UNREACHABLE)
+        # When its client gives it back
+        await job._ctx.withdraw(undo, 5.0)
+        # Then it is a dead letter, as if the lease had ended
+        assert await queue.take(timeout=0) is None
+        assert (await queue.stats()).dead == 1
+        job._forgo()
 
     run(case)

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import LockLost, StoreUnavailable
 from holdfast.core.model import Gone
+from holdfast.core.ports import Unreached
 from holdfast.core.queue import queue as core
 from holdfast.core.queue import taking
 from tests.queues.conftest import At, Case
@@ -74,6 +75,32 @@ def test_a_put_that_is_never_answered_says_that_it_is_not_known(
         assert not (await queue.put("y")).duplicate
         await given_up()
         assert (await queue.stats()).accepted == 2
+
+    run(case)
+
+
+@pytest.mark.parametrize("asked", ["once", "never"])
+def test_a_put_that_was_never_sent_says_so(
+    run: Run, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setattr(core, "PUT_S", 0.5)
+
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        put, sent = flaky.queues.put, []
+
+        async def unreached(*args: object) -> list[bool]:
+            if asked == "once" and not sent:
+                sent.append(args)
+                raise StoreUnavailable("planted: no answer")
+            raise Unreached("planted: no connection")
+
+        monkeypatch.setattr(flaky.queues, "put", unreached)
+        said = "isn't known whether 1 job" if asked == "once" else "nothing was sent"
+        with pytest.raises(StoreUnavailable, match=said):
+            await queue.put("x", id="x")
+        monkeypatch.setattr(flaky.queues, "put", put)
+        assert not (await queue.put("x", id="x")).duplicate
 
     run(case)
 

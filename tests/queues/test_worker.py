@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Client
-from holdfast.core.queue import delivery, taking
+from holdfast.core.queue import delivery, silence, taking
 from tests.queues.conftest import At, Case
 
 Run = Callable[[Case], None]
@@ -19,6 +19,9 @@ def test_a_worker_goes_on_when_the_store_is_back(
     run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(taking, "SILENCE_S", 0.1)
+    monkeypatch.setattr(silence, "FIRST_S", 0.1)
+    monkeypatch.setattr(silence, "AGAIN_S", 0.3)
+    caplog.set_level("INFO", "holdfast")
 
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=30)
@@ -36,7 +39,7 @@ def test_a_worker_goes_on_when_the_store_is_back(
         async def said() -> bool:
             return sum("goes on trying" in one.getMessage() for one in caplog.records) == 2
 
-        await at.until(said, "both loops have said it, once")
+        await at.until(said, "the worker has said it, and repeats it")
         assert not running.finished
         flaky.down.clear()
         await at.stands(done=3, taken=0)
@@ -44,6 +47,7 @@ def test_a_worker_goes_on_when_the_store_is_back(
         await running.result()
         assert seen == [0, 1, 2]
         assert worker.done == 3
+        assert sum("answers again" in one.getMessage() for one in caplog.records) == 1
 
     run(case)
 

@@ -1,4 +1,4 @@
-"""``python -m tests.runner``: run all tests, or the groups with these names."""
+"""``python -m tests.runner``: run all tests, the groups with these names, or ``quick``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .verdicts import TRIES, Verdicts, tell, told_missing
 def main(*names: str) -> int:
     """Run all, or the groups of these names; 0 if nothing is broken."""
     begun = time.monotonic()
-    everything = [groups.ALONE, *groups.groups()]
+    quick = names == ("quick",)
+    everything = [*groups.QUICK] if quick else [groups.ALONE, *groups.groups()]
+    names = () if quick else names
     chosen = [one for one in everything if not names or one.name in names]
     if missing := set(names) - {one.name for one in chosen}:
         tell(
@@ -26,7 +28,8 @@ def main(*names: str) -> int:
         return 64
     verdicts = Verdicts()
     run([one for one in chosen if one is groups.ALONE], everything, 1, verdicts)
-    run([one for one in chosen if one is not groups.ALONE], everything, groups.AT_ONCE, verdicts)
+    at_once = len(groups.QUICK) if quick else groups.AT_ONCE
+    run([one for one in chosen if one is not groups.ALONE], everything, at_once, verdicts)
     for _ in range(TRIES):
         if again := verdicts.worth_another_try():
             tell(f"{len(again)} tests failed beside others; they are run again, alone")

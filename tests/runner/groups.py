@@ -4,7 +4,8 @@
 what a process has said is shown when it ends, and at last the sum. ``python -m tests.runner kit
 redis`` runs only these. No plugin hands the tests out one by one, because those of one folder share
 servers, and count threads. Before all others, a few tests have the machine to themselves: those
-that say how many milliseconds something takes.
+that say how many milliseconds something takes. ``python -m tests.runner quick`` runs what needs
+no server.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
-#: So many groups run side by side, on two cores: most of their time they wait.
-AT_ONCE = 4
+#: Groups that run side by side, on two cores: they wait much of their time.
+AT_ONCE = 3
 
 
 class Group(NamedTuple):
@@ -35,16 +36,31 @@ ALONE = Group(
 #: Where the runs of the kit are that are work of our own process, and those on servers.
 KIT, HERE = "conformance/test_conformance.py", "[memory- or [sqlite-"
 #: What takes long comes first, so that the last ones to end are short. A folder that no group
-#: names, be it beside these or in ``stores``, is a group of its own, and begins before all others.
+#: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
 GROUPS = (
-    Group("torture", ("torture", "sim", "stores/redis/test_torture.py")),
+    Group("core", ("core", "testing")),
+    Group("faults", ("conformance", "faults", "servers")),
     Group("redis", ("stores/redis",)),
-    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
-    Group("command", ("cli", "bench", "demo", "tidy", "typing")),
-    Group("fenced", ("fenced", "mutants")),
     Group("kit-servers", (KIT,), only=f"not ({HERE})"),
+    Group("command", ("cli", "bench", "demo", "harness", "pages", "tidy", "typing")),
+    Group("embedded", ("stores/sqlite",)),
+    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("fenced", ("fenced", "mutants")),
+    Group("torture", ("torture", "sim", "stores/redis/test_torture.py")),
+    Group("postgres", ("stores/postgres",)),
+    Group("zookeeper", ("stores/zookeeper",)),
+    Group("mysql", ("stores/mysql",)),
     Group("kit", (KIT,), only=HERE),
-    Group("core", ("core", "conformance", "faults", "servers", "stores/sqlite", "testing")),
+)
+#: What a change is tested by first: no server, and two minutes with all checks. So it is without
+#: the longest: those that try all cases of a class, and those that kill processes.
+_LONG = "url_secrets or door_walk_kit or few_descriptors or neighbours or damage_rounds or death"
+QUICK = (
+    Group("embedded", ("stores/sqlite",), only=f"not ({_LONG})"),
+    Group("core", ("core",), only=f"not ({_LONG})"),
+    Group("queues", ("queues",)),
+    Group("guard", ("guard", "testing")),
+    Group("memory", (KIT,), only="[memory-"),
 )
 
 
@@ -54,10 +70,10 @@ def tests() -> list[str]:
 
 
 def groups() -> list[Group]:
-    """All groups but the one that runs before them: those with names, after those without."""
+    """All groups but the one that runs before them: those with names, then those without."""
     named = [ALONE, *GROUPS]
     unnamed = [file for file in tests() if not any(covers(one, file) for one in named)]
-    return [*(Group(place, (place,)) for place in sorted(set(map(_place, unnamed)))), *GROUPS]
+    return [*GROUPS, *(Group(place, (place,)) for place in sorted(set(map(_place, unnamed))))]
 
 
 def _place(file: str) -> str:

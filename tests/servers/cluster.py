@@ -131,6 +131,11 @@ class Cluster:
         nodes = [node for node in self.seen_by(server) if node.follows == known]
         return [one for one in (self._at(node.port) for node in nodes) if one.runs]
 
+    def replica_of(self, primary: RedisServer) -> RedisServer:
+        """One that follows this primary, as soon as the primary has heard of that."""
+        until(lambda: self.replicas_of(primary), "the primary knows its replica")
+        return self.replicas_of(primary)[0]
+
     def settled(self) -> None:
         """Wait until every running node finds that all slots are served and is linked."""
 
@@ -154,13 +159,13 @@ class Cluster:
 
     def fail_over(self, primary: RedisServer) -> RedisServer:
         """Have a replica take over from this primary, which is well; which one."""
-        (replica, *_) = self.replicas_of(primary)
+        replica = self.replica_of(primary)
         replica.ask("CLUSTER", "FAILOVER")
         return self._promoted(replica)
 
     def lose(self, primary: RedisServer) -> RedisServer:
         """Kill this primary, and wait until its replica has taken over; which one."""
-        (replica, *_) = self.replicas_of(primary)
+        replica = self.replica_of(primary)
         self.attend()
         primary.kill()
         promoted = self._promoted(replica)

@@ -15,6 +15,7 @@ import pytest
 
 # Imported where they are used, because a run without them should start at once.
 if TYPE_CHECKING:
+    from .clock import Clock
     from .cluster import Cluster
     from .mariadb_server import MariadbServer
     from .postgres_server import PostgresServer
@@ -80,6 +81,15 @@ def new_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewRedis]:
         server.close()
 
 
+@pytest.fixture
+def server_clock() -> Iterator[Clock]:
+    """A wall clock that a test steps, for the servers that it starts (see `Clock.worn`)."""
+    from .clock import Clock
+
+    with contextlib.closing(Clock()) as clock:
+        yield clock
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """A self-made certificate for the loopback."""
@@ -115,7 +125,8 @@ def shared_postgres() -> Iterator[PostgresServer]:
     """One server for all tests that leave it as it is and use names of their own."""
     from .postgres_server import PostgresServer
 
-    with PostgresServer() as server:
+    # The runs of the kit that go on at once open up to a hundred connections.
+    with PostgresServer("max_connections = 300") as server:
         yield server
 
 

@@ -98,6 +98,7 @@ class Galera:
         settings = [
             "binlog_format=ROW",
             "innodb_autoinc_lock_mode=2",
+            "innodb_lock_wait_timeout=2",
             "wsrep_on=ON",
             f"wsrep_sst_method={METHOD}",
             f"wsrep_provider={self._library}",

@@ -29,6 +29,8 @@ from typing import Any, Self
 import pymysql
 from pymysql.connections import Connection
 
+from holdfast.testing.surroundings import surroundings
+
 from .process import Program, free_port, need
 
 #: Another program in its place: a path.
@@ -108,9 +110,14 @@ def template() -> Path:
         text=True,
         capture_output=True,
         timeout=BOOT_S,
+        env=surroundings(),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return place
+
+
+#: The server has ended an idle connection; its clock may have been set forward.
+GONE_AWAY = 2006
 
 
 class MariadbServer(Program):
@@ -219,14 +226,17 @@ class MariadbServer(Program):
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Ask as root; all rows of the answer."""
+        kept = self._admin is not None
         if self._admin is None:
             self._admin = self.root()
         try:
             with self._admin.cursor() as cursor:
                 cursor.execute(sql, values or None)
                 return list(cursor.fetchall())
-        except pymysql.err.OperationalError:
+        except pymysql.err.OperationalError as wrong:
             self._forget()
+            if kept and wrong.args[0] == GONE_AWAY:
+                return self.ask(sql, *values)
             raise
 
     def counts(self, *names: str) -> dict[str, int]:

@@ -26,6 +26,8 @@ from typing import Any, Self
 
 import psycopg
 
+from holdfast.testing.surroundings import surroundings
+
 from .process import Program, free_port, need, until
 
 HOST = "127.0.0.1"
@@ -105,6 +107,7 @@ def _template() -> Path:
         check=True,
         capture_output=True,
         cwd=folder,
+        env=surroundings(),
     )
     return folder / "data"
 
@@ -124,7 +127,9 @@ class PostgresServer(Program):
         self.port = free_port()
         self.data = self.folder / "data"
         if standby_of is None:
-            subprocess.run(["cp", "-a", str(_template()), str(self.data)], check=True)
+            subprocess.run(
+                ["cp", "-a", str(_template()), str(self.data)], check=True, env=surroundings()
+            )
         else:
             self._follow(standby_of)
         lines = [
@@ -153,6 +158,7 @@ class PostgresServer(Program):
             check=True,
             capture_output=True,
             cwd=self.folder,
+            env=surroundings(),
         )
 
     # -- where it is -----------------------------------------------------------------------

@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.testing.surroundings import surroundings
+
 #: Nothing is waited for longer than this, seconds.
 SOON_S = 20.0
 #: Below the ports that the kernel gives away by itself, and with room for a port + 10,000: so a
@@ -33,6 +35,8 @@ PORTS = range(12_000, 22_000)
 GIVEN = Path(tempfile.gettempdir()) / f"holdfast-test-ports-{os.getuid()}"
 GIVEN_S, GIVEN_MAX = 600.0, len(PORTS) // 2
 _giving = threading.Lock()
+#: What programs find in their environment besides: see `clock.Clock.worn`.
+ENVIRONMENT: dict[str, str] = {}
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:
@@ -91,6 +95,8 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        #: Kept for when it is started again.
+        self._environment = dict(ENVIRONMENT)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -127,6 +133,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=surroundings(**self._environment),
                 start_new_session=True,
             )
         end = time.monotonic() + SOON_S

@@ -28,6 +28,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from holdfast.stores.redis.keys import BUCKETS, PREFIX, guard_of
+from holdfast.testing.surroundings import surroundings
 
 from .process import Program, free_port, need
 from .tls import Certificate
@@ -50,7 +51,9 @@ def old_program() -> str:
 @functools.cache
 def version_of(server: str) -> tuple[int, ...]:
     """The version of this program, as numbers."""
-    said = subprocess.run([server, "--version"], check=True, capture_output=True, text=True)
+    said = subprocess.run(
+        [server, "--version"], check=True, capture_output=True, text=True, env=surroundings()
+    )
     found = re.search(r"\bv=([0-9.]+)", said.stdout)
     assert found, said.stdout
     return tuple(int(part) for part in found[1].split("."))

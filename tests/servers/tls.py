@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from holdfast.testing.surroundings import surroundings
+
 from .process import need
 
 _NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
@@ -28,5 +30,5 @@ class Certificate(NamedTuple):
             "-addext", _NAMES, "-keyout", str(made.key), "-out", str(made.certificate),
         ]
         # fmt: on
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True, env=surroundings())
         return made

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,8 +19,10 @@ PARTS = 4
 
 
 @pytest.fixture(autouse=True)
-def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+def _quiet() -> Iterator[None]:
     quiet()
+    yield
+    logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -33,6 +33,8 @@ def test_a_try_for_a_name_in_use_is_refused_and_the_transaction_goes_on(
         row_lock(other, own_name, timeout=0)
     # Then it is told which name, and its transaction can write on and commit it all
     assert own_name in str(told.value)
+    assert (told.value.name, told.value.holder) == (own_name, "")
+    assert told.value.waited < 20
     run(other, f"INSERT INTO {notes} VALUES ('after')")
     other.commit()
     assert database.ask(f"SELECT what FROM {notes} ORDER BY what") == [("after",), ("before",)]
@@ -300,6 +302,23 @@ def test_a_table_in_a_schema(database: Database, own_name: str) -> None:
         assert not refused(other, own_name)
         with pytest.raises(NotAcquired):
             row_lock(other, own_name, table=f"{schema}.names", timeout=0)
+
+
+def test_who_has_waited_in_vain_is_told_for_what_and_how_long(
+    pair: tuple[Any, Any], database: Database, own_name: str
+) -> None:
+    one, other = pair
+    row_lock(one, own_name)
+    with pytest.raises(NotAcquired) as told:
+        row_lock(other, own_name, timeout=0.5)
+    assert told.value.name == own_name
+    assert 0.4 < told.value.waited < 20
+    if database.word == "postgresql":
+        run(other, "SET LOCAL lock_timeout = '500ms'")
+        with pytest.raises(NotAcquired, match="the lock_timeout of your session") as told:
+            row_lock(other, own_name)
+        assert told.value.name == own_name
+        assert 0.4 < told.value.waited < 20
 
 
 def test_create_sql_knows_the_words_for_the_databases() -> None:

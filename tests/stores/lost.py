@@ -167,7 +167,7 @@ def test_a_join_without_an_answer_is_not_called_busy_and_leaks_nothing(
         name = f"{own_name}:{number}"
         armed = proxy.arm(words.join, fault)
         with pytest.raises(StoreUnavailable, match="isn't known whether it is free"):
-            by_proxy.lock(name).acquire(timeout=0.2)
+            by_proxy.lock(name).acquire(timeout=1.0)
         assert armed.hits == 1
         until(lambda: line(name) is None, "nobody is left")  # noqa: B023
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client, LockLost, Loss, NotAcquired, NotHeld
+from holdfast import AsyncClient, Client, ConfigError, LockLost, Loss, NotAcquired, NotHeld
 from holdfast.testing.clock import TestClock
 from holdfast.testing.rivals import Rival
 
@@ -230,3 +230,14 @@ def _until(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.002)
+
+
+def test_what_is_no_lock_and_no_hold_is_refused_with_the_remedy(
+    locks: Client, contend: Contend, lose: Lose
+) -> None:
+    queue = locks.queue("jobs")
+    queue.put("x")
+    with pytest.raises(ConfigError, match="a name or a lock"):
+        contend(queue)
+    with pytest.raises(ConfigError, match="takes a hold"):
+        lose(queue.take())

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from tests.tidy.tree import imports
+from tests.tidy.tree import Import, imports
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
@@ -54,6 +54,9 @@ NOT_OURS = re.compile(
 )
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 def size(text: str) -> Iterator[str]:
     """No file is so long that nobody reads it to the end."""
     lines = text.count("\n")
@@ -61,11 +64,14 @@ def size(text: str) -> Iterator[str]:
         yield f"1: {lines} lines, at most {FILE_LINES_MAX}: which second idea wants its own file?"
 
 
-def functions(module: ast.Module) -> Iterator[str]:
+def functions_of(module: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function, wherever it stands."""
+    return [node for node in ast.walk(module) if isinstance(node, FUNCTIONS)]
+
+
+def functions(found: Iterable[ast.FunctionDef | ast.AsyncFunctionDef]) -> Iterator[str]:
     """No function is longer than a screen; its docstring doesn't count."""
-    for node in ast.walk(module):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
+    for node in found:
         lines = (node.end_lineno or node.lineno) - node.lineno + 1 - _docstring_lines(node)
         if lines > FUNCTION_LINES_MAX:
             yield f"{node.lineno}: {node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
@@ -78,18 +84,18 @@ def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (first.end_lineno or first.lineno) - first.lineno + 1
 
 
-def pure(module: ast.Module) -> Iterator[str]:
+def pure(imported: Iterable[Import]) -> Iterator[str]:
     """Core and `store.py` see the world through the ports alone."""
-    for line, name in imports(module):
+    for line, name in imported:
         if name.split(".")[0] in WORLDLY:
             yield f"{line}: imports {name}; what it gives must come through a port"
 
 
-def room(module: ast.Module, path: str) -> Iterator[str]:
+def room(imported: Iterable[Import], path: str) -> Iterator[str]:
     """What blocks stands in `blocking`, what belongs to an event loop in `aio`."""
     parts = path.removesuffix(".py").split("/")
     excused, _ = EXCUSED.get(path, (frozenset(), ""))
-    for line, name in imports(module):
+    for line, name in imported:
         top = name.split(".")[0]
         if top in ROOMS and top not in excused and not set(ROOMS[top].split()) & set(parts):
             yield f"{line}: imports {name}; only rooms named {ROOMS[top]} may"
@@ -103,7 +109,7 @@ def safe(module: ast.Module) -> Iterator[str]:
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and _called(node) in UNSAFE_CALLS:
             yield f"{node.lineno}: calls {_called(node)}"
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "yaml.load":
+        if isinstance(node, ast.Attribute) and node.attr == "load" and _is_yaml(node.value):
             yield f"{node.lineno}: calls yaml.load, which runs what it reads"
         if isinstance(node, ast.Raise) and node.exc and "NotImplementedError" in _raised(node.exc):
             yield f"{node.lineno}: raises NotImplementedError; NotSupported says why"
@@ -111,6 +117,10 @@ def safe(module: ast.Module) -> Iterator[str]:
 
 def _called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _is_yaml(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "yaml"
 
 
 def _raised(node: ast.expr) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.cli import parser
+from tests.tidy.covered import enough
 from tests.tidy.tree import ROOT
 
 PAGE = ROOT / "docs" / "cli.md"
@@ -68,6 +69,8 @@ def text() -> str:
 
 def test_the_walk_sees_the_commands() -> None:
     assert {"holdfast run", "holdfast ls", "holdfast show", "holdfast break"} <= set(COMMANDS)
+    enough("commands", COMMANDS)
+    enough("flags of commands", [flag for of in COMMANDS.values() for flag in flags(of)])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

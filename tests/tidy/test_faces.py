@@ -11,6 +11,7 @@ import pytest
 
 import holdfast.aio
 import holdfast.sync
+from tests.tidy.covered import enough
 
 #: What only one face has, and why. "Class.member", "Class.member(argument)" or "function".
 ALONE = {
@@ -104,6 +105,8 @@ def _wordings(one: Any, other: Any, where: str) -> Iterator[str]:
 def test_the_faces_have_the_same_classes_and_functions() -> None:
     assert {"Lock", "Hold", "Queue", "Delivery", "Worker"} <= classes(holdfast.sync).keys()
     assert classes(holdfast.sync).keys() == classes(holdfast.aio).keys()
+    enough("classes of a face", classes(holdfast.sync))
+    enough("functions of a face", functions(holdfast.sync))
     assert (functions(holdfast.sync) ^ functions(holdfast.aio)) - ALONE.keys() == set()
 
 

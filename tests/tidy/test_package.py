@@ -24,6 +24,12 @@ def test_nothing_else_has_to_be_installed() -> None:
     assert all(PROJECT["project"].get("optional-dependencies", {"none": True}).values())
 
 
+def test_the_extra_for_all_drivers_is_the_union_of_the_others() -> None:
+    extras = dict(PROJECT["project"]["optional-dependencies"])
+    (everything,) = extras.pop("all")
+    assert everything == f"holdfast[{','.join(extras)}]"
+
+
 def test_the_types_are_for_everybody() -> None:
     assert (SRC / "py.typed").is_file()
 
@@ -57,3 +63,59 @@ def test_every_change_note_has_a_kind() -> None:
     shape = re.compile(rf"\+[a-z0-9-]+\.({kinds})\.md")
     notes = [note.name for note in files(under=ROOT / "changes") if note.name != "README.md"]
     assert [name for name in notes if not shape.fullmatch(name)] == []
+
+
+def test_the_notes_become_the_changelog() -> None:
+    """The tool reads each of them, under the heading of its kind."""
+    done = subprocess.run(
+        [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.9.9"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    plain = " ".join(done.stdout.split())
+    kinds = {kind["directory"]: kind["name"] for kind in PROJECT["tool"]["towncrier"]["type"]}
+    for note in (ROOT / "changes").glob("+*.md"):
+        words = " ".join(note.read_text(encoding="utf-8").split())
+        before, found, _ = plain.partition(words)
+        assert found, f"{note.name} isn't in the changelog"
+        heading = re.findall(r"### ([A-Z][\w ]*?) - ", before + " - ")[-1]
+        assert heading == kinds[note.name.split(".")[-2]], note.name
+        assert "](" not in words, f"{note.name}: a link would lead elsewhere from CHANGELOG.md"
+
+
+def description() -> str:
+    """What a package index shows, made as a build makes it."""
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    return str(ProjectMetadata(str(ROOT), PluginManager()).core.readme)
+
+
+def test_an_index_shows_the_readme_without_what_it_has_not() -> None:
+    from readme_renderer import markdown
+
+    shown, readme = description(), (ROOT / "README.md").read_text(encoding="utf-8")
+    page = markdown.render(shown)
+    assert page is not None
+    targets = re.findall(r"(?:href|src)=\"([^\"]*)\"", page)
+    assert [to for to in targets if to and not re.match(r"https?:|#", to)] == []
+    assert "<img" not in page
+    assert "<!--" not in shown
+    # All else is there: headings, and code to the letter
+    headings = re.compile(r"^#+ .*$", re.MULTILINE)
+    blocks = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    assert headings.findall(shown) == headings.findall(readme)
+    assert blocks.findall(shown) == blocks.findall(readme)
+    assert len(blocks.findall(shown)) >= 8
+    assert "`docs/guarantees.md`" in shown
+
+
+def test_no_address_is_invented() -> None:
+    assert "urls" not in PROJECT["project"]
+
+
+def test_the_manual_page_is_installed() -> None:
+    data = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert data == {"docs/man/holdfast.1": "share/man/man1/holdfast.1"}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src" / "holdfast"
+
+#: Line, absolute name of the module.
+Import: TypeAlias = tuple[int, str]
 
 #: Folders that tools make, and so are nobody's text.
 MADE = {"__pycache__", "build", "dist"}
@@ -34,10 +39,16 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), relative(path))
 
 
-def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
-    """(line, absolute module name) of every import from outside the package, wherever it stands."""
+def imports(module: ast.Module) -> Iterator[Import]:
+    """Every import from outside the package, wherever it stands."""
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield node.lineno, node.module
+
+
+@functools.cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Those of one Python file."""
+    return tuple(imports(tree(path)))

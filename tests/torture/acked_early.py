@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.plant import Edit, plant
 
-MADE = (
-    "                    made = self._queue._made(self._take, taken, self._sent, self._suspect)\n"
-)
+MADE = "                    made = self._queue._made(self._take, taken, since, self._suspect)\n"
 
 plant(
     [

@@ -8,8 +8,8 @@ plant(
     [
         Edit(
             "holdfast.core.queue.queue",
-            "            batch = jobs[start : start + BATCH_MAX]\n",
-            "            batch = jobs[start : start + BATCH_MAX][::-1]\n",
+            "            batch = tuple(jobs[len(receipts) : len(receipts) + most])\n",
+            "            batch = tuple(jobs[len(receipts) : len(receipts) + most])[::-1]\n",
         )
     ]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import statistics
 from collections.abc import Sequence
 
@@ -12,6 +13,18 @@ FULL = os.environ.get("HOLDFAST_TORTURE") == "full"
 def times(full: int, usual: int) -> int:
     """The number of attempts in this run."""
     return full if FULL else usual
+
+
+def seed_of(what: str) -> int:
+    """The seed of a test that draws which of very many cases it plays; it is printed.
+
+    A usual run plays the same ones each time, so that a build doesn't fail by what it never saw
+    before. With ``HOLDFAST_TORTURE=full`` they are others each time, and ``HOLDFAST_SEED`` chooses.
+    """
+    chosen = os.environ.get("HOLDFAST_SEED", "")
+    seed = int(chosen) if chosen else random.SystemRandom().randrange(1 << 32) if FULL else 1
+    print(f"{what}: seed {seed} (again: HOLDFAST_SEED={seed})", flush=True)
+    return seed
 
 
 def figures(what: str, seconds: Sequence[float]) -> str:

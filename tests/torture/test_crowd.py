@@ -14,7 +14,7 @@ from holdfast.testing.faults import Subject
 from tests.torture.scale import times
 
 PROCESSES = 4
-CROWD = times(5000, 1200)
+CROWD = times(5000, 600)
 #: One hand-off may take so long at the median, in a line that long, on a machine with two cores.
 HANDOFF_S = 0.010
 lag.watch()

@@ -61,7 +61,7 @@ def test_the_next_in_line_holds_at_once(between: int, face: str, url: str) -> No
                 next_fence, when, halts = last.hear()
                 assert next_fence > fence
                 theirs = sum(halt for at, halt in halts if killed < at)
-                late.append(when - killed - max(theirs, lag.since(killed)))
+                late.append(when - killed - max(theirs, lag.stolen(killed)))
     judge(f"holder and {between} waiters killed{face}", late, 0.020 * bool(between))
 
 

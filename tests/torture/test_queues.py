@@ -13,6 +13,7 @@ import pytest
 from holdfast.testing.faults import dice
 from holdfast.testing.queues import Options, Outcome, run
 from tests.ahead import Ahead
+from tests.mutants.failure import NOTES, Failure, chosen, judge, noted
 from tests.queue_stores import WITH_QUEUES, Place, durable
 from tests.torture.scale import FULL
 
@@ -126,14 +127,19 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize("bug", BUGS)
+TABLE = "queue torture"
+
+
+@pytest.mark.parametrize("bug", chosen(TABLE, BUGS, BUGS))
 @embedded
 def test_a_planted_bug_is_found_out(bug: str, found_out: Ahead[str, dict[str, int]]) -> None:
-    assert BUGS[bug][1] in found_out[bug]
+    promise = BUGS[bug][1]
+    assert promise in found_out[bug]
+    judge(TABLE, bug, Failure("broken promise", promise), noted())
 
 
 @pytest.fixture(scope="module")
-def found_out() -> Iterator[Ahead[str, dict[str, int]]]:
+def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, dict[str, int]]]:
     """What each bug breaks; they run side by side, as they mostly wait."""
 
     def hunt(bug: str) -> dict[str, int]:
@@ -144,8 +150,10 @@ def found_out() -> Iterator[Ahead[str, dict[str, int]]]:
                 break
         return counts
 
-    with Ahead(hunt, [*BUGS], at_once=4) as ahead:
-        yield ahead
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(NOTES, str(tmp_path_factory.mktemp("notes") / "notes"))
+        with Ahead(hunt, [*BUGS], at_once=4) as ahead:
+            yield ahead
 
 
 @embedded

@@ -12,14 +12,18 @@ from typing import assert_type
 
 from holdfast import (
     AsyncClient,
+    AsyncDelivery,
     AsyncHold,
     AsyncLock,
     Client,
+    Delivery,
     Hold,
     Leader,
     LineRecord,
     Lock,
+    LockLost,
     Loss,
+    NotAcquired,
     State,
     lock,
 )
@@ -58,6 +62,48 @@ def one_lock() -> None:
         assert_type(easy, Hold)
 
 
+class Users:
+    realm = "a"
+
+    @locks.cached("user:{self.realm}:{user_id}", ttl=60)
+    def get(self, user_id: int) -> str:
+        return f"{self.realm}{user_id}"
+
+    @staticmethod
+    @locks.cached("free:{user_id}", ttl=60)
+    def free(user_id: int) -> str:
+        return f"{user_id}"
+
+    @locks.cached("known:{user_id}", ttl=60)
+    @classmethod
+    def known(cls, user_id: int) -> str:
+        return f"{cls.realm}{user_id}"
+
+
+def one_cached() -> None:
+    Users.known(1)  # type: ignore[call-arg, arg-type]  # as docs/guard.md says
+    assert_type(Users().get(1), str)
+    Users().get("1")  # type: ignore[arg-type]
+    assert_type(Users.get(Users(), 1), str)
+    assert_type(Users.get.invalidate(Users(), 1), int)
+    assert_type(Users().get.invalidate(1), int)
+    Users().get.invalidate("1")  # type: ignore[arg-type]
+    assert_type(Users.free(1), str)
+    assert_type(Users.free.invalidate(1), int)
+
+
+def one_queue() -> None:
+    queue = locks.queue("refunds")
+    assert_type(queue.take(), Delivery)
+    assert_type(queue.take(timeout=5), Delivery | None)
+    with queue.take() as job:
+        assert_type(job, Delivery)
+    with queue.taking(timeout=5) as maybe:
+        assert_type(maybe, Delivery | None)
+    with queue.taking() as one:
+        assert_type(one, Delivery)
+
+
 def one_hold(hold: Hold) -> None:
     assert_type(hold.name, str)
     assert_type(hold.owner, str)
@@ -75,6 +121,13 @@ def one_hold(hold: Hold) -> None:
     with hold as same:
         assert_type(same, Hold)
     hold.fence = 5  # type: ignore[misc]
+
+
+def the_fields_of_errors(late: NotAcquired, lost: LockLost) -> None:
+    assert_type(late.name, str)
+    assert_type(late.holder, str)
+    assert_type(late.waited, float)
+    assert_type(lost.reason, Loss | None)
 
 
 def told(hold: Hold, reason: Loss) -> None:
@@ -170,6 +223,22 @@ async def one_async_lock() -> None:
 @alocks.lock("user:{user_id}", timeout=2)
 async def acharge(user_id: int, amount: float = 1.0) -> str:
     return f"{user_id} {amount}"
+
+
+class AsyncUsers:
+    @alocks.cached("user:{self}:{user_id}", ttl=60)
+    async def get(self, user_id: int) -> str:
+        return f"{self}{user_id}"
+
+
+async def one_async_queue() -> None:
+    assert_type(await AsyncUsers().get(1), str)
+    await AsyncUsers().get("1")  # type: ignore[arg-type]
+    queue = alocks.queue("refunds")
+    assert_type(await queue.take(), AsyncDelivery)
+    assert_type(await queue.take(timeout=5), AsyncDelivery | None)
+    async with queue.taking(timeout=5) as maybe:
+        assert_type(maybe, AsyncDelivery | None)
 
 
 async def async_others() -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from asyncio.events import _get_running_loop
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from ..core import checks
 from ..core.client import DEFAULT_TTL_S, ClientBase
+from ..core.context import Context
 from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
+from ..core.unnamed import tell as tell_unnamed
 from ..runtime import fork
 from ..runtime.aio import AioRuntime
 from ..runtime.blocking import opening
 from ..runtime.identity import Owner
-from ..url import Native, find, portable, source
+from ..url import Native, find, portable, source, unnamed
 from .locks import (
     AsyncElection,
     AsyncHold,
@@ -24,8 +28,11 @@ from .locks import (
     AsyncSemaphore,
     OnLost,
 )
+from .loops import Loops, twin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..core.guard.codec import Codec
     from ..core.guard.model import GuardRecord
     from ..core.guard.options import GuardOptions
@@ -38,12 +45,13 @@ class AsyncClient(ClientBase):
     """Locks in one store, for asyncio: ``AsyncClient("sqlite:///var/lib/app/locks.db")``.
 
     Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. Cheap
-    to make, safe to share between the tasks of one event loop; connects when first used. Use it
-    as a context manager or ``close()`` it; it pickles as its URL. After a fork the child starts
-    with nothing held.
+    to make, safe to share between tasks and event loops, so it may stand at module level: it
+    connects in each loop when first used there, and closes that with the loop. Use it as a context
+    manager or ``close()`` it; it pickles as its URL. After a fork the child starts with nothing
+    held.
     """
 
-    __slots__ = ()
+    __slots__ = ("_loops",)
 
     def __init__(
         self,
@@ -57,7 +65,34 @@ class AsyncClient(ClientBase):
             module, url = find(origin)
             opened = module.open_aio(url)
         super().__init__(opened, AioRuntime(), AsyncHold, origin, ttl, Owner(label))
-        fork.register(self)
+        if unnamed(store):
+            tell_unnamed(self.url)
+        self._loops = Loops(self._ctx, self._another)
+        fork.register(self._loops)
+
+    def __del__(self) -> None:
+        loops = getattr(self, "_loops", None)
+        if loops is not None:
+            loops.forgotten()
+
+    def _another(self) -> Context:
+        """The parts of this client for one more event loop."""
+        first = self._ctx
+        with opening():
+            module, url = find(self._source)
+            opened = module.open_aio(url)
+        return Context(opened, AioRuntime(), first.naming, first.hold_class)
+
+    def _here(self) -> Context:
+        """The context of the running loop; of the first one where none runs."""
+        ctx = self._ctx
+        if ctx.runs._thread_id == get_ident():
+            return ctx
+        loop = _get_running_loop()
+        return ctx if loop is None else self._loops.find(loop)
+
+    async def _close(self) -> None:
+        await self._loops.close()
 
     def lock(
         self,
@@ -77,7 +112,7 @@ class AsyncClient(ClientBase):
 
         ``ttl``: length of the lease in seconds, renewed every third of it while held
         (``auto_renew=False``: a hard limit). ``timeout``: how long ``with`` waits before it
-        raises ``NotAcquired``; None waits for ever. ``reentrant``: the same thread or task may
+        raises ``NotAcquired``; None, -1: for ever. ``reentrant``: the same thread or task may
         enter again, counted. ``max_hold``: renewed no longer than this. ``min_hold``: the name
         stays occupied at least this long, even if released sooner. ``on_lost(hold, reason)`` is
         called on the keeper's task. ``cancel_on_lost``: the task inside ``async with`` is
@@ -157,8 +192,9 @@ class AsyncClient(ClientBase):
 
     def all(self, *locks: str | AsyncLock, timeout: float | None = None) -> AsyncMultiLock:
         """Several names, or locks of this client, as one lock: all held or none."""
+        ctx = self._here()
         parts = [self.lock(one) if isinstance(one, str) else one for one in locks]
-        return AsyncMultiLock(self._ctx, parts, timeout)
+        return AsyncMultiLock(ctx, [twin(one, ctx) for one in parts], timeout)
 
     def election(
         self,
@@ -191,7 +227,7 @@ class AsyncClient(ClientBase):
 
         ``min_interval``: seconds between two executions in one group, over all workers, by the
         store's clock, from the end of the last one (``from_="ack"``) or its start (``"take"``).
-        ``rate``: at most so many deliveries per second in the whole queue. ``ttl``: length of a
+        ``rate``: the most deliveries per second in the whole queue. ``ttl``: length of a
         delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
         after it. ``max_attempts``: deliveries before a job that fails is a dead letter;
         ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds. ``on_dead``:
@@ -201,7 +237,7 @@ class AsyncClient(ClientBase):
         from .queue import AsyncQueue  # because few programs have queues
 
         return AsyncQueue(
-            self._ctx,
+            self._here(),
             checks.name(name),
             self._queue_options(
                 min_interval=min_interval,
@@ -277,18 +313,22 @@ class AsyncClient(ClientBase):
             codec=codec,
             cache=port(cache),
         )
-        return AsyncGuard(self._ctx, checks.name(name), given)
+        return AsyncGuard(self._here(), checks.name(name), given)
 
-    def cached(self, template: str, **options: Unpack[GuardOptions]) -> AsyncCaching:
+    def cached(
+        self, template: str, *, vary: Iterable[str] | None = None, **options: Unpack[GuardOptions]
+    ) -> AsyncCaching:
         """A decorator: calls of the function go through a guard, with ``guard``'s options.
 
         ``template`` is the guard's name, and filled with the call's arguments the key of a value:
-        ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. The function then has
+        ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the function must
+        be in it, as calls with one key share one value; or ``vary`` names those on which the value
+        depends, ``()`` for none. The function then has
         ``invalidate(...)``, with the same arguments, and ``guard``.
         """
         from .guard import AsyncCaching
 
-        return AsyncCaching(self.guard(template, **options), template)
+        return AsyncCaching(self.guard(template, **options), template, vary)
 
     async def guards(self, prefix: str = "") -> list[GuardRecord]:
         """The guards whose name begins with ``prefix``, and what was counted of them."""

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from threading import get_ident
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
+from ..core import checks
+from ..core.context import Context
+from ..core.guard.codec import Damaged
+from ..core.guard.function import CachedBase, CachedMethodBase
 from ..core.guard.guard import DEFAULT, GuardBase
 from ..core.guard.model import EntryRecord, Tally
 from ..core.guard.refresh import Compute
-from ..core.template import filler
 from ..errors import ConfigError
+from .loops import bound, here
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+S = TypeVar("S")
+T = TypeVar("T")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
 def _calling(compute: Callable[[], object]) -> Compute:
+    checks.function("compute", compute)
+
     async def call() -> object:
         made = compute()
         if not isinstance(made, Awaitable):
             raise ConfigError(
-                f"{compute!r:.80} gave {type(made).__name__}, which can't be awaited; take a "
-                "coroutine function under asyncio, or Client for functions that block"
+                f"{checks.shown(compute)} gave {type(made).__name__}, which can't be awaited; take "
+                "a coroutine function under asyncio, or Client for functions that block"
             )
         return await made
 
@@ -32,6 +43,10 @@ def _calling(compute: Callable[[], object]) -> Compute:
 
 class AsyncGuard(GuardBase):
     """One caller computes a value when it expires; the others wait for it, or take the old one."""
+
+    def _moved(self, ctx: Context) -> AsyncGuard:
+        """The same guard in the context of another loop."""
+        return AsyncGuard(ctx, self._name, self._options)
 
     async def get(
         self,
@@ -47,10 +62,17 @@ class AsyncGuard(GuardBase):
         without end), ``ComputeFailed`` if a failure is remembered. A value comes back as JSON has
         it, also to who computed it: a tuple as a list.
         """
-        near = self._nearby(key)
+        ours = self
+        if self._ctx.runs._thread_id != get_ident():
+            ours = bound(self)
+        near = ours._nearby(key)
         if near is not None:
-            return cast(R, self._opened(near))
-        return cast(R, await self._get(key, _calling(compute), timeout))
+            try:
+                found: R = ours._opened(near)
+                return found
+            except Damaged:
+                pass  # it is asked for
+        return cast(R, await ours._get(key, _calling(compute), timeout))
 
     async def get_many(
         self,
@@ -61,61 +83,107 @@ class AsyncGuard(GuardBase):
     ) -> dict[str, R]:
         """The values of several keys, in this order: one round trip for those that are fresh;
         ``compute(key)`` is called for others, as in ``get``, one after the other."""
+        checks.function("compute", compute, " of a key")
 
         def calling(key: str) -> Compute:
             return _calling(lambda: compute(key))
 
-        return await self._get_many(keys, calling, timeout)
+        return await here(self)._get_many(keys, calling, timeout)
 
     async def invalidate(self, *keys: str) -> int:
         """Forget the values of these keys (none named: of the key ``""``); how many there were.
 
         Whoever asks after this returned gets a value that was computed from after it was called,
-        in every process (but for what ``local`` allows there): what is being computed is refused.
+        in every client (but for what ``local`` allows there): what is being computed is refused.
         """
-        return await self._invalidate(keys or ("",))
+        return await here(self)._invalidate(keys or ("",))
 
     async def look(self, key: str = "") -> EntryRecord:
         """How the value of a key stands, who computes the next, and how often that failed."""
-        return await self._look(key)
+        return await here(self)._look(key)
 
     async def stats(self) -> Tally:
         """What was counted of this guard, by all its clients: others tell it every 5 seconds."""
-        return await self._stats()
+        return await here(self)._stats()
 
 
-class AsyncCached(Protocol[P, R_co]):
+class AsyncCached(CachedBase, Generic[P, R_co]):
     """A function behind a guard: call it as before."""
 
     guard: AsyncGuard
 
-    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+    async def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Its value for these arguments, from the guard or computed."""
-        ...
+        function = self._function
+        found: R_co = await self.guard.get(
+            lambda: function(*args, **kwargs), key=self._fill(*args, **kwargs)
+        )
+        return found
 
-    async def invalidate(self, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Forget its value for these arguments."""
-        ...
+    async def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
+        """Forget its value for these arguments. Of a method that is called by its class, the
+        object is the first of them."""
+        return await self.guard.invalidate(self._key(args, kwargs))
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self: AsyncCached[Concatenate[S, Q], T], instance: S, owner: type | None = None
+    ) -> AsyncCachedMethod[Q, T]: ...
+    @overload  # a static one
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A method of an object, or of a class: its ``invalidate`` is bound as well."""
+        to = self._bound_to(instance, owner)
+        if to is None:
+            return self
+        method: AsyncCachedMethod[..., Any] = AsyncCachedMethod(self, to)
+        return method
+
+
+class AsyncCachedMethod(CachedMethodBase, Generic[P, R_co]):
+    """A cached function as the method of an object."""
+
+    __slots__ = ()
+
+    @property
+    def guard(self) -> AsyncGuard:
+        """The guard that keeps its values."""
+        found: AsyncGuard = self.__func__.guard
+        return found
+
+    async def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Its value for the object and these arguments, from the guard or computed."""
+        found: R_co = await self.__func__(self.__self__, *args, **kwargs)
+        return found
+
+    async def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
+        """Forget its value for the object and these arguments."""
+        found: int = await self.__func__.invalidate(self.__self__, *args, **kwargs)
+        return found
 
 
 class AsyncCaching:
     """The decorator that ``cached()`` makes."""
 
-    def __init__(self, guard: AsyncGuard, template: str) -> None:
+    def __init__(self, guard: AsyncGuard, template: str, vary: Iterable[str] | None) -> None:
         self._guard = guard
         self._template = template
+        self._vary = vary
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> AsyncCached[P, R]:
         """The function, behind the guard."""
-        fill, guard = filler(self._template, function, "a guard"), self._guard
+        found: AsyncCached[P, R] = AsyncCached(self._guard, self._template, function, self._vary)
+        found.guard = self._guard
+        _mark(found)
+        return found
 
-        @wraps(function)
-        async def ask(*args: P.args, **kwargs: P.kwargs) -> R:
-            return await guard.get(lambda: function(*args, **kwargs), key=fill(*args, **kwargs))
 
-        async def invalidate(*args: P.args, **kwargs: P.kwargs) -> int:
-            return await guard.invalidate(fill(*args, **kwargs))
-
-        found = cast(Any, ask)
-        found.guard, found.invalidate = guard, invalidate
-        return cast("AsyncCached[P, R]", found)
+def _mark(function: Any) -> None:
+    """Let others see that it is a coroutine function, though it is an object."""
+    mark = getattr(inspect, "markcoroutinefunction", None)
+    if mark is not None:
+        mark(function)
+    elif (old := getattr(asyncio.coroutines, "_is_coroutine", None)) is not None:
+        function._is_coroutine = old

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
+from ..core import checks
+from ..core.context import Context
+from ..core.decorated import require_awaitable, require_coroutine
+from ..core.door import Entry
 from ..core.election import OBSERVE_S, ElectionBase, Leader
 from ..core.hold import HoldBase
 from ..core.lock import LockBase
@@ -15,8 +21,8 @@ from ..core.multi import MultiHoldBase, MultiLockBase
 from ..core.rwlock import RWSideBase
 from ..core.semaphore import SemaphoreBase
 from ..core.template import filler
-from ..errors import ConfigError
 from ..runtime.aio import Pending
+from .loops import bound, here, leave, leave_held, require_home, twin
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,17 +46,23 @@ class AsyncHold(HoldBase):
         Calling it again answers the same. ``StoreUnavailable``: not known; call it again, or let
         it expire (it is renewed no more, and withdrawn as soon as the store answers).
         """
+        ctx = self._ctx
+        if ctx.runs._thread_id != get_ident():
+            require_home(ctx)
         return await self._release()
 
     async def extend(self, ttl: float | None = None) -> float:
         """Renew it now, from here on for ``ttl`` seconds; the seconds that it may be believed.
 
-        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``.
+        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``. A shorter lease
+        counts from the call on, also where the store's answer is lost.
         """
+        require_home(self._ctx)
         return await self._extend(ttl)
 
     async def downgrade(self) -> None:
         """Turn a write hold into a read hold; no writer gets in between, readers behind do."""
+        require_home(self._ctx)
         return await self._downgrade()
 
     async def detach(self) -> str:
@@ -58,10 +70,12 @@ class AsyncHold(HoldBase):
 
         Until then it lives by its ttl alone. The token is a secret and works once.
         """
+        require_home(self._ctx)
         return await self._detach()
 
     async def wait_lost(self, timeout: float | None = None) -> Loss | None:
         """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""
+        require_home(self._ctx)
         return await self._wait_lost(timeout)
 
     async def __aenter__(self) -> Self:
@@ -73,7 +87,11 @@ class AsyncHold(HoldBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._exit(failure)
+        ctx = self._ctx
+        if ctx.runs._thread_id != get_ident():
+            await leave_held(ctx, self, failure)
+        else:
+            await self._exit(failure)
 
 
 #: Called once, with the hold and the reason, when a hold is lost.
@@ -92,6 +110,8 @@ class AsyncMultiHold(MultiHoldBase):
 
     async def release(self) -> bool:
         """Give all of them back, the last one first. True if none had been lost before."""
+        if self._holds:
+            require_home(self._holds[0]._ctx)
         return await self._release()
 
     async def __aenter__(self) -> Self:
@@ -103,7 +123,8 @@ class AsyncMultiHold(MultiHoldBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._exit(failure)
+        if self._holds:
+            await leave_held(self._holds[0]._ctx, self, failure)
 
 
 class AsyncLock(LockBase):
@@ -123,28 +144,42 @@ class AsyncLock(LockBase):
         self, blocking: bool = ..., timeout: float | None = ...
     ) -> Pending[AsyncHold | None]: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
-        """A hold, or None if the name is busy until the time is over; busy is no exception.
+        """A hold, or None if the name is busy until the time is over (a bare ``acquire()`` of a
+        lock that was made with ``timeout=`` raises ``NotAcquired``).
 
         ``blocking=False`` is one try, ``timeout`` is in seconds, -1 waits for ever. Without
-        arguments it waits as the lock was made to (``timeout=`` of ``client.lock``) and then
-        raises ``NotAcquired``; a lock made without one waits for ever. ``StoreUnavailable``: the
-        store didn't answer, so it isn't known whether the name is free.
+        arguments it waits as the lock was made to; a lock made without a time waits for ever.
+        ``StoreUnavailable``: the store didn't answer, so it isn't known whether the name is free.
         """
-        return Pending(self._acquire(blocking, timeout), "acquire()")
+        if self._ctx.runs._thread_id == get_ident():
+            return _Acquiring(self, blocking, timeout)
+        return Pending(self._acquire_here(blocking, timeout), "acquire()")
+
+    async def _acquire_here(self, blocking: bool, timeout: float | None) -> HoldBase | None:
+        return await bound(self)._acquire(blocking, timeout)
 
     async def release(self) -> bool:
         """Release the hold that this lock object gave out last, from any thread.
 
         ``NotHeld`` (a ``RuntimeError``) if there is none. Prefer ``hold.release()``.
         """
-        return await self._release_one()
+        return await here(self)._release_one()
 
     def locked(self) -> Pending[bool]:
         """Does anybody hold it, in whatever process? True may be out of date at once."""
-        return Pending(self._locked(), "locked()")
+        return Pending(self._locked_here(), "locked()")
+
+    async def _locked_here(self) -> bool:
+        return await here(self)._locked()
 
     def __aenter__(self) -> Coroutine[Any, Any, AsyncHold]:
-        return self._enter(object())  # type: ignore[return-value]
+        entry = Entry(sys._getframe(1))
+        if self._ctx.runs._thread_id == get_ident():
+            return self._enter(entry)  # type: ignore[return-value]
+        return self._enter_here(entry)
+
+    async def _enter_here(self, entry: Entry) -> AsyncHold:
+        return await bound(self)._enter(entry)  # type: ignore[return-value]
 
     def __aexit__(
         self,
@@ -152,24 +187,53 @@ class AsyncLock(LockBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> Coroutine[Any, Any, None]:
-        return self._exit(failure)
+        if self._ctx.runs._thread_id == get_ident():
+            return self._exit(failure, sys._getframe(1))
+        return leave(self, failure, sys._getframe(1))
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
-        from the call's arguments."""
-        if getattr(function, "__code__", None) and not function.__code__.co_flags & 0x180:
-            raise ConfigError(
-                f"{function.__qualname__} is no coroutine function; decorate it with a lock of "
-                "a Client"
-            )
+        from the call's arguments. Without any, all calls have one lock."""
         fill = filler(self.name, function)
+        require_coroutine(function)
 
         @functools.wraps(function)
         async def locked(*args: P.args, **kwargs: P.kwargs) -> R:
-            async with self._renamed(fill(*args, **kwargs)):
-                return await function(*args, **kwargs)
+            async with here(self)._renamed(fill(*args, **kwargs)):
+                made = function(*args, **kwargs)
+                require_awaitable(made, function)
+                return await made
 
         return locked
+
+
+class _Acquiring(Pending[HoldBase | None]):
+    """An acquire that was called in the loop of its lock, and may be awaited in another one."""
+
+    __slots__ = ("_blocking", "_lock", "_timeout")
+
+    def __init__(self, lock: AsyncLock, blocking: bool, timeout: float | None) -> None:
+        self._work = lock._acquire(blocking, timeout)
+        self._what = "acquire()"
+        self._lock: AsyncLock | None = lock
+        self._blocking, self._timeout = blocking, timeout
+
+    def __await__(self) -> Generator[Any, None, HoldBase | None]:
+        if (lock := self._lock) is not None and lock._ctx.runs._thread_id != get_ident():
+            self._begin(lock)
+        return self._work.__await__()
+
+    def send(self, value: Any) -> Any:
+        """See ``Coroutine``."""
+        lock, self._lock = self._lock, None
+        if lock is not None and lock._ctx.runs._thread_id != get_ident():
+            self._begin(lock)
+        return self._work.send(value)
+
+    def _begin(self, lock: AsyncLock) -> None:
+        """Nothing of it has run yet: begin it in the loop that awaits it."""
+        self._work.close()
+        self._work = lock._acquire_here(self._blocking, self._timeout)
 
 
 class AsyncSemaphore(SemaphoreBase, AsyncLock):
@@ -183,11 +247,11 @@ class AsyncSemaphore(SemaphoreBase, AsyncLock):
         Nobody who holds loses a permit; more are granted as soon as they fit. Claims that still
         come with the former number are taken in, so a roll-out can pass through.
         """
-        return await self._resize(permits)
+        return await here(self)._resize(permits)
 
     async def available(self) -> int:
         """Permits that are free now; it may be out of date at once."""
-        return await self._available()
+        return await here(self)._available()
 
 
 class AsyncRWSide(RWSideBase, AsyncLock):
@@ -207,6 +271,9 @@ class AsyncRWLock:
     def __init__(self, read: AsyncRWSide, write: AsyncRWSide) -> None:
         self._read = read
         self._write = write
+
+    def __reduce__(self) -> Any:
+        raise checks.unpicklable(self._read)
 
     @property
     def read(self) -> AsyncRWSide:
@@ -238,14 +305,21 @@ class AsyncMultiLock(MultiLockBase):
     ) -> Pending[AsyncMultiHold | None]: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
         """All of the holds, or None if the time is over first; then none is kept."""
-        return Pending(self._acquire(blocking, timeout), "acquire()")
+        return Pending(self._acquire_here(blocking, timeout), "acquire()")
+
+    async def _acquire_here(self, blocking: bool, timeout: float | None) -> MultiHoldBase | None:
+        return await bound(self)._acquire(blocking, timeout)
+
+    def _moved(self, ctx: Context) -> Self:
+        """The same wish in the context of another loop."""
+        return type(self)(ctx, [twin(one, ctx) for one in self._locks], self._timeout)
 
     async def __aenter__(self) -> AsyncMultiHold:
-        mark = object()
+        entry, ours = Entry(sys._getframe(1)), bound(self)
         try:
-            return await self._enter(mark)  # type: ignore[return-value]
+            return await ours._enter(entry)  # type: ignore[return-value]
         except BaseException:
-            await self._unenter(mark)
+            await ours._unenter(entry)
             raise
 
     async def __aexit__(
@@ -254,7 +328,7 @@ class AsyncMultiLock(MultiLockBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._exit(failure)
+        await leave(self, failure, sys._getframe(1))
 
 
 class AsyncElection(ElectionBase, AsyncLock):
@@ -272,7 +346,7 @@ class AsyncElection(ElectionBase, AsyncLock):
 
     async def resign(self) -> bool:
         """Give back the term that was won through this object."""
-        return await self._resign()
+        return await here(self)._resign()
 
     async def run(self, main: Callable[[AsyncHold], Awaitable[R]]) -> R:
         """Campaign, then call ``main(hold)`` as the leader and resign; what it returns.
@@ -283,12 +357,13 @@ class AsyncElection(ElectionBase, AsyncLock):
             return await main(hold)
 
     async def leader(self) -> Leader | None:
-        """Who leads now, as ``Leader(owner, fence)``, or None."""
-        return await self._leader()
+        """The present leader, as ``Leader(owner, fence)``, or None."""
+        return await here(self)._leader()
 
     async def observe(self, every: float = OBSERVE_S) -> AsyncIterator[Leader | None]:
-        """The leader now and then each new one, without end; looks every so many seconds."""
-        seen = await self.leader()
+        """Yield the leader now, then each new one, without end; looks each ``every`` seconds."""
+        here_ = here(self)
+        seen = await here_._leader()
         while True:
             yield seen
-            seen = await self._changed(seen, every)
+            seen = await here_._changed(seen, every)

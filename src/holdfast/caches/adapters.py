@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
+from ..core.checks import shown
 from ..errors import ConfigError
 from .base import Adapter, Cache
 
@@ -26,7 +27,7 @@ def adapted(cache: Any) -> Any:
         return mapping(cache)
     if isinstance(cache, type) or not all(hasattr(cache, w) for w in ("get", "set", "delete")):
         raise ConfigError(
-            f"cache={cache!r:.80} can't keep values: it needs get(key), set(key, data, seconds) "
+            f"cache={shown(cache)} can't keep values: it needs get(key), set(key, data, seconds) "
             "and delete(key); see holdfast.caches"
         )
     return cache
@@ -143,13 +144,13 @@ def mapping(values: MutableMapping[str, Any]) -> Cache:
     from .shelf.blocking import Shelf
 
     if not isinstance(values, MutableMapping):
-        raise ConfigError(f"caches.mapping() takes a mapping; {values!r:.80} is none")
+        raise ConfigError(f"caches.mapping() takes a mapping; {shown(values)} is none")
     return Shelf(values)
 
 
 def _check(what: str, cache: object, *needed: str) -> None:
     lacking = [one for one in needed if not hasattr(cache, one)]
     if isinstance(cache, type):
-        raise ConfigError(f"{what} takes a cache, not the class {cache!r:.80}")
+        raise ConfigError(f"{what} takes a cache, not the class {shown(cache)}")
     if lacking:
-        raise ConfigError(f"{what} can't use {cache!r:.80}: it has no {lacking[0]}()")
+        raise ConfigError(f"{what} can't use {shown(cache)}: it has no {lacking[0]}()")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.checks import shown
 from ..core.guard.elsewhere import CachePort
 from ..errors import ConfigError
 from .adapters import adapted
@@ -26,8 +27,8 @@ class Port:
         for call in (self._cache.get, self._cache.set, self._cache.delete):
             if inspect.iscoroutinefunction(call):
                 raise ConfigError(
-                    f"cache={cache!r:.80} is one for asyncio; take it with AsyncClient, or another "
-                    "cache here"
+                    f"cache={shown(cache)} is one for asyncio; take it with AsyncClient, or "
+                    "another cache here"
                 )
 
     async def read(self, keys: Sequence[str], within: float) -> Mapping[str, object]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from ..core.checks import shown
 from ..core.model import NAME_BYTES_MAX
-from ..errors import ConfigError
+from ..errors import ConfigError, LockLost
 from ..runtime.blocking import BlockingRuntime
 
 if TYPE_CHECKING:
@@ -35,7 +37,9 @@ class Mutex:
         return True
 
     def release(self) -> None:
-        """Give it back; one that was lost is nobody's any more, and that is no error."""
+        """Give it back; one that was lost is nobody's any more, and that is no error. That the
+        store doesn't answer is none either, as the value is stored: it is logged, and the lock
+        withdrawn when the store answers."""
         here = BlockingRuntime.flow()
         held = list(self._holds)
         for one in sorted(held, key=lambda one: one[0] != here):
@@ -43,7 +47,8 @@ class Mutex:
                 self._holds.remove(one)
             except ValueError:
                 continue  # another thread has released it just now
-            one[1].release()
+            with contextlib.suppress(LockLost), one[1]:
+                pass  # the end of a `with` knows how to go on where the store doesn't answer
             return
 
     def locked(self) -> bool:
@@ -71,7 +76,7 @@ def dogpile(
     except ImportError as missing:
         raise ConfigError(f"caches.dogpile() needs dogpile.cache ({missing})") from missing
     if not hasattr(client, "break_") or hasattr(client, "__aenter__"):
-        raise ConfigError(f"caches.dogpile() takes a holdfast.Client, not {client!r:.80}")
+        raise ConfigError(f"caches.dogpile() takes a holdfast.Client, not {shown(client)}")
 
     class Mutexes(ProxyBackend):
         """The backend, with other mutexes."""

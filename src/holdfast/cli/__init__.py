@@ -7,12 +7,13 @@ lives in a module of its own, which is imported when it is called.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import HoldfastError
+from ..errors import ConfigError, HoldfastError
 from . import codes
 from .text import say
 
@@ -29,11 +30,16 @@ def main(words: Sequence[str] | None = None) -> int:
     start. Commands that go on for long wake it.
     """
     gc.disable()
+    # The commands say what matters by themselves; the library's warnings would say it again.
+    logging.getLogger("holdfast").addHandler(logging.NullHandler())
+    alone = words is None  # the process is the command; else our caller shares what is in memory
+    if alone:
+        _stand_in()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _main(sys.argv[1:] if words is None else list(words))
+        code = _main(sys.argv[1:] if words is None else list(words), alone)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -55,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     return parser()
 
 
-def _main(words: list[str]) -> int:
+def _main(words: list[str], alone: bool) -> int:
     from . import tree
 
     if not words:
@@ -68,11 +74,41 @@ def _main(words: list[str]) -> int:
         return codes.USAGE
     except SystemExit:  # --help, --version
         return 0
+    from . import origin
+
+    origin.no_name(options)
+    if alone:
+        origin.shared(options)
     return _call(options, words)
+
+
+def _stand_in() -> None:
+    """Put something in the place of each standard stream that was closed when we were started.
+
+    What reads or writes there gets the system's error, and no file of ours gets the number.
+    """
+    ways = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
+    for name, way in ways:
+        if getattr(sys, name) is None:  # the number is the lowest that is free; none inherits it
+            fd = os.open(os.devnull, way)
+            kind = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(fd, kind, encoding="utf-8", closefd=False))
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Say which commands can't be had without POSIX, as they start processes."""
+    words = f"{options.command} {options.verb}" if options.command == "queue" else options.command
+    if words in ("run", "demo", "queue work"):
+        raise ConfigError(
+            f"`holdfast {words}` needs a POSIX system, as it starts and stops processes (on macOS, "
+            "Python 3.13 or later); the other commands, and Client and AsyncClient, work here"
+        )
 
 
 def _call(options: argparse.Namespace, words: list[str]) -> int:
     """Call the command, importing no other."""
+    if not hasattr(os, "fork") or not hasattr(os, "waitid"):
+        _refuse(options)
     if options.command == "run":
         from .run import run as call
     elif options.command == "demo":

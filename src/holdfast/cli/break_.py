@@ -8,8 +8,8 @@ import sys
 
 from ..core.model import ClaimRecord
 from ..sync import Client
-from . import codes
-from .text import say, span, visible
+from . import codes, origin
+from .text import say, span, until, visible
 
 #: Nothing was broken: it wasn't there (any more), or the person said no.
 NOT_BROKEN = 1
@@ -18,6 +18,7 @@ NOT_BROKEN = 1
 def break_(options: argparse.Namespace) -> int:
     """Break one claim of a name by its fence; 0 if it was broken, 1 if not."""
     with Client(options.url) as client:
+        origin.tell(options, client.url)
         claim = _choose(client, options)
         if claim is None:
             return NOT_BROKEN
@@ -52,7 +53,7 @@ def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
         say(f"nobody holds {name!r}: there is nothing to break")
         return None
     if len(holders) > 1:
-        fences = ", ".join(f"{claim.fence} ({claim.owner})" for claim in holders)
+        fences = ", ".join(f"{claim.fence} ({visible(claim.owner)})" for claim in holders)
         say(f"{name!r} has {len(holders)} holders; name one with --fence: {fences}")
         return None
     return holders[0]
@@ -61,9 +62,13 @@ def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
 def _agreed(name: str, claim: ClaimRecord) -> bool:
     verb = "holds" if claim.held else "has waited for"
     since = f" for {span(claim.age)}" if claim.age >= 0 else ""
+    told = "It is told at its next renewal; until then only the fence stops what it does."
+    if claim.kept:
+        verb, since = "has released", ""
+        told = f"The name stays occupied {until(claim.expires_in)}, so that no job starts sooner."
     print(
         f"{visible(claim.owner)} {verb} {visible(name)!r}{since} (fence {claim.fence}).",
-        "It is told at its next renewal; until then only the fence stops what it does.",
+        told,
         "Break it? [y/N] ",
         sep="\n",
         end="",
@@ -77,7 +82,9 @@ def _done(client: Client, name: str, claim: ClaimRecord) -> str:
     """What happened, and how things stand now."""
     owner = visible(claim.owner)
     text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} holds no more"
-    if claim.held:
+    if claim.kept:
+        text = f"broke {visible(name)!r}: fence {claim.fence}, released by {owner}, is kept no more"
+    elif claim.held:
         text += f"\n{owner} is told at its next renewal"
     lines = client.inspect(name, exact=True)
     if lines and lines[0].holders:
@@ -92,7 +99,7 @@ def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:
     import syslog
 
     who = os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
-    text = f"{who} broke {options.name!r}, fence {claim.fence} of {claim.owner}"
+    text = f"{who} broke {options.name!r}, fence {claim.fence} of {visible(claim.owner)}"
     if options.reason:
         text += f", because: {options.reason}"
     syslog.openlog("holdfast", syslog.LOG_PID, syslog.LOG_AUTH)

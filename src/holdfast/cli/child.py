@@ -113,9 +113,16 @@ class Child:
 
     def __init__(self, plan: Plan) -> None:
         self.crashed = False
-        go, self._go = os.pipe()
-        self._failure, report = os.pipe()
-        self.pid = os.fork()
+        fds: list[int] = []
+        try:
+            fds += os.pipe()
+            fds += os.pipe()
+            self.pid = os.fork()
+        except OSError:
+            for fd in fds:
+                os.close(fd)
+            raise
+        go, self._go, self._failure, report = fds
         if self.pid == 0:
             try:
                 os.close(self._go)

@@ -9,6 +9,8 @@ from .text import say
 
 #: The command line makes no sense.
 USAGE = 64
+#: What was handed in can't be read.
+DATA = 65
 #: The store did not answer.
 UNREACHABLE = 69
 #: Something that should never happen.

@@ -17,10 +17,11 @@ import socket
 import threading
 import time
 
+from ..core.door import LATE
 from ..errors import HoldfastError, StoreUnavailable
 from ..runtime.blocking import boottime
 from ..sync import Client, Hold
-from . import codes
+from . import codes, origin
 from .child import living, signal_group
 from .text import say, span, visible
 from .waiting import Waiting
@@ -35,6 +36,8 @@ LOST_GRACE_S = 1.0
 LOOK_S = 5.0
 #: How soon after a KILL the kernel may be done with it.
 FIRST_LOOK_S = 0.002
+#: A later deadline is told to the front if it is later by this, seconds.
+TOLD_S = 0.02
 PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 
 
@@ -46,6 +49,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
     _leave_the_terminal()
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
     client = Client(options.url, label=options.label or default or "run")
+    origin.tell(options, client.url)
     waiting = Waiting(client, options, line)
     try:
         hold = waiting.acquire()
@@ -81,8 +85,9 @@ def _tell(guard: Guard, client: Client) -> None:
     fds = [guard.tree] if session is None else [guard.tree, session()]
     deadline = min(boottime() + hold.remaining(), guard.end)
     fence = hold.fence if client.supports("fences") else ""
-    words = f"{fence}\0{hold.owner}\0{deadline:.3f}"
-    socket.send_fds(guard.line, [words.encode("utf-8", "surrogateescape")], fds)
+    # A label may have spaces, and ends of lines
+    owner = hold.owner.encode("utf-8", "surrogateescape").hex()
+    socket.send_fds(guard.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
     os.close(guard.tree)
 
 
@@ -106,6 +111,8 @@ class Guard:
         self.bell, ring = os.pipe()
         hold.on_lost(lambda *_: os.write(ring, b"!"))
         self.over = False
+        #: Until when the front believes that the lock is held.
+        self.told = 0.0
         #: Who has it may talk to the store about the hold.
         self.talking = threading.Lock()
         if hold.ttl / 3 > 2 * LOOK_S:
@@ -159,8 +166,13 @@ class Guard:
     # -- in time -----------------------------------------------------------------------------
 
     def _step(self) -> float:
-        """Do what is due; seconds until something may be due again."""
+        """Do what is due, and tell the front until when the lock is held; seconds until something
+        may be due again."""
         now = boottime()
+        until = now + self.hold.remaining()
+        if until > self.told + TOLD_S and not self.reason and self.hold.lost is None:
+            self.told = until
+            self._tell_front(self.early)
         if self.reason:
             if self.group and now >= self.kill_at:
                 signal_group(self.group, signal.SIGKILL)
@@ -171,7 +183,7 @@ class Guard:
         capped = self.end - now - min(EARLY_S, longest / 3)
         pause = min(left, capped)
         if pause > 0:
-            return min(pause, LOOK_S, self._overdue())
+            return min(pause, LOOK_S, self.hold.ttl / 6, self._overdue())
         if self.hold.lost is not None:
             self._stop(f"lost {self.options.name!r}: {self.hold.lost}", LOST_GRACE_S)
         elif capped <= 0:
@@ -179,6 +191,12 @@ class Guard:
         else:
             self._stop(f"can't renew {self.options.name!r}", self.hold.remaining())
         return 0.0
+
+    def _tell_front(self, early: float) -> None:
+        with contextlib.suppress(OSError):  # it is gone, which we hear at once
+            # A front that is stopped doesn't read, and must not keep us from renewing
+            words = f"until {self.told:.3f} {early:.3f}\n"
+            self.line.send(words.encode(), socket.MSG_DONTWAIT)
 
     def _overdue(self) -> float:
         """Seconds until a renewal is so late that it is worth a word; it is said once."""
@@ -193,6 +211,7 @@ class Guard:
     def _stop(self, reason: str, left: float) -> None:
         """TERM now; KILL when the grace is over, and always before the lock can pass on."""
         self.reason = reason
+        self._tell_front(self.early * LAST_PART)  # it need not begin, but for our KILL
         last = 0.0 if self.hold.lost is not None else self.early * LAST_PART
         grace = max(0.0, min(self.options.kill_after, left - last))
         self.kill_at = boottime() + grace
@@ -204,7 +223,9 @@ class Guard:
     # -- over --------------------------------------------------------------------------------
 
     def _over(self) -> int:
-        """The command has ended: give the lock back."""
+        """The command has ended: give the lock back. If it was held until here, neither a store
+        that is silent nor a lease that ends meanwhile takes the command's status away."""
+        held = self.hold.lost is None
         if self.reason and self.group:
             signal_group(self.group, signal.SIGKILL)  # what it left behind has no lock either
         try:
@@ -212,7 +233,8 @@ class Guard:
         except StoreUnavailable as failure:
             say(f"the command has ended, but its lock could not be given back: {failure}")
             return codes.LOST if self.reason else 0
-        if self.reason or kept:
+        late = held and self.hold.lost in LATE
+        if self.reason or kept or late:
             return codes.LOST if self.reason else 0
         say(f"lost {self.options.name!r} ({self.hold.lost}) before the command had ended")
         return codes.LOST

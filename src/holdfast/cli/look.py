@@ -1,4 +1,5 @@
-"""``holdfast ls`` and ``holdfast show``: who holds what, and who waits; and what guards counted."""
+"""``holdfast ls`` and ``holdfast show``: the holders and waiters of names; guards and queues in
+short."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from typing import Any
 from ..core.model import RWLOCK_CAPACITY, ClaimRecord, LineRecord
 from ..errors import HoldfastError
 from ..sync import Client
-from .text import Paint, ago, count, due, span, table, visible
+from . import origin
+from .text import Paint, ago, count, lapses, span, table, until, visible
 
 #: To the top of the screen, and clear what is below.
 HOME, CLEAR = "\033[H", "\033[J"
@@ -35,7 +37,9 @@ def ls(options: argparse.Namespace) -> int:
                     print(visible(line.name))
             else:
                 room = _size()[0] if options.watch is not None and sys.stdout.isatty() else 0
-                text = [*_listing(lines, options, room), *_guards(client, options.prefix, room)]
+                text = [*_listing(lines, options, room, client.url)]
+                others = _guards(client, options.prefix) + _queues(client, options.prefix)
+                text += ["", *others] if others else []
                 _draw(text, options.watch)
             if options.watch is None:
                 return 0
@@ -48,15 +52,18 @@ def show(options: argparse.Namespace) -> int:
     """Show one name: its holders, and the line behind them."""
     with Client(options.url) as client:
         lines = client.inspect(options.name, exact=True)
-        guards = [] if options.json else list(_guards(client, options.name, exact=True))
+        others = []
+        if not options.json:
+            others = _queue(client, options.name) + _guard(client, options.name)
     if options.json:
         empty = {"name": options.name, "kind": None, "capacity": None, "claims": []}
         print(json.dumps(record(lines[0]) if lines else empty, indent=2))
     elif not lines:
-        print(f"{visible(options.name)} is free: nobody holds it, nobody waits for it")
+        where = origin.beside(options, client.url)
+        print(f"{visible(options.name)} is free: nobody holds it, nobody waits for it{where}")
     else:
         print("\n".join(_story(lines[0], Paint(sys.stdout))))
-    for line in guards:
+    for line in others:
         print(line)
     return 0
 
@@ -77,25 +84,66 @@ def record(line: LineRecord) -> dict[str, Any]:
     return {**line._asdict(), "claims": claims}
 
 
-def _guards(client: Client, prefix: str, room: int = 0, exact: bool = False) -> Iterator[str]:
-    """What refresh guards of these names have counted, behind all else; nothing if there is none,
-    or if it can't be looked at: who looks for locks need not have the right to."""
+def _guards(client: Client, prefix: str) -> list[str]:
+    """A line that says how many refresh guards have such names, and which command lists them.
+
+    Nothing if there are none, or if they can't be looked at: the right to see locks needn't include
+    the right to see guards.
+    """
+    found = []
+    if client.supports("guards"):
+        with contextlib.suppress(HoldfastError):
+            found = [one for one in client.guards(prefix) if any(one.tally)]
+    words = " ".join(["holdfast guard ls", visible(prefix)]).strip()
+    return [f"and {count(len(found), 'refresh guard')}: see `{words}`"] if found else []
+
+
+def _queues(client: Client, prefix: str) -> list[str]:
+    """A line that says how many serial queues have such names, with how many jobs; else as for
+    ``_guards``."""
+    found = []
+    if client.supports("queues"):
+        with contextlib.suppress(HoldfastError):
+            found = client.queues(prefix)
+    words = " ".join(["holdfast queue ls", visible(prefix)]).strip()
+    waiting, taken = sum(one.waiting for one in found), sum(one.taken for one in found)
+    jobs = f"{waiting} waiting, {taken} taken, {sum(one.dead for one in found)} dead"
+    return [f"and {count(len(found), 'queue')} ({jobs}): see `{words}`"] if found else []
+
+
+def _queue(client: Client, name: str) -> list[str]:
+    """How many jobs of the queue of this name stand where, below a blank line; else as for
+    ``_guards``."""
+    if client.supports("queues"):
+        from .queue.look import summary  # because few programs have queues
+
+        with contextlib.suppress(HoldfastError):
+            record = client.queue(name).stats()
+            return ["", f"queue: {summary(record)}"] if any(record[1:]) else []
+    return []
+
+
+def _guard(client: Client, name: str) -> list[str]:
+    """What the refresh guard of this name has counted, below a head; else as for ``_guards``."""
     if client.supports("guards"):
         from .guard.look import rows  # because few programs have guards
 
         with contextlib.suppress(HoldfastError):
-            found = rows(client, prefix, exact, room)
-            yield from ["", *found] if found else []
+            found = rows(client, name)
+            return ["", *found] if found else []
+    return []
 
 
 # -- ls ---------------------------------------------------------------------------------------
 
 
-def _listing(lines: Sequence[LineRecord], options: argparse.Namespace, room: int) -> Iterator[str]:
+def _listing(
+    lines: Sequence[LineRecord], options: argparse.Namespace, room: int, shown: str
+) -> Iterator[str]:
     paint = Paint(sys.stdout)
     if not lines:
         begin = f" that begin with {visible(options.prefix)}" if options.prefix else ""
-        yield f"no names{begin} are held or waited for"
+        yield f"no names{begin} are held or waited for{origin.beside(options, shown)}"
     elif options.all:
         yield from table([_EVERY, *(row for line in lines for row in _every(line))], paint, room)
     else:
@@ -113,8 +161,11 @@ def _each(line: LineRecord) -> tuple[str, ...]:
         return line.name, _kind(line), "nobody yet", "", "", str(len(line.waiters))
     first = holders[0]
     more = f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else ""
+    owner = first.owner
+    if first.kept:
+        owner += f" (released, kept {until(first.expires_in)})"
     since, fence = ago(first.age), str(first.fence)
-    return line.name, _kind(line), first.owner + more, since, fence, str(len(line.waiters))
+    return line.name, _kind(line), owner + more, since, fence, str(len(line.waiters))
 
 
 def _every(line: LineRecord) -> Iterator[tuple[str, ...]]:
@@ -125,7 +176,10 @@ def _every(line: LineRecord) -> Iterator[tuple[str, ...]]:
 
 def _claim(claim: ClaimRecord) -> tuple[str, ...]:
     place = "holds" if claim.held else f"waits, {claim.position}."
-    return place, claim.owner, ago(claim.age), due(claim.expires_in), str(claim.fence)
+    ends = lapses(claim.expires_in)
+    if claim.kept:
+        place, ends = "released", f"kept {until(claim.expires_in)}"
+    return place, claim.owner, ago(claim.age), ends, str(claim.fence)
 
 
 def _kind(line: LineRecord) -> str:
@@ -167,6 +221,9 @@ def _size() -> tuple[int, int]:
 def _story(line: LineRecord, paint: Paint) -> Iterator[str]:
     holders, waiters = line.holders, line.waiters
     state = "held" if holders else "not held yet"
+    if holders and all(claim.kept for claim in holders):
+        last = max(claim.expires_in for claim in holders)
+        state = f"released, and kept occupied {until(last)}"
     queue = f", {count(len(waiters), 'claim')} waiting" if waiters else ""
     yield f"{paint(visible(line.name), 'bold')}: {_kind(line)}, {state}{queue}"
     yield ""

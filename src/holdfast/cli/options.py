@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConfigError
-from .text import seconds
+from .text import seconds, span
 
 
 def url(group: Any) -> None:
@@ -38,7 +38,7 @@ def duration(least: float, most: float) -> Callable[[str], float]:
         except ValueError as wrong:
             raise argparse.ArgumentTypeError(str(wrong)) from None
         if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not from {least:g} to {most:g} seconds")
+            raise argparse.ArgumentTypeError(f"{text} is not from {span(least)} to {span(most)}")
         return value
 
     return read
@@ -49,6 +49,14 @@ def whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError(f"{text!r} is no whole number from 1 on")
     return int(text)
+
+
+def number(text: str) -> float:
+    """A number; which ones will do, the library says."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None
 
 
 def byte(text: str) -> int:

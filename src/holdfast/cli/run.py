@@ -11,7 +11,8 @@ Two processes of ours serve one command, each the other's safeguard::
 * The front dies (``kill -9``): the keeper hears the line between them break, kills the command,
   and goes on renewing until all that it has started is gone. It can tell by a pipe of which
   they have inherited the other end.
-* The keeper dies: the front hears that and ends the command.
+* The keeper dies: the front hears that and ends the command. The keeper is stopped (SIGSTOP) or
+  hangs: the front knows until when the lock is held, and ends the command before that.
 * Both die at once: the kernel kills the command (PR_SET_PDEATHSIG).
 
 All three processes have the descriptor of the lock's session. So with the embedded store the
@@ -30,8 +31,10 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
+from ..runtime.blocking import boottime
 from . import codes
 from .child import Child, Plan, Terminal, find_prctl, living, move_up, reap
+from .origin import environment
 from .text import say
 
 #: What is passed on to the command.
@@ -40,6 +43,8 @@ FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CON
 QUITTING = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
 #: Between TERM and KILL when nobody renews the lock any more, seconds.
 ORPHAN_GRACE_S = 1.0
+#: The front ends the command when this part is left of the time in which the keeper would have.
+SILENT_PART, LAST_PART = 0.5, 0.1
 
 
 def run(options: argparse.Namespace) -> int:
@@ -98,6 +103,8 @@ class Front:
         self.quit = 0
         #: When a command without keeper gets its KILL.
         self.kill_at = float("inf")
+        #: Until when the lock is held, and how long before that the keeper ends the command.
+        self.until, self.early, self.rest = float("inf"), 0.0, b""
         #: What the command must have open, see the head of this file.
         self.inherited: list[int] = []
         self.bell, ring = os.pipe()
@@ -134,21 +141,36 @@ class Front:
 
     def _hear(self) -> bool:
         """Read what the keeper says, which is only that the lock is held; False: it is gone."""
-        data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
+        try:
+            data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
+        except ConnectionError:  # killed before it had read all of what we said
+            return False
         if not data:
             return False
+        if self.child is not None or (self.quit and self.inherited):
+            self._heard(data)
+            return True
+        data, _, more = data.partition(b"\n")
         self.inherited = [move_up(fd) for fd in fds]
         if self.quit:
             self._tell("done")
         else:
-            self._start(*data.decode("utf-8", "surrogateescape").split("\0"))
+            fence, owner, deadline = data.decode().split(",")
+            self._start(fence, bytes.fromhex(owner).decode("utf-8", "surrogateescape"), deadline)
+        self._heard(more)
         return True
+
+    def _heard(self, data: bytes) -> None:
+        """The keeper has renewed the lock: it is held until then."""
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for words in (line.split() for line in lines):
+            self.until, self.early = float(words[1]), float(words[2])
 
     def _start(self, fence: str, owner: str, deadline: str) -> None:
         """The lock is held: start the command, the keeper knowing it before it does anything."""
         options = self.options
         env = {
-            **os.environ,
+            **environment(),
             "HOLDFAST_NAME": options.name,
             "HOLDFAST_FENCE": fence,
             "HOLDFAST_OWNER": owner,
@@ -214,6 +236,8 @@ class Front:
         if time.monotonic() >= self.kill_at:
             child.signal(signal.SIGKILL)
             self.kill_at = time.monotonic() + ORPHAN_GRACE_S
+        if boottime() >= self._patience() and not self._news():
+            self._silent(child)
         happened = child.look()
         if happened > 0:
             self._stopped(child, happened)
@@ -245,9 +269,33 @@ class Front:
     # -- the end -----------------------------------------------------------------------------
 
     def _pause_ms(self) -> float | None:
-        if self.kill_at == float("inf"):
+        if self.kill_at < float("inf"):
+            return max(0.0, (self.kill_at - time.monotonic()) * 1000)
+        if self.child is None or self.until == float("inf"):
             return None
-        return max(0.0, (self.kill_at - time.monotonic()) * 1000)
+        return max(0.0, (self._patience() - boottime()) * 1000) + 1
+
+    def _patience(self) -> float:
+        """When we end the command ourselves: the keeper would have begun sooner."""
+        return self.until - self.early * SILENT_PART if self.kill_at == float("inf") else self.until
+
+    def _news(self) -> bool:
+        """Was the lock renewed while we were stopped, and didn't read?"""
+        try:
+            self._heard(self.line.recv(1 << 18, socket.MSG_DONTWAIT))
+        except OSError:
+            return False
+        return boottime() < self._patience()
+
+    def _silent(self, child: Child) -> None:
+        """The keeper is stopped or hangs: the command ends while the lock is still ours."""
+        if self.kill_at == float("inf"):
+            say(f"the keeper of {self.options.name!r} doesn't answer: stopping the command")
+            child.signal(signal.SIGTERM)
+            child.signal(signal.SIGCONT)
+            left = self.until - self.early * LAST_PART - boottime()
+            self.kill_at = time.monotonic() + max(0.0, min(self.options.kill_after, left))
+            os.kill(self.keeper, signal.SIGCONT)  # or nobody would give the lock back
 
     def _alone(self, child: Child) -> None:
         """The keeper died: nobody renews the lock, so the command must end while it is held."""

@@ -13,20 +13,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+from ..core import plain
+
+#: Text that is safe to show, whatever somebody called something.
+visible = plain.visible
+
 #: Seconds in each unit that a duration may have.
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
-
-
-def visible(text: str) -> str:
-    r"""The text with everything that isn't plainly printable as an escape.
-
-    >>> print(visible("a\x1b[31mb\u202e\n"))
-    a\x1b[31mb\u202e\n
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def seconds(text: str) -> float:
@@ -76,12 +70,28 @@ def ago(age: float) -> str:
 
 
 def due(left: float) -> str:
-    """When something expires.
+    """When something is due.
 
     >>> due(30.0), due(float("inf"))
     ('in 30 s', 'never')
     """
     return f"in {span(left)}" if left < float("inf") else "never"
+
+
+def lapses(left: float) -> str:
+    """When a lease ends. It says that it may be renewed, as the bare time reads as "free soon".
+
+    >>> lapses(30.0), lapses(float("inf"))
+    ('in 30 s unless renewed', 'never')
+    """
+    return f"{due(left)} unless renewed" if left < float("inf") else "never"
+
+
+def until(left: float) -> str:
+    """The time of day after ``left`` seconds, for less than a day."""
+    from datetime import datetime, timedelta  # because most commands tell no time of day
+
+    return f"until {datetime.now().astimezone() + timedelta(seconds=left):%H:%M:%S}"
 
 
 def count(number: int, what: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..core import checks
-from ..url import did_you_mean
+from ..url import did_you_mean, scrubbed
 from . import codes
 from .guard import tree as guard
 from .options import byte, checked, duration, url, whole
@@ -71,9 +72,14 @@ class Parser(argparse.ArgumentParser):
         plain = {"formatter_class": Formatter, "allow_abbrev": False}
         super().__init__(**{**plain, **options})
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or the version; argparse ignores that it can't be written."""
+        if message:
+            (file or sys.stderr).write(message)
+
     def error(self, message: str) -> NoReturn:
         """Raise instead of leaving."""
-        raise Usage(message, self.prog)
+        raise Usage(scrubbed(message), self.prog)
 
 
 def parser(only: str = "") -> argparse.ArgumentParser:
@@ -118,7 +124,7 @@ def _run(run: argparse.ArgumentParser) -> None:
     )
     lease = run.add_argument_group("how long")
     lease.add_argument(
-        "--ttl", metavar="DUR", type=duration(0.1, 86_400.0),
+        "--ttl", metavar="DUR", type=duration(0.01, 86_400.0),
         help="length of the lease, renewed every third of it while the command runs",
     )  # fmt: skip
     lease.add_argument(
@@ -225,7 +231,10 @@ def _schema(schema: argparse.ArgumentParser) -> None:
         "What is there already stays as it is."
     )
     schema.epilog = "exit status: 0 if it was printed or made, else 1."
-    schema.add_argument("what", nargs="?", choices=["mysql", "postgres"], help="for which database")
+    schema.add_argument(
+        "what", metavar="postgres|mysql", nargs="?", choices=["mysql", "postgres"],
+        help="for which database",
+    )  # fmt: skip
     schema.add_argument("--apply", action="store_true", help="make it, as the user of the URL")
     url(schema)
 
@@ -278,6 +287,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             hint = did_you_mean(words[path], below)
             raise Usage(f"there is no command {words[path]!r}; {hint}", of.prog)
         of, path = below[words[path]], path + 1
+    if below and words[path:] and words[path].partition("=")[0] == "--url":
+        what = "COMMAND" if of is top else "VERB"
+        raise Usage(f"--url goes behind the command: {of.prog} {what} --url URL", of.prog)
     command: list[str] = []
     runs = any(action.dest == "argv" for action in of._actions)
     if runs:
@@ -286,6 +298,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     elif any(action.nargs == "*" for action in of._actions):
         words[path:] = _options_first(words[path:], of)
     options, unknown = top.parse_known_args(words)
+    if unknown[:1] == ["refunds"] and first == "demo":
+        raise Usage("`refunds` is in a clone of the project: ./dev demo refunds", of.prog)
     if unknown:
         raise Usage(_unknown(unknown[0], of), of.prog)
     if runs:
@@ -301,7 +315,7 @@ def _check_run(options: argparse.Namespace, path: str) -> None:
     if options.command != "run":
         return
     if options.min_hold and (options.shared or options.exclusive or options.semaphore):
-        raise Usage("--min-hold goes with a plain lock alone", path)
+        raise Usage("--min-hold (--every) goes with a plain lock alone", path)
 
 
 def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

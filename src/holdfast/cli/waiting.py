@@ -11,11 +11,10 @@ import threading
 import time
 from collections.abc import Sequence
 
-from ..core.claims import CapacityMismatch
 from ..core.model import ClaimRecord
-from ..errors import HoldfastError, LockLost, StoreUnavailable
+from ..errors import CapacityMismatch, HoldfastError, LockLost, StoreUnavailable
 from ..sync import Client, Hold, Lock
-from .text import count, say, span
+from .text import count, say, span, until, visible
 
 #: Who waits longer than this is told for whom.
 SAY_AFTER_S = 1.0
@@ -141,5 +140,8 @@ def _whole(hold: Hold | None) -> Hold | None:
 def _held(holders: Sequence[ClaimRecord]) -> str:
     first = holders[0]
     since = f" for {span(first.age)}" if first.age >= 0 else ""
-    text = f"held by {first.owner}{since} (fence {first.fence})"
+    text = f"held by {visible(first.owner)}{since} (fence {first.fence})"
+    if first.kept:
+        text = f"released by {visible(first.owner)}, and kept {until(first.expires_in)} by --every "
+        text += f"or min_hold (fence {first.fence})"
     return text + (f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import NotHeld, NotSupported
+from ..errors import ConfigError, NotHeld, NotSupported
 from . import token
 from .lease import Lease, Terms
 from .model import Claim, Gone, Held, Keep, Leave, Loss, Standing
@@ -26,16 +26,24 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
         raise NotSupported(
             f"{ctx.store.label} can't adopt a hold: it belongs to the process that took it"
         )
-    claim, fence = token.read(text, ctx.owner)
+    claim, fence, left = token.read(text, ctx.owner)
+    renews = terms.auto_renew and left.renews
+    terms = terms._replace(
+        auto_renew=renews, max_hold=max(left.longest, 0.001), min_hold=left.least
+    )
+    length = min(claim.spec.ttl, terms.max_hold)
+    until = ctx.now() + REQUEST_S
+    await _require_true(ctx, claim, fence, until, length)
     fresh = claim._replace(id=ctx.runtime.new_id())
     undo = Leave(claim.spec.name, fresh.id, fence, 0.0, True, claim.spec.ttl)
     hold: HoldBase | None = None
     try:
-        answer, sent, retried = await _exchange(ctx, claim, fence, fresh.id)
+        keep = Keep(claim, fence, length, new_id=fresh.id)
+        answer, sent, retried = await _ask(ctx, keep, until)
         if isinstance(answer, Held):
-            until = deadline(sent, answer.expires_in)
-            hold = _hold(ctx, Lease(fresh, fence, until, sent, terms, retried), sent, terms)
-            if ctx.now() < until:
+            ends = min(deadline(sent, answer.expires_in), sent + terms.max_hold)
+            hold = _hold(ctx, Lease(fresh, fence, ends, sent, terms, retried), sent, terms)
+            if ctx.now() < ends:
                 return hold
     except (Exception, GeneratorExit):
         raise
@@ -46,20 +54,44 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
         finally:
             await ctx.undo(undo)
         raise
-    what = f"the detached hold on {claim.spec.name!r} (fence {fence})"
     if hold is not None:  # we were stopped meanwhile
         hold._forgo()
         await ctx.put_back(undo)
-        raise NotHeld(f"{what} was adopted too late: its lease is over")
+        raise NotHeld(f"{_what(claim, fence)} was adopted too late: its lease is over")
+    raise _gone(claim, fence, answer)
+
+
+async def _require_true(
+    ctx: Context, claim: Claim, fence: int, until: float, length: float
+) -> None:
+    """Have the store confirm the fence of the token before anything is exchanged.
+
+    A fence that is too great would make each resource that sees it refuse all later holders. To
+    keep a detached claim detached changes nothing of it but the end of its lease, so a refusal
+    leaves the true token as good as it was.
+    """
+    answer, _, _ = await _ask(ctx, Keep(claim, fence, length, detach=True), until)
+    if not isinstance(answer, Held):
+        raise _gone(claim, fence, answer)
+    if answer.fence != fence:
+        raise ConfigError(
+            f"this token was altered: it says that its hold on {claim.spec.name!r} has the "
+            f"fence {fence}, but the store says {answer.fence}. Pass on what hold.detach() "
+            "returned, as it is"
+        )
+
+
+def _what(claim: Claim, fence: int) -> str:
+    return f"the detached hold on {claim.spec.name!r} (fence {fence})"
+
+
+def _gone(claim: Claim, fence: int, answer: Standing) -> NotHeld:
     reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
-    raise NotHeld(f"{what} can't be adopted: {reason}, or another has adopted it")
+    return NotHeld(f"{_what(claim, fence)} can't be adopted: {reason}, or another has adopted it")
 
 
-async def _exchange(
-    ctx: Context, claim: Claim, fence: int, new_id: str
-) -> tuple[Standing, float, bool]:
+async def _ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, bool]:
     """Ask until it is answered: the standing, when that request was sent, was it repeated."""
-    keep = Keep(claim, fence, claim.spec.ttl, new_id=new_id)
     sent = ctx.now()
 
     async def ask(within: float) -> Standing:
@@ -70,7 +102,7 @@ async def _exchange(
             raise answer
         return answer
 
-    answer, retried = await ctx.insist(ask, sent + REQUEST_S)
+    answer, retried = await ctx.insist(ask, until)
     return answer, sent, retried
 
 
@@ -79,7 +111,11 @@ def _hold(ctx: Context, lease: Lease, sent: float, terms: Terms) -> HoldBase:
     hold = ctx.hold_class(ctx, lease)
     if terms.on_lost is not None:
         lease.callbacks.append(terms.on_lost)
-    if terms.auto_renew:
+    if terms.min_hold:
+        lease.min_until = ctx.now() + terms.min_hold
+    if terms.auto_renew and lease.deadline < sent + lease.every:
+        ctx.keeper.add_early(lease, lease.deadline)  # max_hold allows no renewal
+    elif terms.auto_renew:
         ctx.keeper.add(lease, sent + lease.every)
     else:
         ctx.keeper.watch(lease)

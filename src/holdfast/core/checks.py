@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ConfigError
+from . import functions
 from .model import (
     META_BYTES_MAX,
     NAME_BYTES_MAX,
@@ -16,6 +17,8 @@ from .model import (
 
 #: The longest wait that ``threading`` knows (``threading.TIMEOUT_MAX``): 292 years.
 TIMEOUT_S_MAX = 9_223_372_036.0
+#: Fences are integers of 64 bits with a sign.
+FENCE_MAX = (1 << 63) - 1
 #: A lock's ``timeout`` that was not given.
 FOREVER = -1
 #: What ``blocking=False`` comes to.
@@ -48,14 +51,14 @@ def text(what: str, value: object, most: int, least: int) -> str:
     """Text of ``least`` characters to ``most`` bytes of UTF-8."""
     if not isinstance(value, str):
         hint = " (decode it first)" if isinstance(value, (bytes, bytearray)) else ""
-        raise ConfigError(f"{what} must be text, not {type(value).__name__}{hint}: {value!r:.80}")
+        raise ConfigError(f"{what} must be text, not {type(value).__name__}{hint}: {shown(value)}")
     if len(value) < least:
         raise ConfigError(f"{what} is empty; give it at least one character")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise ConfigError(
-            f"{what} {value!r:.80} has half a surrogate pair; it is no text"
+            f"{what} {shown(value)} has half a surrogate pair; it is no text"
         ) from None
     if size > most:
         raise ConfigError(
@@ -65,14 +68,46 @@ def text(what: str, value: object, most: int, least: int) -> str:
     return str.__str__(value)  # the text that was checked: a subclass may print another
 
 
+def callback(value: Any, awaits: bool) -> None:
+    """What is called when a hold is lost; among threads no coroutine function."""
+    if not callable(value):
+        raise ConfigError(f"on_lost must be a function of (hold, reason), not {shown(value)}")
+    late = functions.late(value)
+    if not awaits and (late or functions.awaited(value)):
+        raise ConfigError(
+            f"on_lost={shown(value)} is a coroutine function, which nothing awaits among threads: "
+            "give it a plain function, or use an AsyncClient"
+        )
+    if late:
+        raise ConfigError(f"on_lost={shown(value)} is a generator function; nothing would run it")
+
+
+def shown(value: object, most: int = 80) -> str:
+    """How a value that can't be used is shown: also one that can't be printed."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"
+    try:
+        return repr(value)[:most]
+    except Exception:
+        return f"a {type(value).__name__} that can't be printed"
+
+
+def unpicklable(thing: object) -> TypeError:
+    """The error for a lock, a queue or a guard that is to be sent to another process."""
+    return TypeError(
+        f"{thing!r} can't be pickled: it belongs to a client of this process. Send the client, "
+        "which pickles as its URL, and the name, and make it there, as here"
+    )
+
+
 def seconds(what: str, value: Any, least: float, most: float) -> float:
     """A span of time as float: a number of seconds, or a ``timedelta``."""
     span = value.total_seconds() if hasattr(value, "total_seconds") else value
     if isinstance(span, bool) or not isinstance(span, (int, float)):
-        raise ConfigError(f"{what} must be seconds as a number or a timedelta, not {value!r:.80}")
+        raise ConfigError(f"{what} must be seconds as a number or a timedelta, not {shown(value)}")
     if not least <= span <= most:  # also refuses nan
-        shown = f"{span:g}" if isinstance(span, float) else f"{span!r:.40}"
-        raise ConfigError(f"{what}={shown} s is not from {least:g} to {most:g} seconds")
+        text = f"{span:g}" if isinstance(span, float) else shown(span)
+        raise ConfigError(f"{what}={text} s is not from {least:g} to {most:g} seconds")
     return float(span)
 
 
@@ -84,10 +119,51 @@ def ttl(value: Any) -> float:
 def count(what: str, value: Any, most: int = PERMITS_MAX) -> int:
     """A whole number of permits, at least 1."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{what} must be a whole number, not {value!r:.80}")
+        raise ConfigError(f"{what} must be a whole number, not {shown(value)}")
     if not 1 <= value <= most:
-        raise ConfigError(f"{what}={value} is not from 1 to {most}")
+        raise ConfigError(f"{what}={shown(value)} is not from 1 to {most}")
     return value
+
+
+def flag(what: str, value: object) -> bool:
+    """True or False: a text such as ``"no"`` would count as true."""
+    if value is True or value is False:
+        return value
+    raise ConfigError(f"{what} must be True or False, not {shown(value)}")
+
+
+def prefix(value: object) -> str:
+    """The beginning of names: any text, also an empty one."""
+    return text("prefix", value, NAME_BYTES_MAX, least=0)
+
+
+def several(what: str, value: Any) -> list[Any]:
+    """What is in an iterable; text and bytes are one thing, not several."""
+    if isinstance(value, (str, bytes, bytearray, memoryview)):
+        raise ConfigError(f"{what} must be several: write [{shown(value)}]")
+    try:
+        parts = iter(value)
+    except TypeError:
+        raise ConfigError(
+            f"{what} must be a list or another iterable, not {shown(value)}"
+        ) from None
+    return list(parts)
+
+
+def function(what: str, value: object, takes: str = "") -> None:
+    """Something that can be called."""
+    if not callable(value):
+        raise ConfigError(f"{what} must be a function{takes}, not {shown(value)}")
+
+
+def _blocking(value: object) -> bool:
+    """As ``threading`` has it, where the integers 0 and 1 are usual; a number of seconds is none
+    of them."""
+    if isinstance(value, int) and 0 <= value <= 1:
+        return bool(value)
+    raise ConfigError(
+        f"blocking must be True or False, not {shown(value)}; a time to wait is timeout="
+    )
 
 
 def wait(blocking: bool, timeout: Any) -> float | None:
@@ -96,7 +172,7 @@ def wait(blocking: bool, timeout: Any) -> float | None:
     ``blocking=False`` is one try (``TRY``), as is ``timeout=0``, which gives a silent store less
     time; ``timeout=-1`` and ``None`` wait for ever.
     """
-    if not blocking:
+    if blocking is not True and not _blocking(blocking):
         if timeout is not None and timeout != FOREVER:
             raise ConfigError("a timeout can't be given to a try (blocking=False); leave one out")
         return TRY

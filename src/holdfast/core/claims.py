@@ -20,8 +20,8 @@ import math
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError, StoreUnavailable
-from . import checks
+from ..errors import CapacityMismatch, ConfigError, StoreUnavailable
+from . import checks, waits
 from .hold import HoldBase
 from .lease import Lease, Terms
 from .model import (
@@ -47,7 +47,7 @@ from .policy import (
     deadline,
     nap,
 )
-from .ports import NotYet
+from .ports import DiskFailed, NotYet
 
 if TYPE_CHECKING:
     from .context import Context
@@ -70,20 +70,17 @@ BARRED_S = 0.5
 WHOLE_PART = 0.9
 
 
-class CapacityMismatch(ConfigError):
-    """The name is in use as another kind or with another capacity; both are in the message."""
-
-    def __init__(self, spec: Spec, other: Mismatch) -> None:
-        mine, theirs = _what(spec.kind, spec.capacity), _what(other.kind, other.capacity)
-        text = f"{spec.name!r} is in use as {theirs}; this asks for {mine}"
-        if spec.kind == other.kind and spec.weight > other.capacity:
-            text += f" and a weight of {spec.weight}"
-        if spec.kind == other.kind:
-            text += ". Use the same number everywhere, or change it with resize()"
-        else:
-            text += ". Use another name"
-        super().__init__(text)
-        self.kind, self.capacity = other.kind, other.capacity
+def mismatch(spec: Spec, other: Mismatch) -> CapacityMismatch:
+    """The error of a claim whose name is in use in another way."""
+    mine, theirs = _what(spec.kind, spec.capacity), _what(other.kind, other.capacity)
+    text = f"{spec.name!r} is in use as {theirs}; this asks for {mine}"
+    if spec.kind == other.kind and spec.weight > other.capacity:
+        text += f" and a weight of {spec.weight}"
+    if spec.kind == other.kind:
+        text += ". Use the same number everywhere, or change it with resize()"
+    else:
+        text += ". Use another name"
+    return CapacityMismatch(text, kind=other.kind, capacity=other.capacity)
 
 
 def _what(kind: str, capacity: int) -> str:
@@ -108,10 +105,13 @@ class Attempt:
     stands in the class until they come.
     """
 
-    ticket = 0
+    ticket, wait = 0, True
+    end = limit = math.inf  # see `times`
     suspect = listening = pushed = withdrawn = False
     failures = late = 0
     holder = ""
+    #: When it is logged next that we wait.
+    tell_at = -1.0
 
     def __init__(
         self, ctx: Context, spec: Spec, terms: Terms, timeout: float | None, begun: float
@@ -119,23 +119,25 @@ class Attempt:
         self.ctx = ctx
         self.spec = spec
         self.terms = terms
-        self.wait = timeout is None or timeout > 0
         self.claim = Claim(ctx.runtime.new_id(), spec)
-        self.asked = self.sent = self.heard = begun
-        self.end, self.limit = times(timeout, begun)
+        self.asked = self.sent = self.heard = self.begun = begun
+        if timeout is not None:
+            self.wait = timeout > 0
+            self.end, self.limit = times(timeout, begun)
 
     def ask(self) -> Awaitable[Joined]:
         """Send the join. One id for all attempts: only one can enter."""
         self.listening = self.wait
         self.asked = now = self.ctx.now()
-        within = min(REQUEST_S, max(self.limit - now, REQUEST_S_MIN))
+        left = self.limit - now
+        within = REQUEST_S if left > REQUEST_S else max(left, REQUEST_S_MIN)
         return self.ctx.store.join(self.claim, self.wait, within)
 
     def answered(self, answer: Joined) -> Joined:
         """The store answered what was asked last."""
         self.sent = self.heard = self.asked
         self.failures = 0
-        if isinstance(answer, Waiting):
+        if answer.__class__ is not Held and isinstance(answer, Waiting):
             self.ticket = answer.ticket
         return answer
 
@@ -165,7 +167,7 @@ class Attempt:
                 return None
             elif isinstance(standing, Mismatch):
                 self.withdrawn = not self.suspect  # it was not taken in: there is nothing to undo
-                raise CapacityMismatch(self.spec, standing)
+                raise mismatch(self.spec, standing)
             elif isinstance(standing, Full):
                 self.withdrawn = not self.suspect
                 raise ConfigError(
@@ -226,10 +228,14 @@ class Attempt:
         """Sleep until poked or due, then ask whose turn it is. None: the time is over."""
         ctx = self.ctx
         self.ticket = waiting.ticket
-        left = self.end - ctx.now()
-        if left <= 0:
+        if ctx.now() >= self.end:
             await self._withdraw()
             return None
+        if self.tell_at < 0.0:
+            self.tell_at = waits.begin(self.spec.name, waiting, self.begun)
+        elif self.asked >= self.tell_at:
+            self.tell_at = await waits.tell(ctx, self.spec.name, waiting, self.begun)
+        left = self.end - ctx.now()  # only now, as to tell of it takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         if ctx.closed:
             ctx.require_open()
@@ -281,9 +287,12 @@ class Attempt:
 
     async def _silence(self, failure: StoreUnavailable) -> None:
         """The store did not answer. Raises when there is no time left, for then it isn't known
-        whether the name is busy, and when our client was closed meanwhile; else pauses."""
+        whether the name is busy, when our client was closed meanwhile, and when waiting doesn't
+        help; else pauses."""
         ctx = self.ctx
         ctx.require_open()
+        if isinstance(failure, DiskFailed):
+            raise DiskFailed(f"{self.spec.name!r} can't be acquired now: {failure}") from failure
         self.failures += 1
         pause = back_off(self.failures, ctx.runtime.jitter(), 1.0)
         until = self.end if self.wait else self.limit
@@ -323,7 +332,6 @@ async def acquire(
     claim.
     """
     ctx, spec, terms = lock._ctx, lock._spec, lock._terms
-    ctx.runtime.bind()
     if ctx.orphans:
         ctx.drain_orphans()
     attempt = Attempt(ctx, spec, terms, timeout, begun)

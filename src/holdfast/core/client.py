@@ -9,8 +9,9 @@ from . import checks
 from .context import Context, Owner
 from .hold import HoldBase
 from .lease import Terms
+from .lock import PLAIN
 from .lock import terms as make_terms
-from .model import Capabilities, Kind, Leave, LineRecord, Loss, Spec
+from .model import NAME_BYTES_MAX, Capabilities, Kind, Leave, LineRecord, Spec
 from .policy import REQUEST_S
 from .ports import Runtime, Store
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from .queue.queue import Options
 
 DEFAULT_TTL_S = 30.0
-#: What is still held is given back in so many seconds in all, when a client is closed.
-CLOSE_S = 1.0
+_LOCK = Kind.LOCK
 
 
 class ClientBase:
@@ -44,6 +44,10 @@ class ClientBase:
         self._source = source
         self._ctx = Context(store, runtime, owner, hold_class)
 
+    def _here(self) -> Context:
+        """The context to work with: of threads there is one, of asyncio one for each loop."""
+        return self._ctx
+
     @property
     def capabilities(self) -> Capabilities:
         """What the store can do, as data."""
@@ -51,7 +55,7 @@ class ClientBase:
 
     @property
     def owner(self) -> str:
-        """Who we are to others: ``host:pid:label``."""
+        """The owner that others see for holds of this client: ``host:pid:label``."""
         return self._ctx.owner
 
     @property
@@ -61,12 +65,14 @@ class ClientBase:
 
     def supports(self, what: str) -> bool:
         """Can the store do this? ``what`` is the name of a capability, such as ``"detach"``."""
-        value = getattr(self.capabilities, what, None)
+        value = getattr(self.capabilities, checks.text("what", what, NAME_BYTES_MAX, 1), None)
         if not isinstance(value, bool):
             known = [
                 f for f in Capabilities._fields if isinstance(getattr(self.capabilities, f), bool)
             ]
-            raise ConfigError(f"{what!r} is no capability; known: {', '.join(known)}")
+            raise ConfigError(
+                f"what={checks.shown(what)} is no capability; known: {', '.join(known)}"
+            )
         return value
 
     def __repr__(self) -> str:
@@ -89,53 +95,60 @@ class ClientBase:
         meta: str = "",
     ) -> tuple[Context, Spec, Terms, float | None]:
         """What a lock object is made of, from its options; each is checked here."""
-        ctx = self._ctx
+        ctx = self._here()
         lease = self._ttl if ttl is None else checks.ttl(ttl)
         terms = make_terms(
-            auto_renew=auto_renew,
-            max_hold=max_hold,
-            min_hold=min_hold,
-            on_lost=on_lost,
-            cancel_on_lost=cancel_on_lost,
+            ctx.runtime.awaits, auto_renew, max_hold, min_hold, on_lost, cancel_on_lost
         )
-        can = ctx.store.capabilities
+        if kind is not _LOCK:
+            self._require_kind(kind)
+        if terms is not PLAIN:
+            self._require_terms(terms, lease, ttl is not None or self._ttl != DEFAULT_TTL_S)
+        most = ctx.store.lease_max
+        lease = min(lease, terms.max_hold, most)
+        wait = None if timeout is None else checks.wait(True, timeout)
+        text = meta if meta == "" else checks.meta(meta)
+        spec = Spec(checks.name(name), kind, capacity, weight, lease, ctx.owner, text)
+        return ctx, spec, terms, wait
+
+    def _require_kind(self, kind: Kind) -> None:
+        can = self.capabilities
         if kind is Kind.SEMAPHORE and not can.semaphore:
             raise NotSupported(f"{self.url} has no semaphores")
         if kind is Kind.RWLOCK and not can.rwlock:
             raise NotSupported(f"{self.url} has no read-write locks")
         if kind is Kind.ELECTION and not can.election:
             raise NotSupported(f"{self.url} has no elections; take a lock() for it")
-        if terms.min_hold and not can.min_hold:
+
+    def _require_terms(self, terms: Terms, lease: float, asked: bool) -> None:
+        store = self._ctx.store
+        if terms.min_hold and not store.capabilities.min_hold:
             raise NotSupported(
                 f"{self.url} can't keep a name occupied after its release (min_hold)"
             )
-        asked = ttl is not None or self._ttl != DEFAULT_TTL_S
-        if lease > ctx.store.lease_max and asked and not terms.auto_renew:
+        if lease > store.lease_max and asked and not terms.auto_renew:
             raise ConfigError(
-                f"{self.url} gives no lease of more than {ctx.store.lease_max:g} s, so a ttl of "
+                f"{self.url} gives no lease of more than {store.lease_max:g} s, so a ttl of "
                 f"{lease:g} s is only to be had with renewals. Take max_hold={lease:g} in place of "
                 "auto_renew=False, which ends the hold after that time, too; or a shorter ttl"
             )
-        lease = min(lease, terms.max_hold, ctx.store.lease_max)
-        wait = None if timeout is None else checks.wait(True, timeout)
-        text = meta if meta == "" else checks.meta(meta)
-        spec = Spec(checks.name(name), kind, capacity, weight, lease, ctx.owner, text)
-        return ctx, spec, terms, wait
 
     async def _adopt(self, text: str, auto_renew: bool, on_lost: Any) -> HoldBase:
         from .adopt import adopt  # because few programs do
 
-        ctx = self._ctx
+        ctx = self._here()
         ctx.require_open()
         ctx.runtime.bind()
-        terms = make_terms(auto_renew=auto_renew, max_hold=None, min_hold=0.0, on_lost=on_lost)
+        terms = make_terms(ctx.runtime.awaits, auto_renew, None, 0.0, on_lost)
         return await adopt(ctx, text, terms)
 
     async def _inspect(self, prefix: str, exact: bool) -> list[LineRecord]:
-        self._ctx.require_open()
-        if exact:
+        ctx = self._here()
+        ctx.require_open()
+        checks.prefix(prefix)
+        if checks.flag("exact", exact):
             checks.name(prefix)
-        return await self._ctx.store.inspect(prefix, REQUEST_S, exact)
+        return await ctx.store.inspect(prefix, REQUEST_S, exact)
 
     def _queue_options(self, *, ttl: Any, **given: Any) -> Options:
         from .queue.options import options  # because few programs have queues
@@ -147,8 +160,9 @@ class ClientBase:
     async def _survey(self, prefix: str) -> list[QueueRecord]:
         from .queue.ports import queues_of
 
-        self._ctx.require_open()
-        return await queues_of(self._ctx.store).survey(prefix, REQUEST_S)
+        ctx = self._here()
+        ctx.require_open()
+        return await queues_of(ctx.store).survey(checks.prefix(prefix), REQUEST_S)
 
     def _guard_options(self, **given: Any) -> GuardOptions:
         from .guard.elsewhere import LIMITS  # because few programs have guards
@@ -163,39 +177,18 @@ class ClientBase:
     async def _guard_survey(self, prefix: str) -> list[GuardRecord]:
         from .guard.ports import guards_of
 
-        self._ctx.require_open()
-        return await guards_of(self._ctx.store).survey(prefix, REQUEST_S)
+        ctx = self._here()
+        ctx.require_open()
+        return await guards_of(ctx.store).survey(checks.prefix(prefix), REQUEST_S)
 
     async def _break(self, name: str, fence: int) -> bool:
-        self._ctx.require_open()
-        leave = Leave(checks.name(name), "", fence)
-        answer, _ = await self._ctx.insist(
-            lambda within: self._ctx.store.leave(leave, within), self._ctx.now() + REQUEST_S
+        ctx = self._here()
+        ctx.require_open()
+        leave = Leave(checks.name(name), "", checks.count("fence", fence, checks.FENCE_MAX))
+        answer, _ = await ctx.insist(
+            lambda within: ctx.store.leave(leave, within), ctx.now() + REQUEST_S
         )
         return answer
 
     async def _close(self) -> None:
-        ctx = self._ctx
-        if ctx.closed:
-            return
-        if ctx.commons or ctx.untold:
-            from .guard.commons import tell_all  # because few programs have guards
-
-            await tell_all(ctx)
-        ctx.closed = True
-        ctx.keeper.stop()
-        until = ctx.now() + CLOSE_S
-        interrupt: BaseException | None = None
-        for leave in ctx.keeper.give_up(Loss.CLOSED):
-            try:
-                await ctx.put_back(leave, until, CLOSE_S)  # nobody goes on with it afterwards
-            except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
-                raise
-            except BaseException as stop:
-                interrupt = interrupt or stop
-        await ctx.store.close()
-        if interrupt is not None:
-            raise interrupt
-
-    def _forked(self) -> None:
-        self._ctx.forked()
+        await self._ctx.close()

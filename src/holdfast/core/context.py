@@ -7,24 +7,40 @@ hold of the parent is seen as lost, the keeper and the registry are new, the sto
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
+import sys
+import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from ..errors import NotHeld, StoreUnavailable
+from .closing import Closing
 from .hold import HoldBase
-from .keeper import Keeper, warn_orphan
+from .keeper import Keeper
 from .lease import Lease
 from .model import Leave, Spec
 from .policy import REQUEST_S, REQUEST_S_MIN, UNDO_S, back_off
-from .ports import Runtime, Store, Undo
+from .ports import DiskFailed, Runtime, Store, Undo
+from .undos import replaces
 
 if TYPE_CHECKING:
     from .guard.commons import Commons
 
+log = logging.getLogger("holdfast")
+
 T = TypeVar("T")
+
+
+class _Nowhere:
+    """The place of a context that was not used yet, or whose face has no places."""
+
+    _thread_id: int | None = None
+
+
+NOWHERE: Any = _Nowhere()
 
 #: Who is inside what: name, kind, and the thread or task.
 Flow = tuple[str, str, Hashable]
@@ -100,25 +116,42 @@ class Context:
         self.runtime = runtime
         self.now = runtime.now
         self.hold_class = hold_class
-        self._owner = owner
+        self.naming = owner
         self.label = owner.label
         self.orphans: deque[Lease] = deque()
         self.closed = False
+        #: Closed to the end, connections included?
+        self.ended = False
+        #: Set by a face whose parts belong to a place each, such as an event loop: the place, all
+        #: contexts of the client, what ends this one with its place, and objects of other places.
+        self.place: object = NOWHERE
+        #: Its `_thread_id` is that of the thread in which the place is at work just now.
+        self.runs: Any = NOWHERE
+        self.home: Any = None
+        self.ending: Any = None
+        self.twins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.begin()
 
     def begin(self) -> None:
         """Start, or start afresh in the child of a fork."""
         self.epoch = self.runtime.epoch()
-        self.owner = self._owner()
+        self.owner = self.naming()
         self.keeper = Keeper(self)
         self.flows = Flows(self.runtime)
+        self.closing = Closing(self)
         #: What guards of one name share; those with numbers to tell; when that was done last.
         self.commons: WeakValueDictionary[tuple[str, int], Commons] = WeakValueDictionary()
         self.untold: dict[Commons, None] = {}
         self.told = self.now()
+        #: When the store was asked last who holds what is waited for.
+        self.looked = -math.inf
         #: The holds that the keeper doesn't renew, so that closing finds them too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
         self.orphans.clear()
+
+    async def close(self) -> None:
+        """Give back what is held, and end the connection; see ``closing``."""
+        await self.closing.run()
 
     def forked(self) -> None:
         """Called in the child of a fork, before anything else runs there."""
@@ -127,7 +160,8 @@ class Context:
         self.begin()
 
     def drain_orphans(self) -> None:
-        """Warn of the holds that were forgotten since the last time.
+        """Warn of the holds that were forgotten since the last time; the keeper has no use for
+        their leases, which would keep it and this client until their next renewal was due.
 
         Where warnings are errors the log alone says it: whoever comes by here, the keeper or the
         acquire of another name, must not fail for it.
@@ -135,7 +169,8 @@ class Context:
         while self.orphans:
             with contextlib.suppress(IndexError, Warning):
                 lease = self.orphans.popleft()
-                warn_orphan(lease, self.fence_of(lease, " (fence {})"))
+                self.keeper.drop(lease)
+                _warn_orphan(lease, self.fence_of(lease, " (fence {})"))
 
     def fence_of(self, lease: Lease, words: str) -> str:
         """These words with the fence of a lease; nothing on a store that gives none."""
@@ -155,7 +190,10 @@ class Context:
                 await self._pause(attempt, until, failure)
 
     async def _pause(self, attempt: int, until: float, failure: StoreUnavailable) -> None:
-        """Sleep before the next attempt; raise the failure if there is no time for one."""
+        """Sleep before the next attempt; raise the failure if there is no time for one, or no use
+        in it."""
+        if isinstance(failure, DiskFailed):
+            raise failure
         pause = back_off(attempt, self.runtime.jitter(), 1.0)
         if self.now() + pause >= until:
             raise failure
@@ -186,10 +224,17 @@ class Context:
         return there or self.now() < deadline
 
     async def undo(self, undo: Undo, until: float = math.inf) -> None:
-        """Withdraw an abandoned claim while an exception is on its way, which nothing replaces,
-        whatever is cancelled meanwhile."""
-        with contextlib.suppress(BaseException):
+        """Withdraw an abandoned claim while an exception is on its way.
+
+        A failure of this replaces nothing. A cancellation or Ctrl-C that comes meanwhile replaces
+        an exception of another kind: nobody who cancels may be told of a store in its place.
+        """
+        ends = not isinstance(sys.exception(), Exception)
+        try:
             await self.put_back(undo, until)
+        except BaseException as late:
+            if replaces(late, ends):
+                raise
 
     async def put_back(self, undo: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
         """Withdraw what nobody wants; the keeper goes on with it if the store doesn't answer at
@@ -237,3 +282,10 @@ class Context:
     def summary(self) -> dict[str, Any]:
         """Numbers for tests and for people: what this client keeps."""
         return {"kept": self.keeper.pending(), "epoch": self.epoch}
+
+
+def _warn_orphan(lease: Lease, fence: str) -> None:
+    """A hold was forgotten: say so. It is renewed no more and will expire."""
+    text = lease.forgotten.format(f"{lease.name!r}{fence}")
+    log.warning("%s", text)
+    warnings.warn(text, ResourceWarning, stacklevel=2)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .hold import HoldBase
+from . import checks
 from .lock import LockBase
 
 #: How often an observer looks, in seconds, unless it says otherwise.
 OBSERVE_S = 1.0
+OBSERVE_S_MIN, OBSERVE_S_MAX = 0.001, 86_400.0
 
 
 class Leader(NamedTuple):
-    """Who leads: the owner as people read it, and the fence of the term."""
+    """A leader: the owner as people read it, and the fence of the term."""
 
     owner: str
     fence: int
@@ -28,7 +29,7 @@ class ElectionBase(LockBase):
     __slots__ = ()
 
     async def _leader(self) -> Leader | None:
-        """Who leads now, or None."""
+        """The present leader, or None."""
         self._ctx.require_open()
         lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
         if not lines or not lines[0].holders:
@@ -38,16 +39,13 @@ class ElectionBase(LockBase):
 
     async def _changed(self, seen: Leader | None, every: float) -> Leader | None:
         """The next leader that isn't ``seen`` (None: nobody leads)."""
+        pause = checks.seconds("every", every, OBSERVE_S_MIN, OBSERVE_S_MAX)
         while True:
             leader = await self._leader()
             if leader != seen:
                 return leader
-            await self._ctx.runtime.sleep(every)
+            await self._ctx.runtime.sleep(pause)
 
     async def _resign(self) -> bool:
         """Give the leadership back that was won through this object."""
         return await self._release_one()
-
-    def _leading(self) -> HoldBase | None:
-        """The hold of the term that was won through this object and lasts."""
-        return next((h for h in reversed(self._given) if h.lost is None), None)

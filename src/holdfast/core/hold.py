@@ -1,6 +1,5 @@
 """What an acquire returns: the caller's part of a hold. Our part of it is its lease, which
-outlives a forgotten one.
-"""
+outlives a forgotten one."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ from . import checks
 from .door import give_back
 from .lease import Lease, OnLost
 from .model import Gone, Held, Keep, Leave, Loss, State
-from .policy import REQUEST_S, renew_every
+from .plain import visible
+from .policy import REQUEST_S
 
 if TYPE_CHECKING:
     from .context import Context
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 class HoldBase:
     """A hold on a name: the proof that it is ours, and the way to give it back."""
 
-    __slots__ = ("__weakref__", "_count", "_ctx", "_epoch", "_flow", "_lease", "_lock", "_strict")
+    __slots__ = (
+        "__weakref__",
+        "_count",
+        "_ctx",
+        "_epoch",
+        "_flow",
+        "_lease",
+        "_lock",
+        "_strict",
+    )
 
     def __init__(
         self, ctx: Context, lease: Lease, lock: Callable[[], LockBase | None] | None = None
@@ -123,8 +132,9 @@ class HoldBase:
 
     def on_lost(self, call: OnLost) -> None:
         """Have ``call(hold, reason)`` called once when the hold is lost, on the keeper's thread
-        or task; at once, and here, if the loss is known already. It must be quick; what it
-        raises is logged."""
+        or task; at once, and here, if the loss is known already. What it raises is logged. While
+        it blocks, no hold of this client is renewed: let it set a flag or start a thread."""
+        checks.callback(call, self._ctx.runtime.awaits)
         self._lease.callbacks.append(call)
         if self._lease.end is State.LOST:
             self._ctx.keeper.tell(self._lease)
@@ -165,11 +175,11 @@ class HoldBase:
                 now = ctx.now()
                 if now >= lease.deadline or self._epoch != ctx.epoch or ctx.closed:
                     lease.reason = self.lost  # looked at before anything is sent
-                if lease.reason is Loss.FORKED:
-                    lease.closing, lease.end = True, State.LOST  # the parent's: nothing is sent
-                else:
+                if lease.reason is None or not self._forked():
                     # First, so that the keeper reports no false loss. What else is to be done
                     # comes after the sending, because whoever is next waits for that.
+                    if lease.closing:
+                        lease.twice = True  # another release is under way
                     lease.closing = True
                     leave = self._leave_of(lease)
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
@@ -179,6 +189,8 @@ class HoldBase:
                         ctx.keeper.drop(lease)
                         there = await self._leave_again(leave, until, failure)
                     self._gave_back(lease, there)
+            else:
+                lease.before = lease.reason
             self._step_back()
             return lease.reason is None
         except Exception:
@@ -197,6 +209,19 @@ class HoldBase:
             if lease.reason is None:
                 raise
             return False
+
+    @property
+    def _before(self) -> Loss | None:
+        """Why it was lost, if it was, when it began to be given back."""
+        return self._lease.before
+
+    def _forked(self) -> bool:
+        """It is lost before it is given back: is it the parent's, so that nothing is sent?"""
+        lease = self._lease
+        lease.before = lease.reason
+        if lease.reason is Loss.FORKED:
+            lease.closing, lease.end = True, State.LOST
+        return lease.reason is Loss.FORKED
 
     async def _exit(self, failure: BaseException | None) -> None:
         """The body of a ``with`` over this hold is over."""
@@ -233,23 +258,39 @@ class HoldBase:
         lease, ctx = self._lease, self._ctx
         ctx.flows.forget(self)
         if lease.end is None:
-            lease.closing, lease.end = True, State.RELEASED
+            self._over(State.RELEASED)
             ctx.keeper.drop(lease)
         self._step_back()
+
+    def _over(self, end: State) -> None:
+        """It has ended, and not by a loss: nobody is called, and who waits for its end wakes."""
+        self._lease.closing, self._lease.end = True, end
+        self._wake()
+
+    def _wake(self) -> None:
+        self._lease.callbacks.clear()
+        for latch in list(self._lease.latches):
+            latch.set()
 
     def _step_back(self) -> None:
         lock = self._lock() if self._lock is not None else None
         if lock is not None:
-            lock._forget(self)
+            lock._given.pop(self, None)
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
-        """The store answered: the claim is gone, and was there until now or wasn't."""
+        """The store answered: the claim is gone, and was there until now or wasn't. Of two releases
+        at once one finds nothing: before our deadline the other one did it."""
+        if lease.end is not None:
+            return
         self._ctx.keeper.drop(lease)
         if not there and lease.reason is None:
-            lease.reason = Loss.BROKEN if self._ctx.now() < lease.deadline else Loss.EXPIRED
+            if self._ctx.now() >= lease.deadline:
+                lease.reason = Loss.EXPIRED
+            elif not lease.twice:
+                lease.reason = Loss.BROKEN
         lease.end = State.RELEASED
-        for latch in lease.latches:
-            latch.set()
+        if lease.callbacks or lease.latches:
+            self._wake()
 
     def _leave_of(self, lease: Lease) -> Leave:
         """The request that gives it back, now or when ``min_hold`` is over."""
@@ -262,13 +303,17 @@ class HoldBase:
         lease, keeper = self._lease, self._ctx.keeper
         length = lease.ttl if ttl is None else min(checks.ttl(ttl), self._ctx.store.lease_max)
         sent = self._ctx.now()
+        if length < lease.ttl:
+            # Before it is sent: the store may cut the lease, and nobody hear of it.
+            shorter = lease.shorten(sent, length)
+            keeper.pace(lease, sent)
+            await self._keep(lease.keep(sent, length))
+            shorter.answered(self._ctx.now())
+            return self.remaining()
         await self._keep(lease.keep(sent, length))
-        if length != lease.ttl:  # only now: if it failed, all goes on as it was
+        if length > lease.ttl:  # only now: if it failed, it is renewed at the pace that it had
             lease.ttl = length
-            if lease.renewing:
-                keeper.drop(lease)
-                lease.every = renew_every(length)
-                keeper.add(lease, sent + lease.every)
+            keeper.pace(lease, sent)
         return self.remaining()
 
     async def _downgrade(self) -> None:
@@ -295,17 +340,21 @@ class HoldBase:
             raise NotSupported(f"a reentrant hold on {self.name!r} belongs to its thread or task")
         ctx.keeper.drop(lease)  # or a renewal that comes after it would tie the claim to us again
         try:
-            await self._keep(Keep(lease.claim, lease.fence, lease.ttl, detach=True))
+            length = lease.length(lease.ttl, ctx.now())
+            await self._keep(Keep(lease.claim, lease.fence, length, detach=True))
         except BaseException:
-            if lease.renewing and lease.end is None:  # still ours
-                ctx.keeper.add(lease, ctx.now())
+            if lease.end is None and (lease.renewing or lease.watched):  # still ours
+                ctx.keeper.add_early(lease, ctx.now())
             raise
-        lease.closing, lease.end = True, State.DETACHED
+        self._over(State.DETACHED)
         from . import token
 
         ctx.flows.forget(self)
         self._step_back()
-        return token.write(lease.claim, lease.fence, lease.ttl, lease.weight)
+        now = ctx.now()
+        least, longest = max(0.0, lease.min_until - now), max(0.0, lease.stop_at - now)
+        left = token.Left(least if lease.min_until else 0.0, longest, lease.renewing)
+        return token.write(lease.claim, lease.fence, lease.ttl, lease.weight, left)
 
     async def _wait_lost(self, timeout: Any = None) -> Loss | None:
         wait = checks.wait(True, timeout)
@@ -327,6 +376,8 @@ class HoldBase:
         sent = ctx.now()
         within = min(REQUEST_S, max(lease.deadline - sent, 0.05))
         answer = (await ctx.store.keep([keep], within))[0]
+        if isinstance(answer, Gone) and lease.closing:
+            raise NotHeld(f"{self.name!r} was released meanwhile; acquire it again")
         if isinstance(answer, Held):
             if lease.renewed(sent, answer.expires_in, ctx.now()):
                 return
@@ -344,6 +395,6 @@ class HoldBase:
     def _story(self, reason: Loss) -> str:
         return (
             f"lost {self.name!r} ({self._ctx.fence_of(self._lease, 'fence {}, ')}owner "
-            f"{self.owner}): {reason}. "
+            f"{visible(self.owner)}): {reason}. "
             "Stop the work that it guards, and acquire it again"
         )

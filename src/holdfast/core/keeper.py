@@ -7,29 +7,28 @@ never ends a renewal, only the deadline does. When that passes, or the store say
 is gone, the hold is lost: the reason is written down, whoever waits is woken, the callbacks run.
 
 The keeper never keeps a claim that waits. It starts when a hold needs it, and ends some seconds
-after the last one. Finalizers take no lock: they only mark a lease as an orphan, and the keeper
-finds it.
+after the last one. Finalizers take no lock: they mark a lease as an orphan, and the keeper looks.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import math
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError, HoldfastError, StoreUnavailable
+from ..errors import HoldfastError, StoreUnavailable
 from .lease import Lease
 from .model import Gone, Held, Loss, State
-from .policy import REQUEST_S, TOMB_S, UNDO_S, back_off, deadline
+from .policy import REQUEST_S, TOMB_S, back_off, deadline, renew_every
 from .ports import Undo
 from .schedule import Schedule
+from .undos import Undos
 
 if TYPE_CHECKING:
     from .context import Context
+    from .hold import HoldBase
 
 log = logging.getLogger("holdfast")
 
@@ -46,6 +45,8 @@ FIRST_ASK_S = 1.0
 ASK_PART = 1 / 3
 #: A store that did not answer when it was looked at is looked at again this much later.
 AGAIN_S = 0.25
+#: What an error of a callback is said of.
+TOLD = "the on_lost callback of {!r}"
 
 
 class Keeper:
@@ -53,18 +54,18 @@ class Keeper:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._schedule = Schedule()
-        #: (when, tie-break, undo, until): those that could not be carried out at once.
-        self._undos: list[tuple[float, int, Undo, float]] = []
-        self._tie = itertools.count()
+        #: Those that could not be carried out at once.
+        self._undos = Undos()
         #: When to look at the store next, while anything is kept.
         self._look_at = math.inf
         self._latch = ctx.runtime.latch()
+        self._schedule = Schedule(self._latch.set)
         self._wake_at = math.inf
-        #: Gives True once: whoever gets it starts the thread or task.
-        self._starter = iter((True,))
+        #: The turn of the one that runs, set by one atomic step. It gives True once: to the thread
+        #: or task that begins, or to the interrupted caller, after whom that one does nothing.
+        self._turns: dict[int, Iterator[bool]] = {}
         self._started = False
-        self._stopped = False
+        self._stopped = self._forgotten = False
         self._idle_since = 0.0
         #: Until then it sleeps only for short.
         self._brisk_until = -math.inf
@@ -79,13 +80,13 @@ class Keeper:
         """Renew this lease from ``due`` on, every third of its ttl."""
         self._schedule.add(lease, due)
         if due < self._wake_at or not self._started:
-            self._rouse()
+            self._rouse_for(lease)
 
     def add_early(self, lease: Lease, due: float) -> None:
         """Renew this lease, or look at it, sooner than others of its kind."""
         self._schedule.add_own(lease, due)
         if due < self._wake_at or not self._started:
-            self._rouse()
+            self._rouse_for(lease)
 
     def add_pushed(self, lease: Lease, due: float) -> None:
         """The same for one that was granted by a push. More will come, each of them sooner due
@@ -93,6 +94,15 @@ class Keeper:
         which somebody waits for our caller to go on, it looks for itself, for a while."""
         self._brisk_until = due + LINGER_S
         self.add_early(lease, due)
+
+    def pace(self, lease: Lease, sent: float) -> None:
+        """The length of this lease changed by a request that was sent at that time."""
+        self.drop(lease)
+        if lease.renewing:
+            lease.every = renew_every(lease.longest(sent))
+            self.add(lease, sent + lease.every)
+        elif lease.watched:
+            self.add_early(lease, lease.deadline)
 
     def watch(self, lease: Lease) -> None:
         """Look at this lease when its deadline passes, though it isn't renewed."""
@@ -107,10 +117,13 @@ class Keeper:
     def later(self, leave: Undo, until: float) -> None:
         """Carry out this undo as soon as the store answers again; give up at ``until``. A
         suspect one is gone on with as long as the join that it undoes may be under way."""
-        now = self._ctx.now()
         until += TOMB_S if leave.suspect else 0.0
-        heapq.heappush(self._undos, (now, next(self._tie), leave, until))
-        self._rouse()
+        self._undos.add(self._ctx.now(), leave, until)
+        try:
+            self._rouse()
+        except RuntimeError as failure:
+            text = "no keeper can be started (%s): a claim on %r is withdrawn with the next hold"
+            log.warning(text, failure, leave.name)
 
     def lose(self, lease: Lease, reason: Loss) -> None:
         """The hold is lost: write it down, wake who waits for that, call who asked for it."""
@@ -135,9 +148,9 @@ class Keeper:
             except IndexError:
                 return  # another thread took it
             try:
-                call(hold, lease.reason)
+                self._ctx.runtime.follow(call(hold, lease.reason), TOLD.format(lease.name))
             except Exception:
-                log.exception("the on_lost callback of %r raised", lease.name)
+                log.exception("%s raised", TOLD.format(lease.name))
 
     def stop(self) -> None:
         """End the thread or task soon."""
@@ -157,10 +170,10 @@ class Keeper:
 
     def give_up(self, reason: Loss) -> list[Undo]:
         """The client closes: every lease is lost; the leaves that remain to be carried out."""
-        leaves = [undo[2] for undo in self._undos]
+        leaves = list(self._undos)
         leases = self._schedule.empty() + self._asked
-        leases += [hold._lease for hold in list(self._ctx.unrenewed)]
-        self._undos = []
+        leases += [hold._lease for hold in _listed(self._ctx.unrenewed)]
+        self._undos = Undos()
         for lease in leases:
             if lease.end is None and not lease.closing:
                 self.lose(lease, reason)
@@ -170,34 +183,72 @@ class Keeper:
     # -- the thread or task ------------------------------------------------------------------
 
     def _rouse(self) -> None:
-        if next(self._starter, False):
-            self._started = True
-            self._ctx.runtime.background(self._run, self._over, "holdfast-keeper")
-        else:
-            self._latch.set()
+        turn = iter((True,))
+        try:
+            if self._turns.setdefault(0, turn) is turn:
+                self._started = True
+                run, over = partial(self._run, turn), partial(self._over, turn)
+                self._ctx.runtime.background(run, over, "holdfast-keeper")
+            else:
+                self._latch.set()
+        except BaseException:  # the next hold tries again, unless it has begun all the same
+            if self._turns.get(0) is turn and next(turn, False):
+                self._started = False
+                del self._turns[0]
+            raise
 
-    async def _run(self) -> None:
+    def _rouse_for(self, lease: Lease) -> None:
+        """Rouse it to renew this lease; without a keeper nothing is held, as it would be lost."""
+        try:
+            self._rouse()
+        except RuntimeError as failure:
+            if "shutdown" in str(failure):  # in an exit handler: its ttl must do
+                log.warning("%r isn't renewed, as the interpreter ends: %s", lease.name, failure)
+                return
+            lease.due = -math.inf  # an entry at a time of its own doesn't count any more
+            self._schedule.drop(lease)
+            raise HoldfastError(
+                f"{lease.name!r} can't be renewed, because its keeper can't be started: {failure}. "
+                f"Raise the limit of threads or tasks, or end some; then {lease.remedy}"
+            ) from failure
+
+    def forgotten(self) -> None:
+        """Nobody has the client any more, though maybe its locks: sleep no longer than usual
+        lingering, and linger no more. Takes no lock, as a finalizer calls it."""
+        self._forgotten = True
+        self._latch.set()
+
+    async def _run(self, turn: Iterator[bool]) -> None:
+        if not next(turn, False):
+            return  # its start was interrupted, and counts as none
         # It lingers even if the hold that it was started for is over by now.
         self._idle_since = self._ctx.now()
         self._look_at = self._idle_since + self._ctx.store.watch_every
         while not self._stopped and await self._round():
             pass
 
-    def _over(self) -> None:
+    def _over(self, turn: Iterator[bool]) -> None:
         """It ended, for want of work or because somebody cancelled the task: the next hold starts
         another. What came in while it ended is looked for after that, so nothing is overlooked."""
+        if self._turns.get(0) is not turn:
+            return
         for lease in self._asked:
             self._schedule.add_own(lease, self._ctx.now())
-        self._asked, self._awake = [], False
-        self._starter, self._started = iter((True,)), False
+        self._asked, self._awake, self._started = [], False, False
+        del self._turns[0]
         if not self._stopped and next(self._nexts(), None) is not None:
-            self._rouse()
+            try:
+                self._rouse()
+            except RuntimeError:
+                log.exception("the keeper of %s can't go on now", self._ctx.store.label)
 
     async def _round(self) -> bool:
         """One round of work and sleep; False when there has been nothing to do for long."""
         ctx = self._ctx
         self._awake = True
         ctx.drain_orphans()
+        if self._schedule.crowded:
+            self._schedule.clear_away()
         if ctx.now() >= self._look_at and not self._schedule.in_trouble(ctx.now()):
             await self._look()  # in trouble every moment counts, and a silent store tells nothing
         batch = self._asked = []
@@ -205,10 +256,11 @@ class Keeper:
         if batch:
             await self._renew(batch)
             self._asked = []
-        await self._undo()
+        await self._undos.carry_out(ctx, self._renewal_due)
         if not batch:
             nap = self._plan(ctx.now())
             if nap is None:
+                self._schedule.clear_away()
                 return False
             self._awake = False
             await self._latch.wait(nap)
@@ -243,6 +295,8 @@ class Keeper:
         self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
         # It also wakes for a look if it has nothing to keep, as something may come meanwhile.
+        if self._forgotten:
+            target = min(target, now + LINGER_S) if target < math.inf else target
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)
 
     def _soonest(self, now: float) -> float:
@@ -250,12 +304,16 @@ class Keeper:
         if soonest < math.inf:
             self._idle_since = now
             return soonest
-        return math.inf if now - self._idle_since >= LINGER_S else now + LINGER_S
+        until = self._idle_since + LINGER_S
+        return math.inf if self._forgotten or now >= until else until
 
     def _nexts(self) -> Iterator[float]:
         yield from self._schedule.soonest()
         if self._undos:
-            yield self._undos[0][0]
+            yield self._undos.soonest()
+
+    def _renewal_due(self) -> bool:
+        return min(self._schedule.soonest(), default=math.inf) <= self._ctx.now()
 
     async def _renew(self, batch: list[Lease]) -> None:
         ctx = self._ctx
@@ -307,7 +365,7 @@ class Keeper:
             if answer.expires_in != length:
                 length = answer.expires_in
                 until = deadline(sent, length)
-            if lease.prolonged(until, now):
+            if lease.prolonged(sent, until, now):
                 renewed.append(lease)
             else:
                 self._let_go(lease, lease.reason or Loss.EXPIRED)
@@ -330,30 +388,13 @@ class Keeper:
         """Lost: also withdraw the claim, so that nobody waits for what is left of its ttl."""
         self.lose(lease, reason)
         now = self._ctx.now()
-        entry = (now, next(self._tie), lease.undo(reason), now + lease.ttl)
-        heapq.heappush(self._undos, entry)
-
-    async def _undo(self) -> None:
-        """Carry out the leaves that are due; what fails is tried again until it doesn't matter."""
-        ctx = self._ctx
-        while self._undos and self._undos[0][0] <= ctx.now():
-            _, _, leave, until = heapq.heappop(self._undos)
-            try:
-                await ctx.withdraw(leave, max(UNDO_S, 0.05))
-            except Exception as failure:
-                now = ctx.now()
-                if not isinstance(failure, HoldfastError):
-                    log.exception("withdrawing from %r failed; trying again", leave.name)
-                # A ConfigError would be answered again and again, until somebody mends something.
-                if now < until and not isinstance(failure, ConfigError):
-                    again = now + back_off(5, ctx.runtime.jitter(), 1.0)
-                    heapq.heappush(self._undos, (again, next(self._tie), leave, until))
-                else:
-                    log.error("a claim on %r was left to expire: %s", leave.name, failure)
+        self._undos.add(now, lease.undo(reason), now + lease.ttl)
 
 
-def warn_orphan(lease: Lease, fence: str) -> None:
-    """A hold was forgotten: say so. It is renewed no more and will expire."""
-    text = lease.forgotten.format(f"{lease.name!r}{fence}")
-    log.warning("%s", text)
-    warnings.warn(text, ResourceWarning, stacklevel=2)
+def _listed(holds: Collection[HoldBase]) -> list[HoldBase]:
+    """These holds, though other threads make some meanwhile."""
+    while True:
+        try:
+            return list(holds)
+        except RuntimeError:
+            continue

@@ -3,17 +3,18 @@
 The keeper knows only leases, so that a hold that nobody refers to any more is collected, warns,
 and is no longer renewed. A lease ends once: released, detached or lost. A loss is final as soon
 as anybody has seen it: ``loss`` writes down what it saw, so a renewal that is answered late can't
-bring a hold back.
+bring a hold back. Only an answered renewal moves the deadline forward, and only a request for a
+shorter lease moves it back: the answer to a renewal that was sent before moves it no further.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from .model import Claim, Keep, Leave, Loss, Renewal, State
-from .policy import deadline, margin, renew_every
+from .policy import RENEWALS, TOMB_S, deadline, margin
 
 if TYPE_CHECKING:
     from .hold import HoldBase
@@ -33,24 +34,49 @@ class Terms(NamedTuple):
     cancel_on_lost: bool = False
 
 
+class Shorter:
+    """A request for a shorter lease: sent at ``at`` for ``length`` seconds. A store may handle it
+    after any request that is sent before ``until``, and cut the lease to ``length`` then."""
+
+    __slots__ = ("at", "length", "until")
+
+    def __init__(self, at: float, length: float) -> None:
+        self.at, self.length, self.until = at, length, at + TOMB_S
+
+    def answered(self, now: float) -> None:
+        """No copy of it is under way any more."""
+        self.until = now
+
+
 class Lease:
-    """The state of one hold. Written by the keeper and by the caller; every write is final or
-    monotonic, so no lock is needed between them."""
+    """The state of one hold. Written by the keeper and by the caller, without a lock: every write
+    is final or monotonic, except the deadline, which moves back when a shorter lease is asked for.
+    That is written down first (``shorter``), and bounds what any other answer makes of it."""
 
     #: What it has as long as nothing happens to it; most leases never have anything else.
     due = min_until = 0.0
     closing = orphan = watched = False
+    #: Was it put into the schedule at a time of its own?
+    own = False
+    #: Is it being released by two at once?
+    twice = False
     #: Was less asked for than its ttl, because ``max_hold`` allows no more?
     cut = False
     failures = 0
     end: State | None = None
     reason: Loss | None = None
+    #: Why it was lost, if it was, when it began to be given back.
+    before: Loss | None = None
     hold_ref: Callable[[], HoldBase | None] | None = None
+    #: The requests for a shorter lease that bound the deadline; most leases never have any.
+    shorter: Sequence[Shorter] = ()
     _renewal: Renewal | None = None
     #: What it is of: each kind has a verb of its own that renews it.
     kind = "hold"
     #: Is it an error to lose it?
     grave = True
+    #: What to do when it could not be kept.
+    remedy = "acquire it again"
     #: What is said of one whose hold was forgotten.
     forgotten = (
         "a hold on {} was collected without release(); "
@@ -65,7 +91,7 @@ class Lease:
         self.deadline = until
         self.ttl = claim.spec.ttl
         self.weight = self._entered_with = claim.spec.weight
-        self.every = renew_every(self.ttl)
+        self.every = self.ttl / RENEWALS
         self.renewing = terms.auto_renew
         self.stop_at = begun + terms.max_hold
         self.suspect = suspect
@@ -93,9 +119,9 @@ class Lease:
 
     def renewed(self, sent: float, lease: float, now: float) -> bool:
         """Move the deadline after an answered keep; False if it came too late to count."""
-        return self.prolonged(deadline(sent, lease), now)
+        return self.prolonged(sent, deadline(sent, lease), now)
 
-    def prolonged(self, until: float, now: float) -> bool:
+    def prolonged(self, sent: float, until: float, now: float) -> bool:
         """The same, where the deadline of such a keep is known."""
         if now >= self.deadline:
             self.loss(now)
@@ -103,10 +129,36 @@ class Lease:
             return False
         if until > self.stop_at:
             until = self.stop_at
+        if self.shorter:
+            until = self._bounded(sent, until)
         if until > self.deadline:
             self.deadline = until
+            if self.shorter:  # also where another thread asked for less just now
+                self.deadline = min(self.deadline, self._bounded(sent, until))
         self.failures = 0
         return self.reason is None
+
+    def shorten(self, sent: float, length: float) -> Shorter:
+        """From ``sent`` on a shorter lease is asked for, also if that fails: some stores cut the
+        lease to what was asked for last, others do if their clock is set back. Called before it is
+        sent, because nobody may hear of the answer."""
+        one = Shorter(sent, length)
+        # An answer is some seconds late at most, so what was over earlier bounds none.
+        self.shorter = [old for old in self.shorter if sent < old.until + TOMB_S] + [one]
+        self.ttl = length
+        self.deadline = min(self.deadline, deadline(sent, length))
+        return one
+
+    def _bounded(self, sent: float, until: float) -> float:
+        """How long an answer to a request of that time may be believed at most."""
+        for one in self.shorter:
+            if sent < one.until:
+                until = min(until, deadline(max(sent, one.at), one.length))
+        return until
+
+    def longest(self, now: float) -> float:
+        """The longest lease that may be believed if it is asked for now."""
+        return min([self.ttl, *(one.length for one in self.shorter if now < one.until)])
 
     def capped(self) -> bool:
         """Is the deadline as late as ``max_hold`` allows?"""

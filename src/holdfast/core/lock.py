@@ -8,15 +8,17 @@ holds that it gave out and that aren't over, so that ``release()`` and ``with`` 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import ref
 
 from ..errors import ConfigError, HoldfastError, NotAcquired, NotHeld
 from . import checks, claims
-from .door import Door
+from .door import Door, Entry
 from .hold import HoldBase
 from .lease import Lease, Terms
-from .model import Spec
+from .model import Kind, Spec
+from .plain import visible
 
 if TYPE_CHECKING:
     from .context import Context
@@ -56,7 +58,7 @@ class LockBase:
         self._spec = spec
         self._terms = terms
         self._timeout = timeout
-        self._reentrant = reentrant
+        self._reentrant = reentrant is not False and checks.flag("reentrant", reentrant)
         #: The holds that are out, in order; each step on it is atomic, as threads share it.
         self._given: dict[HoldBase, None] = {}
         self._many = MANY
@@ -75,6 +77,9 @@ class LockBase:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self._ctx.store.label}>"
 
+    def __reduce__(self) -> Any:
+        raise checks.unpicklable(self)
+
     def _renamed(self, name: str) -> Self:
         """The same wish for another name: what a decorator's template needs."""
         twin = object.__new__(type(self))
@@ -84,6 +89,13 @@ class LockBase:
                     setattr(twin, slot, getattr(self, slot))
         twin._spec = self._spec._replace(name=checks.name(name))
         twin._given, twin._door = {}, Door(self._ctx.runtime)
+        return twin
+
+    def _moved(self, ctx: Context) -> Self:
+        """The same wish in another context of the client."""
+        twin = self._renamed(self.name)
+        twin._ctx = ctx
+        twin._door = Door(ctx.runtime)
         return twin
 
     # -- acquire -----------------------------------------------------------------------------
@@ -144,56 +156,77 @@ class LockBase:
         begun = self._ctx.now()
         hold, holder = await self._try(self._timeout, begun)
         if hold is None:
-            raise NotAcquired(await self._busy(holder, self._ctx.now() - begun))
+            raise await self._busy(holder, self._ctx.now() - begun)
         return hold
 
-    async def _busy(self, holder: str, waited: float) -> str:
-        """Say who holds it, since when, and what to do."""
-        ctx, name = self._ctx, self._spec.name
-        who = f"held by {holder}" if holder else "busy"
+    async def _busy(self, holder: str, waited: float) -> NotAcquired:
+        """The error that says who holds it, since when, and what to do."""
+        name = self._spec.name
+        holder, who = await self._blocker(holder)
+        tried = f"tried {waited:.2f} s" if self._timeout else "tried once"
+        remedy = "Wait longer (timeout=), come back later, or see `holdfast show`"
+        if self._is_own(holder) and self._spec.kind == Kind.LOCK:
+            remedy += ". With reentrant=True the thread or task that holds it may acquire it again"
+        return NotAcquired(
+            f"{self._spec.kind} {name!r} not acquired: {tried}, {who or 'busy'}. {remedy}",
+            name=name,
+            holder=holder,
+            waited=waited,
+        )
+
+    async def _blocker(self, holder: str) -> tuple[str, str]:
+        """Who holds it, and that in words, where the store says so; it is asked once more."""
+        store = self._ctx.store
+        who = f"held by {visible(holder)}" if holder else ""
         try:
-            lines = await ctx.store.inspect(name, WHO_S, exact=True)
+            lines = await store.inspect(self._spec.name, WHO_S, exact=True)
         except HoldfastError:
             lines = []
         if lines and lines[0].holders:
             first = lines[0].holders[0]
             since = f" for {first.age:.1f} s" if first.age >= 0 else ""
-            fence = f" (fence {first.fence})" if ctx.store.capabilities.fences else ""
-            who = f"held by {first.owner}{since}{fence}"
+            fence = f" (fence {first.fence})" if store.capabilities.fences else ""
+            holder = first.owner
+            who = f"held by {visible(holder)}{since}{fence}"
             if len(lines[0].waiters) > 0:
                 who += f", {len(lines[0].waiters)} waiting"
-        tried = f"tried {waited:.2f} s" if self._timeout else "tried once"
-        return (
-            f"{self._spec.kind} {name!r} not acquired: {tried}, {who}. "
-            "Wait longer (timeout=), come back later, or see `holdfast show`"
-        )
+        return holder, who + ("; that is this process itself" if self._is_own(holder) else "")
+
+    def _is_own(self, holder: str) -> bool:
+        """Is it this process itself that is in the way?"""
+        return holder == self._ctx.owner and not self._reentrant
 
     # -- with --------------------------------------------------------------------------------
 
-    async def _enter(self, mark: object) -> HoldBase:
+    async def _enter(self, entry: Entry) -> HoldBase:
         ctx = self._ctx
         guard = ctx.runtime.guard() if self._terms.cancel_on_lost else None
         begun = ctx.now()
         hold, holder = await self._try(self._timeout, begun)  # as in `_insist`, without its step
         if hold is None:
-            raise NotAcquired(await self._busy(holder, ctx.now() - begun))
+            raise await self._busy(holder, ctx.now() - begun)
         try:
             if guard is not None:
                 hold.on_lost(guard.lost)
-            self._door.enter(mark, hold, guard)
+            self._door.enter(entry, hold, guard)
         except BaseException:
             hold._abandon()
-            self._door.forget(mark)
+            self._door.forget(entry)
             raise
         return hold
 
-    async def _unenter(self, mark: object) -> None:
+    async def _unenter(self, entry: Entry) -> None:
         """An exception came between the grant and the body: give the hold back."""
-        await self._door.undo(mark)
+        await self._door.undo(entry)
 
-    def _exit(self, failure: BaseException | None) -> Coroutine[Any, Any, None]:
+    def _exit(self, failure: BaseException | None, frame: FrameType) -> Coroutine[Any, Any, None]:
         """Leave the body: release, and say so if the hold was lost while the body ran."""
-        return self._door.leave(self, failure)
+        return self._door.leave(self, failure, frame)
+
+    def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
+        """Was it entered by this statement in another event loop, which gives it back?"""
+        home = self._ctx.home
+        return home is not None and home.left(self, failure, frame)
 
     def _what(self) -> str:
         """What this is, in an error."""
@@ -230,9 +263,6 @@ class LockBase:
             if hold._lease.end is None:  # entered more than once, or it failed
                 self._given[hold] = None
 
-    def _forget(self, hold: HoldBase) -> None:
-        self._given.pop(hold, None)
-
     async def _locked(self) -> bool:
         """Does anybody hold it, here or elsewhere?"""
         self._ctx.require_open()
@@ -241,7 +271,7 @@ class LockBase:
 
 
 def terms(
-    *,
+    awaits: bool,
     auto_renew: bool,
     max_hold: Any,
     min_hold: Any,
@@ -249,16 +279,21 @@ def terms(
     cancel_on_lost: bool = False,
 ) -> Terms:
     """Terms from the options of a lock, checked."""
-    if auto_renew is True and max_hold is None and not min_hold and on_lost is None:
-        return _CANCELLING if cancel_on_lost else _PLAIN
-    if on_lost is not None and not callable(on_lost):
-        raise ConfigError(f"on_lost must be a function of (hold, reason), not {on_lost!r:.80}")
+    if auto_renew is True and max_hold is None and min_hold == 0.0 and on_lost is None:
+        if cancel_on_lost is False:
+            return PLAIN
+        return _CANCELLING if checks.flag("cancel_on_lost", cancel_on_lost) else PLAIN
+    cancels = checks.flag("cancel_on_lost", cancel_on_lost)
+    renews = checks.flag("auto_renew", auto_renew)
+    if on_lost is not None:
+        checks.callback(on_lost, awaits)
     longest = checks.seconds("max_hold", max_hold, 0.01, 1e9) if max_hold is not None else 0.0
-    least = checks.seconds("min_hold", min_hold or 0.0, 0.0, 86_400.0)
+    least = checks.seconds("min_hold", 0.0 if min_hold is None else min_hold, 0.0, 86_400.0)
     if longest and least > longest:
         raise ConfigError(f"min_hold={least:g} s is longer than max_hold={longest:g} s")
-    return Terms(bool(auto_renew), longest or float("inf"), least, on_lost, bool(cancel_on_lost))
+    return Terms(renews, longest or float("inf"), least, on_lost, cancels)
 
 
-_PLAIN = Terms()
+#: What nearly every lock has.
+PLAIN = Terms()
 _CANCELLING = Terms(cancel_on_lost=True)

@@ -185,6 +185,8 @@ class ClaimRecord(NamedTuple):
 
     ``fence`` names the claim to whoever wants to break it; on a store without fences it is a number
     that only does that. An ``age`` below zero isn't known; what never expires has ``inf``.
+    ``kept`` is True for a claim that was released and keeps its name occupied until it expires, by
+    ``min_hold``: nobody renews it, and its process may have ended.
     """
 
     owner: str
@@ -195,6 +197,7 @@ class ClaimRecord(NamedTuple):
     expires_in: float
     position: int
     meta: str = ""
+    kept: bool = False
 
 
 class LineRecord(NamedTuple):

@@ -12,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 from ..errors import ConfigError, LockLost, NotAcquired, StoreUnavailable
 from . import checks, together
 from .context import Context
-from .door import Door, give_back
+from .door import Door, Entry, give_back
 from .hold import HoldBase
 from .lock import LockBase
 from .model import Loss
@@ -26,7 +27,7 @@ from .model import Loss
 class MultiHoldBase:
     """Holds on several names, in the order in which they were acquired."""
 
-    __slots__ = ("_holds", "_levels")
+    __slots__ = ("_before", "_holds", "_levels")
     #: It can be entered once only.
     _count = 1
 
@@ -34,6 +35,8 @@ class MultiHoldBase:
         self._holds = holds
         #: How often each was entered, this time included: a reentrant one may have been before.
         self._levels = [hold._count for hold in holds]
+        #: Why it was lost, if it was, when it began to be given back.
+        self._before: Loss | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,13 +96,14 @@ class MultiHoldBase:
         """Release all; True if none of them had been lost."""
         if not self._holds:
             return True
+        self._before = self.lost
         return await together.release(self._holds[0]._ctx, self._holds, self._levels)
 
 
 class MultiLockBase:
     """Everything of a multi-lock but the sync or async face."""
 
-    __slots__ = ("_ctx", "_door", "_locks", "_timeout")
+    __slots__ = ("__weakref__", "_ctx", "_door", "_locks", "_timeout")
 
     #: The class of what acquire returns; set by the face.
     _hold_class: type[MultiHoldBase] = MultiHoldBase
@@ -107,9 +111,11 @@ class MultiLockBase:
     def __init__(self, ctx: Context, locks: Sequence[Any], timeout: Any = None) -> None:
         if not locks:
             raise ConfigError("all() needs at least one name")
-        odd = next((one for one in locks if not isinstance(one, LockBase)), None)
-        if odd is not None:
-            raise ConfigError(f"all() takes names and locks, not {odd!r:.80} (write all(*names))")
+        odd = [one for one in locks if not isinstance(one, LockBase)]
+        if odd:
+            raise ConfigError(
+                f"all() takes names and locks, not {checks.shown(odd[0])} (write all(*names))"
+            )
         ordered = sorted(locks, key=lambda lock: lock.name.encode())
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:
@@ -130,30 +136,34 @@ class MultiLockBase:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
 
+    def __reduce__(self) -> Any:
+        raise checks.unpicklable(self)
+
     async def _acquire(self, blocking: bool = True, timeout: Any = None) -> MultiHoldBase | None:
         wait = checks.wait(blocking, timeout)
         if wait is None and timeout is None and self._timeout is not None:
             return await self._insist()
         return (await self._try(wait))[0]
 
-    async def _try(self, wait: float | None) -> tuple[MultiHoldBase | None, str]:
+    async def _try(self, wait: float | None) -> tuple[MultiHoldBase | None, LockBase, str]:
+        """The holds; or None, which lock was busy, and who holds it, if the store said so."""
         begun = self._ctx.now()
         holds: list[HoldBase] = []
         try:
             at_once = await together.acquire(self._ctx, self._locks, wait, begun)
             if at_once is not None:
                 holds = at_once
-                return self._hold_class(holds), ""
+                return self._hold_class(holds), self._locks[0], ""
             for lock in self._locks:
                 hold, holder = await lock._try(wait, begun)
                 if hold is None:
                     await MultiHoldBase(holds)._release()
-                    return None, f"{lock.name!r} held by {holder or 'another'}"
+                    return None, lock, holder
                 holds.append(hold)
             lost = next((h for h in holds if h.lost is not None), None)
             if lost is not None:
                 raise LockLost(f"{lost.name!r} was lost while the others were acquired", lost.lost)
-            return self._hold_class(holds), ""
+            return self._hold_class(holds), self._locks[0], ""
         except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
             MultiHoldBase(holds)._abandon()
             raise
@@ -163,30 +173,49 @@ class MultiLockBase:
             raise
 
     async def _insist(self) -> MultiHoldBase:
-        hold, who = await self._try(self._timeout)
+        begun = self._ctx.now()
+        hold, busy, holder = await self._try(self._timeout)
         if hold is None:
+            spent = self._ctx.now() - begun
+            holder, who = await busy._blocker(holder)
             waited = "once" if not self._timeout else f"{self._timeout:g} s"
             names = ", ".join(map(repr, self.names))
             raise NotAcquired(
-                f"all of {names} not acquired: tried {waited}, {who}; none is held now. "
-                "Wait longer (timeout=) or come back later"
+                f"all of {names} not acquired: tried {waited}, {busy.name!r} "
+                f"{who or 'held by another'}; none is held now. Wait longer (timeout=) or come "
+                "back later",
+                name=busy.name,
+                holder=holder,
+                waited=spent,
             )
         return hold
 
-    async def _enter(self, mark: object) -> MultiHoldBase:
+    async def _enter(self, entry: Entry) -> MultiHoldBase:
+        cancels = any(lock._terms.cancel_on_lost for lock in self._locks)
+        guard = self._ctx.runtime.guard() if cancels else None
         hold = await self._insist()
         try:
-            self._door.enter(mark, hold)
+            if guard is not None:
+                for lock, one in zip(self._locks, hold._holds, strict=True):
+                    if lock._terms.cancel_on_lost:
+                        one.on_lost(guard.lost)
+            self._door.enter(entry, hold, guard)
         except BaseException:
             hold._abandon()
+            self._door.forget(entry)
             raise
         return hold
 
-    async def _unenter(self, mark: object) -> None:
-        await self._door.undo(mark)
+    async def _unenter(self, entry: Entry) -> None:
+        await self._door.undo(entry)
 
-    async def _exit(self, failure: BaseException | None) -> None:
-        await self._door.leave(self, failure)
+    async def _exit(self, failure: BaseException | None, frame: FrameType) -> None:
+        await self._door.leave(self, failure, frame)
+
+    def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
+        """Was it entered by this statement in another event loop, which gives it back?"""
+        home = self._ctx.home
+        return home is not None and home.left(self, failure, frame)
 
     def _what(self) -> str:
         """What this is, in an error."""

@@ -25,6 +25,8 @@ ASK_AGAIN_S_MIN = 0.002
 RATE_ERROR = 0.01
 #: ...and a request may be read this long after it was stamped.
 MARGIN_S = 0.002
+#: A lease is renewed after this part of it: so two renewals may fail.
+RENEWALS = 3
 #: A request that nobody answers is given up after this long (sooner if a deadline is near).
 REQUEST_S = 5.0
 #: No request is given less, or it could not be answered at all.
@@ -63,7 +65,7 @@ def deadline(sent: float, lease: float) -> float:
 
 def renew_every(ttl: float) -> float:
     """A held claim is renewed every third of its ttl: two renewals may fail."""
-    return ttl / 3
+    return ttl / RENEWALS
 
 
 def nap(retry_in: float, left: float) -> float:

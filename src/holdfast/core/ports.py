@@ -41,6 +41,17 @@ class NotYet(StoreUnavailable):
         self.retry_in = retry_in
 
 
+class DiskFailed(StoreUnavailable):
+    """The store answered that its disk takes nothing: it is full, broken or read-only.
+
+    Asking again changes nothing of that, so it is told at once, whatever time there is.
+    """
+
+
+class Unreached(StoreUnavailable):
+    """No connection could be made, so nothing of this request was sent."""
+
+
 class Undo(Protocol):
     """A request that gives something back, now or later: a `Leave`, or one about a queue."""
 
@@ -222,6 +233,11 @@ class Runtime(Protocol):
         """A number that changes in the child of a fork."""
         ...
 
+    def interrupts(self, failure: BaseException) -> bool:
+        """Does this come from outside (somebody cancels the task, or Ctrl-C), and not from the
+        code in which it is raised?"""
+        ...
+
     def latch(self) -> Latch:
         """A new latch, for a waiter of this runtime."""
         ...
@@ -240,6 +256,14 @@ class Runtime(Protocol):
         The work is started at once, before anything else runs, and survives the caller's
         cancellation, a second one, and the end of the event loop's main task.
         """
+        ...
+
+    #: Can it await what a callback of the caller returns?
+    awaits: bool
+
+    def follow(self, made: object, what: str) -> None:
+        """Have what a callback returned awaited, if it is a coroutine; what it raises is logged,
+        as the failure of ``what``. ``ConfigError`` where nothing can be awaited."""
         ...
 
     def background(

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..errors import ConfigError, NotSupported, StoreUnavailable
+from ..errors import CapacityMismatch, ConfigError, NotSupported, StoreUnavailable
 from . import checks
-from .claims import CapacityMismatch, times
+from .claims import mismatch, times
 from .context import Context
 from .hold import HoldBase
 from .lease import Terms
@@ -49,7 +49,9 @@ class SemaphoreBase(LockBase):
                 f"of {spec.name!r}"
             )
         if on_conflict not in ("error", "resize"):
-            raise ConfigError(f'on_conflict must be "error" or "resize", not {on_conflict!r}')
+            raise ConfigError(
+                f'on_conflict must be "error" or "resize", not {checks.shown(on_conflict)}'
+            )
         self._on_conflict = on_conflict
 
     @property
@@ -81,9 +83,14 @@ class SemaphoreBase(LockBase):
         if not self._ctx.store.capabilities.resize:
             raise NotSupported(f"{self._ctx.store.label} can't change the permits of a line in use")
         count = checks.count("permits", permits)
+        if self._spec.weight > count:
+            raise ConfigError(
+                f"weight={self._spec.weight} of {self.name!r} doesn't fit into {count} permits; "
+                "resize it by a semaphore object with a smaller weight"
+            )
         answer = await self._ctx.store.resize(self.name, count, min(within, REQUEST_S))
         if isinstance(answer, Mismatch):
-            raise CapacityMismatch(self._spec, answer)
+            raise mismatch(self._spec, answer)
         self._spec = self._spec._replace(capacity=count)
         return answer
 

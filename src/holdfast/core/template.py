@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..errors import ConfigError
+from . import checks
+from .decorated import require_body, shown
+
+#: What the escape of a character consists of: ``%3A``.
+_ESCAPES = frozenset("%0123456789ABCDEF")
+
+#: So does the text begin that an object has of its own: ``<Tenant object at 0x7f32...>``.
+_ADDRESS = " at 0x"
 
 
-def filler(template: str, function: Callable[..., Any], what: str = "a lock") -> Callable[..., str]:
+def filler(
+    template: str, function: Callable[..., Any], what: str = "a lock", awaits: bool = True
+) -> Callable[..., str]:
     """A function of the call's arguments that gives the name; fields are checked here, once.
 
     A template without a field is a name as it stands. ``{{`` and ``}}`` stand for braces.
+    ``awaits``: does the decorator await what the function returns? Refused is a function whose
+    body would run after its call, when the lock is over.
     """
     import inspect  # because it is slow to import and only decorators need it
 
-    code = getattr(function, "__code__", None)
-    if code is not None and code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
-        raise ConfigError(
-            f"{function.__qualname__} is a generator function: {what} by a decorator would be over "
-            "before its body runs. Take it in the body"
-        )
+    checks.function(f"the function that {what} decorates", function)
+    require_body(function, what, awaits)
     if "{" not in template and "}" not in template:
         return lambda *args, **kwargs: template
     try:
@@ -30,16 +38,151 @@ def filler(template: str, function: Callable[..., Any], what: str = "a lock") ->
         raise ConfigError(f"name template {template!r}: {wrong}; write {{{{ for a brace") from None
     signature = inspect.signature(function)
     for field in fields:
-        root = (field or "").split(".")[0].split("[")[0]
+        root = _root(field or "")
         if field is not None and root not in signature.parameters:
             raise ConfigError(
                 f"name template {template!r} has the field {root!r}, but "
-                f"{function.__qualname__}{signature} has no such parameter"
+                f"{shown(function)}{signature} has no such parameter"
             )
 
     def fill(*args: Any, **kwargs: Any) -> str:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return template.format_map(bound.arguments)
+        return _filled(template, template, bound.arguments)
 
     return fill
+
+
+def keys(
+    template: str, function: Callable[..., Any], vary: Iterable[str] | None, awaits: bool = True
+) -> Callable[..., str]:
+    """The same for the values of a function, so that no call gets the value of another one.
+
+    Each parameter must be in the template, or those alone that ``vary`` names. Where there are
+    several fields, what is between two of them is escaped inside them, so that two calls have one
+    key only if all their fields are equal.
+    """
+    import inspect
+
+    fill = filler(template, function, "a guard", awaits)
+    fields = list(string.Formatter().parse(template))
+    used = {_root(field) for _, field, _, _ in fields if field is not None}
+    parameters = inspect.signature(function).parameters
+    _require(template, function, used, _wanted(vary, parameters))
+    seams = [literal for literal, field, _, _ in fields if field is not None][1:]
+    if not seams:
+        return fill
+    if not all(seams):
+        raise ConfigError(
+            f"name template {template!r} has two fields with nothing between them, so different "
+            "calls would have one key; put something there"
+        )
+    escaped = {ord("%"): "%25"}
+    for seam in seams:
+        mark = _mark(template, seam)
+        escaped[ord(mark)] = "".join(f"%{byte:02X}" for byte in mark.encode())
+    parts = [(literal, _field(*rest)) for literal, *rest in fields]
+    signature = inspect.signature(function)
+
+    def distinct(*args: Any, **kwargs: Any) -> str:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        found = []
+        for literal, field in parts:
+            found.append(literal)
+            if field:
+                found.append(_filled(template, field, bound.arguments).translate(escaped))
+        return "".join(found)
+
+    return distinct
+
+
+def _mark(template: str, seam: str) -> str:
+    """The character between two fields that shows where the first one ends. It is escaped inside
+    them, so it must be none of those that an escape consists of."""
+    able = [one for one in seam if one not in _ESCAPES]
+    if not able:
+        raise ConfigError(
+            f"name template {template!r} has {seam!r} alone between two fields, so different calls "
+            "could have one key; put something else there, such as ':'"
+        )
+    return next((one for one in able if not one.isalnum()), able[0])
+
+
+def _root(field: str) -> str:
+    return field.split(".", maxsplit=1)[0].split("[", maxsplit=1)[0]
+
+
+def _field(field: str | None, spec: str | None, conversion: str | None) -> str:
+    """A field as it stood in the template."""
+    if field is None:
+        return ""
+    return "{" + field + (f"!{conversion}" if conversion else "") + f":{spec}" * bool(spec) + "}"
+
+
+def _wanted(vary: Iterable[str] | None, parameters: Collection[str]) -> list[str]:
+    """The parameters on which the value depends."""
+    if vary is None:
+        return list(parameters)
+    wanted = checks.several("vary", vary)
+    if odd := [name for name in wanted if not isinstance(name, str) or name not in parameters]:
+        raise ConfigError(f"vary names {checks.shown(odd[0])}, but there is no such parameter")
+    return wanted
+
+
+def _require(
+    template: str, function: Callable[..., Any], used: set[str], wanted: Iterable[str]
+) -> None:
+    missing = [name for name in wanted if name not in used]
+    if not missing:
+        return
+    whole = template + "".join(":{" + _telling(name) + "}" for name in missing)
+    which = ", with the attribute that says which object it is" if "self" in missing else ""
+    rest = ", ".join(repr(name) for name in sorted(used))
+    only = f"({rest},)" if used else "()"
+    raise ConfigError(
+        f"the template {template!r} has no {{{missing[0]}}}, so all calls of "
+        f"{getattr(function, '__qualname__', function)} would share one value whatever "
+        f"{missing[0]!r} is, also between users. Write {whole!r}{which}; or, if the value "
+        f"really doesn't depend on it, vary={only}"
+    )
+
+
+def _telling(name: str) -> str:
+    """What to write in a template for this parameter: of an object an attribute."""
+    return f"{name}.id" if name == "self" else name
+
+
+def _filled(template: str, part: str, arguments: Mapping[str, Any]) -> str:
+    try:
+        text = part.format_map(arguments)
+    except Exception as wrong:
+        raise ConfigError(
+            f"name template {template!r} can't be filled from the arguments of this call: "
+            f"{type(wrong).__name__}: {wrong}"
+        ) from wrong
+    if _ADDRESS in text or "!" in part:
+        _require_telling(template, part, arguments)
+    return text
+
+
+def _require_telling(template: str, part: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse a field whose text has an address in memory: two objects have the same one, one after
+    the other, and one object has another in each process."""
+    formatter = string.Formatter()
+    for _, field, _, conversion in formatter.parse(part):
+        if not field:
+            continue
+        value, _ = formatter.get_field(field, (), arguments)
+        if isinstance(value, str) or _ADDRESS not in formatter.convert_field(
+            value, conversion or "s"
+        ):
+            continue
+        kind = type(value)
+        same = f"{kind.__name__.lower()}_id"
+        given = next((one for one in ("id", "pk", "uuid", same) if hasattr(value, one)), "id")
+        raise ConfigError(
+            f"name template {template!r}: the text of {{{field}}}, a {kind.__qualname__}, has its "
+            "address in memory, which another object may have next and which is another one in "
+            f"each process. Write '{{{field}.{given}}}', an attribute that says which one"
+        )

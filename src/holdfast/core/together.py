@@ -12,6 +12,7 @@ tombstones, any one of which refuses a late copy, and only then it goes on one b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from .hold import HoldBase
 from .lease import Lease, Terms
 from .model import Claim, Held, Kind, Leave, Loss, State
 from .policy import GRACE_S, REQUEST_S, REQUEST_S_MIN, UNDO_S, back_off, deadline
+from .ports import DiskFailed
+from .undos import replaces
 
 if TYPE_CHECKING:
     from .context import Context
@@ -38,7 +41,6 @@ async def acquire(
     """
     if not _possible(ctx, locks):
         return None
-    ctx.runtime.bind()
     if ctx.orphans:
         ctx.drain_orphans()
     attempt = Attempt(ctx, locks[0]._spec, locks[0]._terms, timeout, begun)
@@ -139,7 +141,7 @@ async def _clear(
         other = next((one for one in wrong if not isinstance(one, StoreUnavailable)), None)
         if other is not None:
             raise other
-        failure = StoreUnavailable(str(wrong[0]))
+        failure = next(one for one in wrong if isinstance(one, StoreUnavailable))
         pairs = zip(leaves, answers, strict=True)
         leaves = [leave for leave, answer in pairs if isinstance(answer, Exception)]
 
@@ -198,6 +200,8 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
     lease = hold._lease
     if lease.end is None:
         if hold.lost is not Loss.FORKED:
+            if lease.closing:
+                lease.twice = True  # another release is under way
             lease.closing = True  # before anything is sent, so that there is no false loss
             ctx.keeper.drop(lease)
             return hold._leave_of(lease)
@@ -227,7 +231,8 @@ async def _give_back(
         going = [one for one, _ in left]
         attempt += 1
         pause = back_off(attempt, ctx.runtime.jitter(), 1.0)
-        if going and ctx.now() + pause >= until:
+        useless = any(isinstance(answer, DiskFailed) for _, answer in left)
+        if going and (useless or ctx.now() + pause >= until):
             failures.append(left[0][1])
             break
         if going:
@@ -258,13 +263,17 @@ async def _ask(ctx: Context, leaves: Sequence[Leave], within: float) -> list[boo
 
 async def _undo(ctx: Context, leaves: Sequence[Leave], until: float = float("inf")) -> None:
     """Withdraw abandoned claims, as ``Context.undo`` does with one."""
+    ends = not isinstance(sys.exception(), Exception)
     within = max(REQUEST_S_MIN, min(UNDO_S, until - ctx.now()))
     left = list(leaves)
+    late: BaseException | None = None
     try:
         answers = await ctx.runtime.finish(_ask(ctx, leaves, within))
         pairs = zip(leaves, answers, strict=True)
         left = [leave for leave, answer in pairs if isinstance(answer, Exception)]
-    except BaseException:  # noqa: S110 - another exception is on its way, and the keeper goes on
-        pass
+    except BaseException as failure:  # the keeper goes on with what is left
+        late = failure
     for leave in left:
         ctx.keeper.later(leave, ctx.now() + leave.ttl)
+    if late is not None and replaces(late, ends):
+        raise late

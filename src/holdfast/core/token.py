@@ -6,28 +6,47 @@ exchanges the secret, so a token works once.
 
 from __future__ import annotations
 
+import math
+from typing import Any, NamedTuple
+
 from ..errors import ConfigError
 from . import checks
 from .model import Claim, Kind, Spec
 
 _PREFIX = "hf1."
-#: Fences are integers of 64 bits with a sign.
-FENCE_MAX = (1 << 63) - 1
 
 
-def write(claim: Claim, fence: int, ttl: float, weight: int) -> str:
+class Left(NamedTuple):
+    """What is left of a hold's terms, in seconds from its detaching or its adoption on: clocks of
+    different machines have nothing in common, so a moment would mean nothing."""
+
+    least: float = 0.0
+    longest: float = math.inf
+    renews: bool = True
+
+
+#: Of a hold without terms of its own.
+WHOLE = Left()
+
+
+def write(claim: Claim, fence: int, ttl: float, weight: int, left: Left = WHOLE) -> str:
     """The token of a hold."""
     import base64  # here and below because few programs detach, and both are slow to import
     import json
 
     spec = claim.spec
-    body = [claim.id, fence, spec.name, spec.kind, spec.capacity, weight, ttl, spec.meta]
+    body: list[object] = [claim.id, fence, spec.name, spec.kind, spec.capacity, weight, ttl]
+    body.append(spec.meta)
+    if left != WHOLE:
+        most = None if left.longest == math.inf else left.longest
+        body += [left.least, most, left.renews]
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return _PREFIX + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def read(text: object, owner: str) -> tuple[Claim, int]:
-    """The claim and the fence that a token stands for; the owner is the one who adopts."""
+def read(text: object, owner: str) -> tuple[Claim, int, Left]:
+    """The claim, the fence and the terms that a token stands for; the owner is the one who
+    adopts."""
     import base64
     import json
 
@@ -36,8 +55,8 @@ def read(text: object, owner: str) -> tuple[Claim, int]:
             raise ValueError
         raw = text[len(_PREFIX) :]
         body = json.loads(base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)))
-        cid, fence, name, kind, capacity, weight, ttl, meta = body
-        checks.count("fence", fence, FENCE_MAX)
+        cid, fence, name, kind, capacity, weight, ttl, meta, *rest = body
+        checks.count("fence", fence, checks.FENCE_MAX)
         if len(bytes.fromhex(cid)) != 16:
             raise ValueError
         spec = Spec(
@@ -49,8 +68,18 @@ def read(text: object, owner: str) -> tuple[Claim, int]:
             owner,
             checks.meta(meta),
         )
-        return Claim(cid, spec), fence
+        return Claim(cid, spec), fence, _left(rest)
     except (ValueError, TypeError, RecursionError):
         raise ConfigError(
             "this is not the token of a detached hold; pass on what hold.detach() returned"
         ) from None
+
+
+def _left(rest: list[Any]) -> Left:
+    """What a token says of the terms; one without a word of them has none to keep."""
+    if not rest:
+        return WHOLE
+    least, longest, renews = rest
+    most = math.inf if longest is None else checks.seconds("max_hold", longest, 0.0, 1e9)
+    checks.seconds("min_hold", least, 0.0, 86_400.0)
+    return Left(float(least), most, checks.flag("auto_renew", renews))

@@ -3,18 +3,21 @@ of changes of the keys that somebody waits for (client tracking, RESP3)."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from ..stores.redis.aio.answer import Answer, new_answer
+from ..stores.redis.aio.answer import Answer, new_answer, wake
 from ..stores.redis.aio.connect import unheeded
-from ..stores.redis.aio.port import LoopPort, wake
+from ..stores.redis.aio.port import LoopPort
 from ..stores.redis.aio.wire import Wire
 from ..stores.redis.complaints import ServerSaid
 from ..stores.redis.config import Settings
 from ..stores.redis.library import Script
 from ..stores.redis.scripts import Call
+from .port import Heard, T
 
 
 class Sleeper:
@@ -64,10 +67,23 @@ class WatchingLoopPort(LoopPort):
         wire.port = self
         return wire
 
-    async def command(self, *words: bytes, within: float) -> Any:
+    async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Any:
         """Send one command that is no script; see the protocol."""
         wire, within = await self._reach(within)
-        return await wire.command(*words, within=within)
+        answer = wire.command(*words, within=within)
+        if heard is None:
+            return await answer
+        answer.add_done_callback(partial(_tell, heard))
+        return await asyncio.shield(answer)
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end what a cancellation must not cut in two; see the protocol."""
+        task = self._own().create_task(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
 
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Any:
         """Send the call of a claim that waits; see the protocol."""
@@ -134,3 +150,9 @@ class WatchingLoopPort(LoopPort):
     def now(self) -> float:
         """A clock that never jumps; see the protocol."""
         return time.monotonic()
+
+
+def _tell(heard: Heard, answer: asyncio.Future[Any]) -> None:
+    """The request was answered, or failed: tell of an answer."""
+    if not answer.cancelled() and answer.exception() is None:
+        heard(answer.result())

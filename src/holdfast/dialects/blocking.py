@@ -3,17 +3,19 @@ server tells of changes of its key (client tracking, RESP3)."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from time import monotonic
 from typing import Any
 
 from ..stores.redis.blocking.link import Link
-from ..stores.redis.blocking.port import Seat, ThreadPort
+from ..stores.redis.blocking.port import ThreadPort
 from ..stores.redis.complaints import NOSCRIPT, ServerSaid
 from ..stores.redis.config import Settings
 from ..stores.redis.library import Script, packed
 from ..stores.redis.scripts import Call
+from .port import Heard, T
 
 _TRACK = packed(b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
 _CACHE = packed(b"CLIENT", b"CACHING", b"YES")
@@ -50,37 +52,73 @@ class WatchingLink(Link):
             super()._file(said)
 
 
-class WatchingThreadPort(ThreadPort):
-    """See :class:`holdfast.dialects.port.Port`."""
+class Seat:
+    """Where a claim waits: its connection."""
 
-    _link = WatchingLink
+    __slots__ = ("link",)
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+
+
+class SeatedThreadPort(ThreadPort):
+    """A port whose waiters have a connection each: so there is no bound for how many there are,
+    but renewals and releases have theirs in reserve."""
+
+    _few = _most = math.inf
 
     def __init__(self, settings: Settings, scripts: Sequence[Script] = ()) -> None:
         super().__init__(settings)
         self._scripts = scripts
 
-    async def command(self, *words: bytes, within: float) -> Any:
+    def _start(self) -> None:
+        super()._start()
+        self._seats: dict[str, Seat] = {}
+
+    def _seated(self, claim_id: str, now: float, until: float) -> tuple[Seat, Link]:
+        """Where this claim waits, and the connection there."""
+        seat = self._seats.setdefault(claim_id, Seat())
+        link = seat.link
+        if link is None or link.dead:
+            link = seat.link = self._take(now, until)
+        return seat, link
+
+    def unlisten(self, claim_id: str) -> None:
+        """The claim waits no more; see the protocol."""
+        seat = self._seats.pop(claim_id, None)
+        if seat is not None and seat.link is not None:
+            link, seat.link = seat.link, None
+            self._give(link, None)
+
+
+class WatchingThreadPort(SeatedThreadPort):
+    """See :class:`holdfast.dialects.port.Port`."""
+
+    _link = WatchingLink
+
+    async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Any:
         """Send one command that is no script; see the protocol."""
         now = monotonic()
         until = now + within
-        link = self._take(now, until)
+        link = self._take(now, until, None)
         try:
             reply = link.ask(packed(*words), now, until)
+            if heard is not None:
+                heard(reply)
         except BaseException as wrong:
             self._broken(link, wrong, within)
         self._give(link, reply)
         return reply
 
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end what must not be cut in two; see the protocol."""
+        return await work
+
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Any:
         """Send the call of a claim that waits; see the protocol."""
         now = monotonic()
         until = now + within
-        seat = self._seats.get(claim_id)
-        if seat is None:
-            seat = self._seats[claim_id] = Seat(None, key)
-        link = seat.link
-        if link is None or link.dead:
-            link = seat.link = self._take(now, until)
+        seat, link = self._seated(claim_id, now, until)
         try:
             reply = self._ask_watching(link, key, call, until)
         except BaseException as wrong:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 from ..errors import ConfigError, HoldfastError
 from ..stores.redis.complaints import ServerSaid, complaint
@@ -11,6 +11,9 @@ from ..stores.redis.library import Script, tail
 from ..stores.redis.scripts import Call
 
 Reply = Any
+T = TypeVar("T")
+#: Called with the answer to a request, also when its sender was cancelled meanwhile.
+Heard = Callable[[Reply], None]
 
 
 class Port(Protocol):
@@ -33,8 +36,19 @@ class Port(Protocol):
         """Send many in one round trip; one answer per call, in order."""
         ...
 
-    async def command(self, *words: bytes, within: float) -> Reply:
-        """Send one command that is no script."""
+    async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Reply:
+        """Send one command that is no script.
+
+        ``heard`` gets the answer before anything that is sent later is answered. It is not called
+        when no answer comes, or none before the time is over.
+        """
+        ...
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end what a cancellation must not cut in two; the cancellation goes on then.
+
+        The requests in it are bounded, so this is. Ctrl-C in a thread cuts it all the same.
+        """
         ...
 
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Reply:

@@ -24,10 +24,15 @@ systems" (OSDI 2006), section 2.4; why nothing less will do is argued by M. Klep
 distributed locking" (2016).
 """
 
+import os
+from typing import TYPE_CHECKING, Any
+
 from .fence import Fence, HoldLike
-from .file import FencedFile
 from .redis import AsyncFencedRedis, FencedRedis
 from .sql import SqlFence, check_rowcount
+
+if TYPE_CHECKING:
+    from .file import FencedFile
 
 __all__ = [
     "AsyncFencedRedis",
@@ -38,3 +43,14 @@ __all__ = [
     "SqlFence",
     "check_rowcount",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "FencedFile":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not hasattr(os, "fork"):
+        raise ImportError("FencedFile needs a POSIX system (fcntl)", name="fcntl")
+    from .file import FencedFile
+
+    globals()[name] = FencedFile
+    return FencedFile

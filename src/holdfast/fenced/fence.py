@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Protocol
 
+from ..core import checks
 from ..errors import ConfigError, FenceRejected
 
 #: Stores give 64-bit fences, and so do the columns in which they are kept.
@@ -45,10 +46,10 @@ def number(fence: Fence) -> int:
     except TypeError:
         hint = " (int() of $HOLDFAST_FENCE makes one)" if isinstance(value, str) else ""
         raise ConfigError(
-            f"a fence must be a hold or a whole number, not {value!r:.80}{hint}"
+            f"a fence must be a hold or a whole number, not {checks.shown(value)}{hint}"
         ) from None
     if not 1 <= count <= FENCE_MAX:
-        raise ConfigError(f"a fence is from 1 to 2**63 - 1, so {count} is none")
+        raise ConfigError(f"a fence is from 1 to 2**63 - 1, so {checks.shown(count)} is none")
     return count
 
 

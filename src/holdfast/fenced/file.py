@@ -129,7 +129,13 @@ class FencedFile:
 
 def _payload(data: object) -> bytes:
     if isinstance(data, str):
-        return data.encode()
+        try:
+            return data.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(
+                "the text that is to be written has a lone surrogate, which UTF-8 can't write; "
+                "give bytes (os.fsencode for a text of the system)"
+            ) from None
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     raise ConfigError(f"what is written must be bytes or text, not {type(data).__name__}")

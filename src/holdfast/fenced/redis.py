@@ -145,7 +145,7 @@ class FencedRedis(_Guard):
     def set(
         self, fence: Fence, key: Text, value: Value, *, ttl: float | timedelta | None = None
     ) -> None:
-        """Write a value; ``ttl``: it ends by itself after so many seconds.
+        """Write a value, which ends by itself after ``ttl`` seconds if given.
 
         Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
         """
@@ -188,7 +188,7 @@ class AsyncFencedRedis(_Guard):
     async def set(
         self, fence: Fence, key: Text, value: Value, *, ttl: float | timedelta | None = None
     ) -> None:
-        """Write a value; ``ttl``: it ends by itself after so many seconds.
+        """Write a value, which ends by itself after ``ttl`` seconds if given.
 
         Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
         """

@@ -134,13 +134,16 @@ class SqlFence:
         a hold is checked before and after that.
         """
         mine = number(fence)
+        outside = ConfigError(
+            f"{name!r:.80} is advanced outside a transaction, where it guards nothing; "
+            "begin one, or open the connection without autocommit"
+        )
+        if _in_transaction(connection) is False and _automatic(connection):
+            raise outside
         with _cursor(connection) as cursor:
             _advance(self._ask(connection, cursor, name, mine), f"{name!r:.80}", mine)
             if _in_transaction(connection) is False:
-                raise ConfigError(
-                    f"{name!r:.80} was advanced outside a transaction, where it guards nothing; "
-                    "begin one, or open the connection without autocommit"
-                )
+                raise outside
         return number(fence)
 
     def fence(self, connection: Connection | Cursor, name: str) -> int:
@@ -290,12 +293,40 @@ def _driver(given: object) -> tuple[str, str | None]:
     return "", None
 
 
+#: What libpq calls a session without a transaction, and MySQL one with a transaction.
+_IDLE, _IN_TRANSACTION = 0, 1
+
+
 def _in_transaction(given: Any) -> bool | None:
     """Is a transaction open? None if the driver doesn't tell."""
     sqlite3 = sys.modules.get("sqlite3")  # of others' cursors, pg8000's warn when asked for it
     if sqlite3 and isinstance(given, sqlite3.Cursor):
         given = given.connection
-    return getattr(given, "in_transaction", None)
+    told = getattr(given, "in_transaction", None)
+    if told is not None:
+        return bool(told)
+    connection = getattr(given, "connection", given)
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)
+    if isinstance(status, int):  # psycopg, psycopg2
+        return status != _IDLE
+    flags = getattr(connection, "server_status", None)
+    automatic = getattr(connection, "get_autocommit", None)
+    if isinstance(flags, int) and callable(automatic):  # PyMySQL
+        return bool(flags & _IN_TRANSACTION) or not automatic()
+    return None
+
+
+def _automatic(given: Any) -> bool:
+    """Is it sure that no transaction begins with the next statement?"""
+    connection = getattr(given, "connection", given)
+    asked = getattr(connection, "get_autocommit", None)  # PyMySQL, whose `autocommit` sets it
+    if callable(asked):
+        return bool(asked())
+    automatic = getattr(connection, "autocommit", None)
+    sqlite3 = sys.modules.get("sqlite3")
+    if sqlite3 and isinstance(connection, sqlite3.Connection) and not isinstance(automatic, bool):
+        return connection.isolation_level is None  # as before Python 3.12
+    return automatic is True
 
 
 def _rows(cursor: Cursor | int) -> int:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
+import logging
 import os
 import random
+import signal
 import threading
-from collections.abc import Callable, Coroutine, Generator, Hashable
+from asyncio.events import _get_running_loop
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..errors import ConfigError
 from . import fork
 from .blocking import boottime
+
+#: A loop that still runs this long after its tasks were cancelled isn't ending, seconds.
+RUNS_ON_S = 0.02
+
+log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -31,8 +41,8 @@ class AioLatch:
         """Wake the waiter, now or when it comes."""
         self._flag = True
         loop, waiter = self._loop, self._waiter
-        if loop is not None and waiter is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(_wake, waiter)
+        if loop is not None and waiter is not None:
+            call_in(loop, _wake, waiter)
 
     async def wait(self, seconds: float | None) -> bool:
         """Sleep until set or until the time is over."""
@@ -49,6 +59,13 @@ class AioLatch:
                 timer.cancel()
         was, self._flag = self._flag, False
         return was
+
+
+def call_in(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: Any) -> None:
+    """Have the loop call it; nothing happens where the loop has ended, or ends just now: whoever
+    wakes somebody must not fail because that one has gone."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *args)
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:
@@ -148,8 +165,8 @@ class TaskGuard:
             here = asyncio.current_task() is self._task
         except RuntimeError:
             here = False
-        if not here and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._fire)
+        if not here:
+            call_in(self._loop, self._fire)
 
     def _fire(self) -> None:
         if not self._fired and not self._task.done():
@@ -165,6 +182,32 @@ class TaskGuard:
         return ours and isinstance(failure, asyncio.CancelledError)
 
 
+def sever(transport: Any) -> None:
+    """Close a transport whose event loop runs no more: no callback of it can do that."""
+    tls = getattr(transport, "_ssl_protocol", None)
+    with contextlib.suppress(Exception):
+        transport.abort()
+        return
+    inner: Any = transport if tls is None else getattr(tls, "_transport", None)
+    with contextlib.suppress(Exception):
+        inner._call_connection_lost(None)
+
+
+def another_loop() -> ConfigError:
+    """What is taken in one event loop is used in another one."""
+    return ConfigError(
+        "this hold or delivery belongs to the event loop that it was taken in, and this is another "
+        "one: release it there; detach() and adopt() hand a hold over"
+    )
+
+
+async def _awaited(made: Awaitable[object], what: str) -> None:
+    try:
+        await made
+    except Exception:
+        log.exception("%s raised", what)
+
+
 class AioRuntime:
     """Time, identity and concurrency for one event loop."""
 
@@ -173,24 +216,25 @@ class AioRuntime:
     jitter = staticmethod(random.random)
     latch = AioLatch
     guard = TaskGuard
+    #: What a callback returns is awaited in a task.
+    awaits = True
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._followed: set[asyncio.Task[None]] = set()
 
     def bind(self) -> None:
         """Belong to the running loop; refuse a second one."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._loop is not None:
-                raise ConfigError(
-                    "this AsyncClient belongs to another event loop; make one client per loop"
-                )
+                raise another_loop()
             self._loop = loop
 
     def forked(self) -> None:
         """The child of a fork has its own loop."""
-        self._loop, self._tasks = None, set()
+        self._loop, self._tasks, self._followed = None, set(), set()
 
     @staticmethod
     def new_id() -> str:
@@ -203,6 +247,19 @@ class AioRuntime:
         return asyncio.current_task() or threading.current_thread()
 
     @staticmethod
+    def interrupts(failure: BaseException) -> bool:
+        """A cancellation is one if this task was cancelled, and not only what it awaits. Where an
+        ``asyncio.Runner`` catches Ctrl-C, it cancels; else it is raised in the main thread."""
+        if isinstance(failure, asyncio.CancelledError):
+            task = asyncio.current_task()
+            return task is None or task.cancelling() > 0
+        return (
+            isinstance(failure, KeyboardInterrupt)
+            and threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+
+    @staticmethod
     async def sleep(seconds: float) -> None:
         """Let time pass."""
         await asyncio.sleep(max(seconds, 0.0))
@@ -212,12 +269,49 @@ class AioRuntime:
         """Start the work at once and wait for its end; cancelled, it goes on without us."""
         return await asyncio.shield(Errand(work).done)
 
+    def follow(self, made: object, what: str) -> None:
+        """Await it in a task of its own, in our loop, from any thread; the loop's end cancels it.
+        Where our loop doesn't run, the loop of the caller awaits it."""
+        if not inspect.isawaitable(made):
+            return
+        running, loop = _get_running_loop(), self._loop
+        if loop is None or loop is running or (running and not loop.is_running()):
+            self._await(made, what)
+        else:
+            call_in(loop, self._await, made, what)
+
+    def _await(self, made: Awaitable[object], what: str) -> None:
+        task = asyncio.get_running_loop().create_task(_awaited(made, what), name=what)
+        self._followed.add(task)
+        task.add_done_callback(self._followed.discard)
+
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
     ) -> Callable[[], object]:
-        """Start a task; it ends with the loop."""
+        """Start a task in our loop, from any thread; it ends with the loop."""
+        running, loop = _get_running_loop(), self._loop
+        if loop is None or loop is running:
+            return self._begin(main, over, name).cancel
+        if loop.is_closed():
+            raise RuntimeError("its event loop is closed")
+        begun: list[asyncio.Task[None]] = []
+        call_in(loop, lambda: begun.append(self._begin(main, over, name)))
+        return lambda: call_in(loop, lambda: [one.cancel() for one in begun])
+
+    def _begin(
+        self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
+    ) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(main(), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: over())
-        return task.cancel
+        task.add_done_callback(lambda _: self._ended(task, over))
+        return task
+
+    @staticmethod
+    def _ended(task: asyncio.Task[None], over: Callable[[], None]) -> None:
+        """A task may be cancelled because the loop is about to end: what ``over`` starts then would
+        be destroyed with it. So it is called when the loop has run on for a moment."""
+        if task.cancelled():
+            task.get_loop().call_later(RUNS_ON_S, over)
+        else:
+            over()

@@ -9,15 +9,16 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
+from types import CodeType, CoroutineType, FrameType
 from typing import Any, TypeVar
 
 from ..core.ports import Guard
 from ..errors import ConfigError
 from . import fork
+from .starting.blocking import DaemonThread
 
 T = TypeVar("T")
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 _opening = threading.RLock()
@@ -37,10 +38,21 @@ def _after_fork() -> None:
     _opening = threading.RLock()  # another thread of our parent's may have held it
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32" and hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+#: The code of functions that run verbs of a store: see `nested`.
+_INSIDE: list[CodeType] = []
+
+
+def inside(function: F) -> F:
+    """Mark a function as one that runs verbs of a store: what interrupts it must not call one."""
+    _INSIDE.append(function.__code__)
+    return function
+
+
+@inside
 def run_sync(coro: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine whose ports block, to its end: one step, as none of them suspends.
 
@@ -55,9 +67,36 @@ def run_sync(coro: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking port suspended; this is a fault in the store, please report it")
 
 
-#: Seconds that never jump and go on while the machine sleeps. (Not a function of ours, because it
-#: is asked a dozen times for each lock.)
-boottime: Callable[[], float] = partial(time.clock_gettime, _CLOCK)
+def outside(call: Callable[..., T], *args: Any) -> T:
+    """Call the caller's own code, such as a handler, from within a coroutine of ours."""
+    return call(*args)
+
+
+def nested(frame: FrameType | None) -> bool:
+    """Is this frame called from inside of a store? A signal handler may be, or a generator that
+    the collector finds: it must not call the store, which may have a lock taken."""
+    while frame is not None and (code := frame.f_code) is not _OUTSIDE:
+        if any(code is one for one in _INSIDE):  # hashing a code object reads all of it
+            return True
+        frame = frame.f_back
+    return False
+
+
+_OUTSIDE = outside.__code__
+
+
+def _clock() -> Callable[[], float]:
+    """A clock that never jumps; if there is one that goes on while the machine sleeps, that one."""
+    if sys.platform != "win32" and hasattr(time, "clock_gettime"):
+        number = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+        if number is not None:
+            return partial(time.clock_gettime, number)
+    return time.monotonic
+
+
+#: Seconds that never jump and go on while the machine sleeps, where the system has such a clock.
+#: (Not a function of ours, because it is asked a dozen times for each lock.)
+boottime: Callable[[], float] = _clock()
 
 
 class BlockingLatch:
@@ -90,6 +129,8 @@ class BlockingRuntime:
     epoch = staticmethod(fork.epoch)
     jitter = staticmethod(random.random)
     latch = BlockingLatch
+    #: A thread runs no coroutines.
+    awaits = False
 
     @staticmethod
     def bind() -> None:
@@ -114,6 +155,12 @@ class BlockingRuntime:
         return thread, aio.current_task()
 
     @staticmethod
+    def interrupts(failure: BaseException) -> bool:
+        """Ctrl-C comes to the main thread alone."""
+        main = threading.current_thread() is threading.main_thread()
+        return main and isinstance(failure, KeyboardInterrupt)
+
+    @staticmethod
     def guard() -> Guard:
         """A thread can't be cancelled."""
         raise ConfigError(
@@ -132,6 +179,16 @@ class BlockingRuntime:
         return await work
 
     @staticmethod
+    def follow(made: object, what: str) -> None:
+        """Nobody awaits a coroutine here."""
+        if isinstance(made, CoroutineType):
+            made.close()
+            raise ConfigError(
+                f"{what} returned a coroutine, which nothing awaits among threads: give it a "
+                "plain function, or use an AsyncClient"
+            )
+
+    @staticmethod
     def background(
         main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
     ) -> Callable[[], object]:
@@ -143,5 +200,5 @@ class BlockingRuntime:
             finally:
                 over()
 
-        threading.Thread(target=run, name=name, daemon=True).start()
+        DaemonThread(target=run, name=name).start()
         return lambda: None

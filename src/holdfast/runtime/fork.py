@@ -1,16 +1,17 @@
-"""What happens in the child of a fork: every client lets go of what is its parent's.
+"""What happens in the child of a fork: whatever belongs to the parent is let go of.
 
-One hook for the process, registered with the first client. The epoch moves in the child, and
-that alone makes every hold of the parent a lost one there.
+One hook for the process, registered with the first client. What is registered is the part that
+holds and locks refer to, as they may live longer than their client.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 from weakref import WeakSet
 
-_clients: WeakSet[Any] = WeakSet()
+_parts: WeakSet[Any] = WeakSet()
 _epoch = 0
 _hooked = False
 
@@ -20,17 +21,17 @@ def epoch() -> int:
     return _epoch
 
 
-def register(client: Any) -> None:
-    """Have ``client._forked()`` called in the child of a fork."""
+def register(part: Any) -> None:
+    """Have ``part.forked()`` called in the child of a fork, as long as anybody has this part."""
     global _hooked
-    if not _hooked and hasattr(os, "register_at_fork"):
+    if not _hooked and sys.platform != "win32" and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after)
         _hooked = True
-    _clients.add(client)
+    _parts.add(part)
 
 
 def _after() -> None:
     global _epoch
     _epoch += 1
-    for client in list(_clients):
-        client._forked()
+    for part in list(_parts):
+        part.forked()

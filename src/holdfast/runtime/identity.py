@@ -1,4 +1,4 @@
-"""Who we are to others: host, process, label."""
+"""The owner that others see: host, process, label."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import os
 import sys
 
 from ..core.model import OWNER_BYTES_MAX
+
+
+def hostname() -> str:
+    """The name of this machine, at most 63 characters of it."""
+    if sys.platform != "win32" and hasattr(os, "uname"):
+        return os.uname().nodename[:63] or "localhost"
+    return os.environ.get("COMPUTERNAME", "")[:63] or "localhost"
 
 
 class Owner:
@@ -19,6 +26,6 @@ class Owner:
 
     def __call__(self) -> str:
         """The owner, for this process."""
-        head = f"{os.uname().nodename[:63] or 'localhost'}:{os.getpid()}:"
+        head = f"{hostname()}:{os.getpid()}:"
         room = OWNER_BYTES_MAX - len(head.encode())
         return head + self.label.encode()[:room].decode(errors="ignore")

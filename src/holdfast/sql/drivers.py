@@ -5,9 +5,11 @@ Nothing is imported: whose connection is given has its driver loaded.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Hashable
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ..core.paramstyle import STYLES
@@ -28,6 +30,10 @@ DRIVERS = {
     "asyncmy": "mysql",
     "aiomysql": "mysql",
 }
+#: Where drivers have the socket of a connection.
+_SOCKETS = tuple(
+    map(attrgetter, ("fileno", "_sock.fileno", "_usock.fileno", "_socket.sock.fileno"))
+)
 _IDLE = 0  # libpq's PQTRANS_IDLE
 _IN_TRANSACTION = 1  # of the status that MySQL sends with every answer
 
@@ -99,6 +105,17 @@ def outside(raw: Any) -> bool:
     return getattr(raw, "in_transaction", None) is False
 
 
+def descriptor(raw: Any) -> int | None:
+    """The descriptor of a connection's socket; None if its driver doesn't show it."""
+    raw = getattr(raw, "driver_connection", raw)  # of SQLAlchemy's adapters for asyncio
+    for place in _SOCKETS:
+        with contextlib.suppress(Exception):
+            return int(place(raw)())
+    with contextlib.suppress(Exception):  # asyncmy, aiomysql
+        return int(raw._writer.get_extra_info("socket").fileno())
+    return None
+
+
 def twin(raw: Any) -> Twin:
     """How to open another connection like this one; ``ConfigError`` if that can't be told."""
     known: dict[str, Callable[[Any], Twin]] = {
@@ -120,6 +137,7 @@ def _of_psycopg(raw: Any) -> Twin:
     options = dict(raw.info.get_parameters())
     if raw.info.password:
         options["password"] = raw.info.password
+    options.setdefault("connect_timeout", "10")
     psycopg: Any = sys.modules["psycopg"]
     loop = isinstance(raw, psycopg.AsyncConnection)
     kind = psycopg.AsyncConnection if loop else psycopg.Connection

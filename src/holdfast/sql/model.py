@@ -16,6 +16,14 @@ T = TypeVar("T")
 KEPT = 2
 
 
+class Late(Exception):
+    """The separate connection had no answer within its time."""
+
+    def __init__(self, waited: float) -> None:
+        super().__init__(f"no answer for {waited:.3g} s")
+        self.waited = waited
+
+
 class Ended(Exception):
     """A wait was ended by the server: because the time is over, or somebody cancelled it."""
 
@@ -100,8 +108,11 @@ class Beside(Protocol):
         """The rows that were there when they looked."""
         ...
 
-    async def do(self, work: Callable[[Teller], Awaitable[T]]) -> T:
-        """Have this done over one of them. It may be done twice, if the first one was broken."""
+    async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
+        """Have this done over one of them. It may be done twice, if the first one was broken.
+
+        ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
+        """
         ...
 
 
@@ -132,8 +143,11 @@ class Dialect(Protocol):
         """Lock the row and raise its fence unless somebody has it, or it isn't there: the fence."""
         ...
 
-    async def there(self, teller: Teller, beside: Beside, row: Row) -> bool:
-        """After a `take` in vain: was it somebody's? False: it wasn't there, but can be now."""
+    async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
+        """After a `take` in vain: was it somebody's? False: it wasn't there, but can be now.
+
+        ``limit`` is for what is done beside.
+        """
         ...
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:

@@ -37,12 +37,15 @@ _OLD = """SELECT kind, name FROM {table}
 WHERE used <= <cutoff>{only} AND (kind > <kind> OR (kind = <kind> AND name > <key>))
 ORDER BY kind, name LIMIT <most>"""
 _OF_KIND = " AND kind = <only>"
-# By primary key and for one kind at a time, which every optimizer answers by looking up these rows
-# alone: so no other is locked, not for a moment, and none that is in use is waited for.
-_LOCK_OLD = """SELECT kind, name FROM {table} FORCE INDEX (PRIMARY)
-WHERE kind = <kind> AND name IN ({only}) AND used <= <cutoff> FOR UPDATE SKIP LOCKED"""
-_REMOVE = """DELETE r FROM {table} AS r FORCE INDEX (PRIMARY)
-WHERE r.kind = <kind> AND r.name IN ({only})"""
+# By primary key, a look-up for each name: the names come first, as a table of their own, as the
+# optimizer else reads all rows of the kind, and waits for each of them that is in use.
+_KEYS = "({only}) AS k STRAIGHT_JOIN {table} AS r FORCE INDEX (PRIMARY)"
+_KEY = "SELECT CONVERT(<key{at}> USING ascii) COLLATE ascii_bin AS name"
+_ON = "r.kind = CONVERT(<kind> USING ascii) COLLATE ascii_bin AND r.name = k.name"
+_LOCK_OLD = (
+    f"SELECT r.kind, r.name FROM {_KEYS} ON {_ON} WHERE r.used <= <cutoff> FOR UPDATE SKIP LOCKED"  # noqa: S608
+)
+_REMOVE = f"DELETE r FROM {_KEYS} ON {_ON}"
 
 _DUPLICATE, _LOCK_TIMEOUT, _DEADLOCK, _SYNTAX = 1062, 1205, 1213, 1064
 #: Somebody has it: MariaDB, MySQL.
@@ -104,9 +107,9 @@ class MySql:
         """Lock the row and raise its fence unless somebody has it, or it isn't there: the fence."""
         return await self._locked(teller, row, _TRY)
 
-    async def there(self, teller: Teller, beside: Beside, row: Row) -> bool:
+    async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
         """After a `take` in vain: was it somebody's? False: it wasn't there, but can be now."""
-        made = await beside.do(lambda other: self.ensure(other, row))
+        made = await beside.do(lambda other: self.ensure(other, row), limit)
         if made is None:  # our own search has locked the place where it was
             raise StaleSnapshot(stale(row.shown, REMOVED))
         return not made
@@ -176,17 +179,38 @@ class MySql:
             return 0, None
         await teller.ask("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", {})
         await teller.ask("START TRANSACTION", {})
+        after = old[-1] if len(old) == batch.most else None
         try:
             count = 0
             for kind, some in groupby(old, itemgetter(0)):
                 keys = [one[1] for one in some]
                 count += await self._removed(teller, batch, kind, keys)
-        except BaseException:
+        except BaseException as wrong:
             with contextlib.suppress(Exception):  # the connection may be gone
                 await teller.ask("ROLLBACK", {})
-            raise
+            if code(wrong) not in (_LOCK_TIMEOUT, _DEADLOCK):
+                raise
+            # Somebody's lock is in the way of one of them: that one stays, the others go.
+            return await self._one_by_one(teller, batch, old), after
         await teller.ask("COMMIT", {})
-        return count, old[-1] if len(old) == batch.most else None
+        return count, after
+
+    async def _one_by_one(
+        self, teller: Teller, batch: Batch, old: Sequence[tuple[str, str]]
+    ) -> int:
+        """Remove those of a batch that can be removed without waiting; how many."""
+        count = 0
+        for kind, key in old:
+            await teller.ask("START TRANSACTION", {})
+            try:
+                count += await self._removed(teller, batch, kind, [key])
+            except Exception as wrong:
+                await teller.ask("ROLLBACK", {})
+                if code(wrong) not in (_LOCK_TIMEOUT, _DEADLOCK):
+                    raise
+            else:
+                await teller.ask("COMMIT", {})
+        return count
 
     async def _removed(self, teller: Teller, batch: Batch, kind: str, keys: list[str]) -> int:
         """Remove those rows of one kind that are still old and that nobody has; how many."""
@@ -205,8 +229,8 @@ def _sql(template: str, table: str, only: str = "") -> str:
 
 
 def _listed(keys: Sequence[str]) -> str:
-    """Places for so many parameters."""
-    return ", ".join(f"<key{at}>" for at in range(len(keys)))
+    """A table with a row for each key, as parameters."""
+    return " UNION ALL ".join(_KEY.format(at=at) for at in range(len(keys)))
 
 
 def _numbered(keys: Sequence[str]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Postgres:
         except Exception as wrong:
             raise _meant(wrong, row) from wrong
 
-    async def there(self, teller: Teller, beside: Beside, row: Row) -> bool:
+    async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
         """After a `take` in vain: was it somebody's? False: it wasn't there, but can be now."""
         seen = await teller.ask(_sql(_SEEN, row.table), row.values)
         assert seen.row is not None

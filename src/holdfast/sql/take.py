@@ -6,12 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from ..errors import ConfigError, NotAcquired, StaleSnapshot
-from .model import Batch, Beside, Dialect, Ended, Row, RowLock, Teller, code
+from .model import Batch, Beside, Dialect, Ended, Late, Row, RowLock, Teller, code
 from .table import ensure
-from .words import REMOVED, busy, elsewhere, no_right_to_purge, stale
+from .words import REMOVED, busy, elsewhere, no_answer, no_right_to_purge, stale
 
 #: Rows removed just when they were to be locked: more than so often in a row is no chance.
 ROUNDS = 5
+#: Seconds that the separate connection is given at least, and where the caller waits without end:
+#: behind a pooler it may be waiting for a session that the caller's own transaction has.
+BESIDE_S_MIN, BESIDE_S = 2.0, 10.0
 
 
 async def take(
@@ -22,7 +25,26 @@ async def take(
     timeout: float | None,
     now: Callable[[], float],
 ) -> RowLock:
-    """Lock the row in the teller's transaction; ``NotAcquired`` when the time is over.
+    """Lock the row in the teller's transaction; ``NotAcquired`` when the time is over."""
+    begun = now()
+    try:
+        return await _take(dialect, teller, beside, row, timeout, now)
+    except Late as late:
+        raise no_answer(row.shown, late.waited) from None
+    except NotAcquired as over:
+        over.name, over.waited = row.shown, now() - begun
+        raise
+
+
+async def _take(
+    dialect: Dialect,
+    teller: Teller,
+    beside: Beside,
+    row: Row,
+    timeout: float | None,
+    now: Callable[[], float],
+) -> RowLock:
+    """`take`, but `Late` if the separate connection has no answer.
 
     The row is there before the transaction touches it: made beside and committed, so that nobody
     waits for the end of a transaction that made it, and so that MySQL locks no gap. Where it was
@@ -36,7 +58,7 @@ async def take(
     looked = beside.seen.has(row, begun)
     while True:
         if not looked:
-            made = await beside.do(lambda other: ensure(dialect, other, row))
+            made = await beside.do(lambda other: ensure(dialect, other, row), _limit(end, now))
         looked = False
         if made is None and touched:
             raise StaleSnapshot(stale(row.shown, REMOVED))
@@ -45,7 +67,8 @@ async def take(
             fence = await _taken(dialect, teller, beside, row, now)
             if fence is not None:
                 return RowLock(row.shown, fence)
-            gone = 0 if await dialect.there(teller, beside, row) else gone + 1
+            there = await dialect.there(teller, beside, row, _limit(end, now))
+            gone = 0 if there else gone + 1
             if gone > ROUNDS:
                 raise ConfigError(elsewhere(row.shown, row.table, dialect.label))
         left = None if end is None else end - now()
@@ -60,6 +83,11 @@ async def take(
                 raise NotAcquired(busy(row.shown, timeout or 0.0)) from ended.by
             if fence is not None:
                 return RowLock(row.shown, fence)
+
+
+def _limit(end: float | None, now: Callable[[], float]) -> float:
+    """Seconds that the separate connection may take."""
+    return BESIDE_S if end is None else max(end - now(), BESIDE_S_MIN)
 
 
 async def _taken(

@@ -9,13 +9,16 @@ from ..core import checks
 from ..core.client import DEFAULT_TTL_S, ClientBase
 from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
+from ..core.unnamed import tell as tell_unnamed
 from ..runtime import fork
 from ..runtime.blocking import BlockingRuntime, opening, run_sync
 from ..runtime.identity import Owner
-from ..url import Native, find, portable, source
+from ..url import Native, find, portable, source, unnamed
 from .locks import Election, Hold, Lock, MultiLock, OnLost, RWLock, RWSide, Semaphore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..core.guard.codec import Codec
     from ..core.guard.model import GuardRecord
     from ..core.guard.options import GuardOptions
@@ -46,7 +49,14 @@ class Client(ClientBase):
             module, url = find(origin)
             opened = module.open_blocking(url)
         super().__init__(opened, BlockingRuntime(), Hold, origin, ttl, Owner(label))
-        fork.register(self)
+        if unnamed(store):
+            tell_unnamed(self.url)
+        fork.register(self._ctx)  # a lock or a hold may outlive the client
+
+    def __del__(self) -> None:
+        ctx = getattr(self, "_ctx", None)
+        if ctx is not None:
+            ctx.keeper.forgotten()
 
     def lock(
         self,
@@ -65,7 +75,7 @@ class Client(ClientBase):
 
         ``ttl``: length of the lease in seconds, renewed every third of it while held
         (``auto_renew=False``: a hard limit). ``timeout``: how long ``with`` waits before it
-        raises ``NotAcquired``; None waits for ever. ``reentrant``: the same thread or task may
+        raises ``NotAcquired``; None, -1: for ever. ``reentrant``: the same thread or task may
         enter again, counted. ``max_hold``: renewed no longer than this. ``min_hold``: the name
         stays occupied at least this long, even if released sooner. ``on_lost(hold, reason)`` is
         called on the keeper's thread. ``meta``: text for people who look.
@@ -177,7 +187,7 @@ class Client(ClientBase):
 
         ``min_interval``: seconds between two executions in one group, over all workers, by the
         store's clock, from the end of the last one (``from_="ack"``) or its start (``"take"``).
-        ``rate``: at most so many deliveries per second in the whole queue. ``ttl``: length of a
+        ``rate``: the most deliveries per second in the whole queue. ``ttl``: length of a
         delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
         after it. ``max_attempts``: deliveries before a job that fails is a dead letter;
         ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds. ``on_dead``:
@@ -265,16 +275,20 @@ class Client(ClientBase):
         )
         return Guard(self._ctx, checks.name(name), given)
 
-    def cached(self, template: str, **options: Unpack[GuardOptions]) -> Caching:
+    def cached(
+        self, template: str, *, vary: Iterable[str] | None = None, **options: Unpack[GuardOptions]
+    ) -> Caching:
         """A decorator: calls of the function go through a guard, with ``guard``'s options.
 
         ``template`` is the guard's name, and filled with the call's arguments the key of a value:
-        ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. The function then has
+        ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the function must
+        be in it, as calls with one key share one value; or ``vary`` names those on which the value
+        depends, ``()`` for none. The function then has
         ``invalidate(...)``, with the same arguments, and ``guard``.
         """
         from .guard import Caching
 
-        return Caching(self.guard(template, **options), template)
+        return Caching(self.guard(template, **options), template, vary)
 
     def guards(self, prefix: str = "") -> list[GuardRecord]:
         """The guards whose name begins with ``prefix``, and what was counted of them."""

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
+from ..core import checks, functions
+from ..core.guard.codec import Damaged
+from ..core.guard.function import CachedBase, CachedMethodBase
 from ..core.guard.guard import DEFAULT, GuardBase
 from ..core.guard.model import EntryRecord, Tally
 from ..core.guard.refresh import Compute
-from ..core.template import filler
-from ..runtime.blocking import run_sync
+from ..errors import ConfigError
+from ..runtime.blocking import outside, run_sync
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+S = TypeVar("S")
+T = TypeVar("T")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
 def _calling(compute: Callable[[], object]) -> Compute:
+    checks.function("compute", compute)
+    if functions.awaited(compute):
+        raise ConfigError(f"{checks.shown(compute)} is a coroutine function; use AsyncClient")
+
     async def call() -> object:
-        return compute()
+        return outside(compute)
 
     return call
 
@@ -37,7 +46,11 @@ class Guard(GuardBase):
         """
         near = self._nearby(key)
         if near is not None:
-            return cast(R, self._opened(near))
+            try:
+                found: R = self._opened(near)
+                return found
+            except Damaged:
+                pass  # it is asked for
         return cast(R, run_sync(self._get(key, _calling(compute), timeout)))
 
     def get_many(
@@ -49,6 +62,7 @@ class Guard(GuardBase):
     ) -> dict[str, R]:
         """The values of several keys, in this order: one round trip for those that are fresh;
         ``compute(key)`` is called for others, as in ``get``, one after the other."""
+        checks.function("compute", compute, " of a key")
 
         def calling(key: str) -> Compute:
             return _calling(lambda: compute(key))
@@ -59,7 +73,7 @@ class Guard(GuardBase):
         """Forget the values of these keys (none named: of the key ``""``); how many there were.
 
         Whoever asks after this returned gets a value that was computed from after it was called,
-        in every process (but for what ``local`` allows there): what is being computed is refused.
+        in every client (but for what ``local`` allows there): what is being computed is refused.
         """
         return run_sync(self._invalidate(keys or ("",)))
 
@@ -72,38 +86,73 @@ class Guard(GuardBase):
         return run_sync(self._stats())
 
 
-class Cached(Protocol[P, R_co]):
+class Cached(CachedBase, Generic[P, R_co]):
     """A function behind a guard: call it as before."""
 
     guard: Guard
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Its value for these arguments, from the guard or computed."""
-        ...
+        function = self._function
+        found: R_co = self.guard.get(
+            lambda: function(*args, **kwargs), key=self._fill(*args, **kwargs)
+        )
+        return found
 
-    def invalidate(self, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Forget its value for these arguments."""
-        ...
+    def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
+        """Forget its value for these arguments. Of a method that is called by its class, the
+        object is the first of them."""
+        return self.guard.invalidate(self._key(args, kwargs))
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self: Cached[Concatenate[S, Q], T], instance: S, owner: type | None = None
+    ) -> CachedMethod[Q, T]: ...
+    @overload  # a static one
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A method of an object, or of a class: its ``invalidate`` is bound as well."""
+        to = self._bound_to(instance, owner)
+        if to is None:
+            return self
+        method: CachedMethod[..., Any] = CachedMethod(self, to)
+        return method
+
+
+class CachedMethod(CachedMethodBase, Generic[P, R_co]):
+    """A cached function as the method of an object."""
+
+    __slots__ = ()
+
+    @property
+    def guard(self) -> Guard:
+        """The guard that keeps its values."""
+        found: Guard = self.__func__.guard
+        return found
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Its value for the object and these arguments, from the guard or computed."""
+        found: R_co = self.__func__(self.__self__, *args, **kwargs)
+        return found
+
+    def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
+        """Forget its value for the object and these arguments."""
+        found: int = self.__func__.invalidate(self.__self__, *args, **kwargs)
+        return found
 
 
 class Caching:
     """The decorator that ``cached()`` makes."""
 
-    def __init__(self, guard: Guard, template: str) -> None:
+    def __init__(self, guard: Guard, template: str, vary: Iterable[str] | None) -> None:
         self._guard = guard
         self._template = template
+        self._vary = vary
 
     def __call__(self, function: Callable[P, R]) -> Cached[P, R]:
         """The function, behind the guard."""
-        fill, guard = filler(self._template, function, "a guard"), self._guard
-
-        @wraps(function)
-        def ask(*args: P.args, **kwargs: P.kwargs) -> R:
-            return guard.get(lambda: function(*args, **kwargs), key=fill(*args, **kwargs))
-
-        def invalidate(*args: P.args, **kwargs: P.kwargs) -> int:
-            return guard.invalidate(fill(*args, **kwargs))
-
-        found = cast(Any, ask)
-        found.guard, found.invalidate = guard, invalidate
-        return cast("Cached[P, R]", found)
+        found: Cached[P, R] = Cached(self._guard, self._template, function, self._vary, False)
+        found.guard = self._guard
+        return found

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
+from ..core import checks
+from ..core.decorated import require_done
+from ..core.door import Entry
 from ..core.election import OBSERVE_S, ElectionBase, Leader
 from ..core.hold import HoldBase
 from ..core.lock import LockBase
@@ -15,8 +19,7 @@ from ..core.multi import MultiHoldBase, MultiLockBase
 from ..core.rwlock import RWSideBase
 from ..core.semaphore import SemaphoreBase
 from ..core.template import filler
-from ..errors import ConfigError
-from ..runtime.blocking import run_sync
+from ..runtime.blocking import nested, run_sync
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +48,8 @@ class Hold(HoldBase):
     def extend(self, ttl: float | None = None) -> float:
         """Renew it now, from here on for ``ttl`` seconds; the seconds that it may be believed.
 
-        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``.
+        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``. A shorter lease
+        counts from the call on, also where the store's answer is lost.
         """
         return run_sync(self._extend(ttl))
 
@@ -73,7 +77,10 @@ class Hold(HoldBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        run_sync(self._exit(failure))
+        if kind is GeneratorExit and nested(sys._getframe(1)):
+            self._abandon()
+        else:
+            run_sync(self._exit(failure))
 
 
 #: Called once, with the hold and the reason, when a hold is lost.
@@ -103,7 +110,10 @@ class MultiHold(MultiHoldBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        run_sync(self._exit(failure))
+        if kind is GeneratorExit and nested(sys._getframe(1)):
+            self._abandon()
+        else:
+            run_sync(self._exit(failure))
 
 
 class Lock(LockBase):
@@ -119,12 +129,12 @@ class Lock(LockBase):
     @overload
     def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> Hold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Hold | None:
-        """A hold, or None if the name is busy until the time is over; busy is no exception.
+        """A hold, or None if the name is busy until the time is over (a bare ``acquire()`` of a
+        lock that was made with ``timeout=`` raises ``NotAcquired``).
 
         ``blocking=False`` is one try, ``timeout`` is in seconds, -1 waits for ever. Without
-        arguments it waits as the lock was made to (``timeout=`` of ``client.lock``) and then
-        raises ``NotAcquired``; a lock made without one waits for ever. ``StoreUnavailable``: the
-        store didn't answer, so it isn't known whether the name is free.
+        arguments it waits as the lock was made to; a lock made without a time waits for ever.
+        ``StoreUnavailable``: the store didn't answer, so it isn't known whether the name is free.
         """
         return run_sync(self._acquire(blocking, timeout))  # type: ignore[return-value]
 
@@ -140,11 +150,11 @@ class Lock(LockBase):
         return run_sync(self._locked())
 
     def __enter__(self) -> Hold:
-        mark = object()
+        entry = Entry(sys._getframe(1))
         try:
-            return run_sync(self._enter(mark))  # type: ignore[return-value]
+            return run_sync(self._enter(entry))  # type: ignore[return-value]
         except BaseException:
-            run_sync(self._unenter(mark))
+            run_sync(self._unenter(entry))
             raise
 
     def __exit__(
@@ -153,22 +163,23 @@ class Lock(LockBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        run_sync(self._exit(failure))
+        frame = sys._getframe(1)
+        if kind is GeneratorExit and nested(frame):
+            self._door.abandon(frame)
+        else:
+            run_sync(self._exit(failure, frame))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
-        from the call's arguments."""
-        if getattr(function, "__code__", None) and function.__code__.co_flags & 0x80:
-            raise ConfigError(
-                f"{function.__qualname__} is a coroutine function; decorate it with a lock of "
-                "an AsyncClient"
-            )
-        fill = filler(self.name, function)
+        from the call's arguments. Without any, all calls have one lock."""
+        fill = filler(self.name, function, awaits=False)
 
         @functools.wraps(function)
         def locked(*args: P.args, **kwargs: P.kwargs) -> R:
             with self._renamed(fill(*args, **kwargs)):
-                return function(*args, **kwargs)
+                made = function(*args, **kwargs)
+                require_done(made, function)
+                return made
 
         return locked
 
@@ -209,6 +220,9 @@ class RWLock:
         self._read = read
         self._write = write
 
+    def __reduce__(self) -> Any:
+        raise checks.unpicklable(self._read)
+
     @property
     def read(self) -> RWSide:
         """The shared side."""
@@ -240,11 +254,11 @@ class MultiLock(MultiLockBase):
         return run_sync(self._acquire(blocking, timeout))  # type: ignore[return-value]
 
     def __enter__(self) -> MultiHold:
-        mark = object()
+        entry = Entry(sys._getframe(1))
         try:
-            return run_sync(self._enter(mark))  # type: ignore[return-value]
+            return run_sync(self._enter(entry))  # type: ignore[return-value]
         except BaseException:
-            run_sync(self._unenter(mark))
+            run_sync(self._unenter(entry))
             raise
 
     def __exit__(
@@ -253,7 +267,11 @@ class MultiLock(MultiLockBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        run_sync(self._exit(failure))
+        frame = sys._getframe(1)
+        if kind is GeneratorExit and nested(frame):
+            self._door.abandon(frame)
+        else:
+            run_sync(self._exit(failure, frame))
 
 
 class Election(ElectionBase, Lock):
@@ -282,11 +300,11 @@ class Election(ElectionBase, Lock):
             return main(hold)
 
     def leader(self) -> Leader | None:
-        """Who leads now, as ``Leader(owner, fence)``, or None."""
+        """The present leader, as ``Leader(owner, fence)``, or None."""
         return run_sync(self._leader())
 
     def observe(self, every: float = OBSERVE_S) -> Iterator[Leader | None]:
-        """The leader now and then each new one, without end; looks every so many seconds."""
+        """Yield the leader now, then each new one, without end; looks each ``every`` seconds."""
         seen = self.leader()
         while True:
             yield seen

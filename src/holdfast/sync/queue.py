@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager as Context
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from ..core import checks
+from ..core.queue import handlers
 from ..core.queue.consume import Consumption
 from ..core.queue.delivery import DeliveryBase
 from ..core.queue.model import BATCH_MAX, JobRecord, QueueRecord
 from ..core.queue.queue import QueueBase, Receipt
 from ..core.queue.worker import WorkerBase
-from ..runtime.blocking import run_sync
+from ..runtime.blocking import nested, outside, run_sync
 
 
 class Delivery(DeliveryBase):
@@ -26,12 +30,13 @@ class Delivery(DeliveryBase):
     __slots__ = ()
 
     def ack(self) -> bool:
-        """It is done. True if that counts; False if the delivery was lost before, so the job comes
-        again. ``StoreUnavailable``: not known; call it again."""
+        """It is done. True if that counts; False if the delivery was lost before: the job comes
+        again, unless an earlier call that was not answered had settled it; or if it was settled by
+        another verb, such as ``retry()``. ``StoreUnavailable``: not known; call it again."""
         return run_sync(self._settle(self._ack_request()))
 
     def retry(self, in_: float | None = None, reason: str = "") -> bool:
-        """Have it tried again in so many seconds, by default after the queue's back-off; the jobs
+        """Have it tried again after ``in_`` seconds, by default after the queue's back-off; those
         behind it in its group wait for it. After the last attempt it is a dead letter."""
         return run_sync(self._settle(self._retry_request(in_, reason)))
 
@@ -52,11 +57,14 @@ class Delivery(DeliveryBase):
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        run_sync(self._leave(failure))
+        if isinstance(failure, GeneratorExit) and nested(sys._getframe(1)):
+            self._hand_over(self._verdict_on(failure))
+        else:
+            run_sync(self._leave(failure))
 
 
 class Worker(WorkerBase):
-    """Calls a handler for each job, for so many jobs at a time."""
+    """Calls a handler for each job, for up to ``concurrency`` jobs at a time."""
 
     def run(self) -> None:
         """Work until ``stop()`` is called, from another thread or a signal handler; with ``drain``
@@ -105,7 +113,8 @@ class Queue(QueueBase):
         order in which they were accepted, one at a time; without one it runs beside all others.
         ``id``: a job with the same id is dropped (``receipt.duplicate``) as long as the first one
         is there, and within the queue's ``window``. ``delay``: seconds before which it isn't
-        executed, nor what is behind it in its group.
+        executed, nor what is behind it in its group. A store that doesn't answer is tried again for
+        10 seconds; then this raises ``StoreUnavailable``.
         """
         return run_sync(self._put([self._job(payload, group, id, delay)]))[0]
 
@@ -117,11 +126,35 @@ class Queue(QueueBase):
         """
         return run_sync(self._put(self._jobs(items, group)))
 
+    @overload
+    def take(self, timeout: None = None) -> Delivery: ...
+    @overload
+    def take(self, timeout: float | None) -> Delivery | None: ...
     def take(self, timeout: float | None = None) -> Delivery | None:
         """The next job that is due; None if there was none for ``timeout`` seconds (0: one look;
-        None: wait without end)."""
+        None: wait without end). For ``with`` on a queue that may be empty there is ``taking()``, as
+        None has no ``with``."""
         found = run_sync(self._take(1, checks.wait(True, timeout)))
         return found[0] if found else None  # type: ignore[return-value]
+
+    @overload
+    def taking(self, timeout: None = None) -> Context[Delivery]: ...
+    @overload
+    def taking(self, timeout: float | None) -> Context[Delivery | None]: ...
+    def taking(self, timeout: float | None = None) -> Context[Delivery | None]:
+        """For ``with``: the next job, as ``take()`` gives it, and None if there was none, with
+        which the body runs, too. A body that ends acks the job, one that raises has it tried again.
+        """
+        return self._taking(timeout)
+
+    @contextmanager
+    def _taking(self, timeout: float | None) -> Generator[Delivery | None, None, None]:
+        job = self.take(timeout)
+        if job is None:
+            yield None
+            return
+        with job:
+            yield job
 
     def take_many(self, most: int, timeout: float | None = None) -> list[Delivery]:
         """Up to ``most`` jobs that are due, each of another group, in one round trip; as soon as
@@ -144,6 +177,10 @@ class Queue(QueueBase):
         try:
             while (job := run_sync(loop.next())) is not None:
                 yield job  # type: ignore[misc]
+        except GeneratorExit:
+            if nested(sys._getframe(1)):
+                loop.abandoned()
+            raise
         finally:
             run_sync(loop.left())
 
@@ -154,16 +191,22 @@ class Queue(QueueBase):
         concurrency: int = 1,
         drain: bool = False,
     ) -> Worker:
-        """A worker that calls ``handler(job)`` for so many jobs at a time: ``worker.run()``.
+        """A worker that calls ``handler(job)``, up to ``concurrency`` at a time: ``worker.run()``.
 
-        A handler that returns has done the job, unless it settled it; one that raises has it tried
-        again after a pause, until it is a dead letter. ``drain``: ends when nothing is due.
+        A handler that returns has done the job, unless it settled it; one that raises, whatever it
+        is, has it tried again after a pause, until it is a dead letter. So does work that it
+        returns undone, such as a generator or a Future. ``drain``: ends when nothing is due.
         """
+        count = checks.count("concurrency", concurrency, 1000)
+        handlers.check(handler, awaits=False)
 
-        async def call(job: DeliveryBase) -> None:
-            handler(job)  # type: ignore[arg-type]
+        async def call(job: DeliveryBase) -> BaseException | None:
+            try:
+                return handlers.unrun(outside(handler, job))
+            except BaseException as failure:  # also what would end this thread
+                return failure
 
-        return Worker(self, call, checks.count("concurrency", concurrency, 1000), drain)
+        return Worker(self, call, count, checks.flag("drain", drain))
 
     def stats(self) -> QueueRecord:
         """How many jobs stand where, and how old the oldest is."""

@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from .. import aio, sync
+from ..aio.loops import Loops
 from ..core.client import DEFAULT_TTL_S, ClientBase
+from ..core.context import Context
 from ..core.hold import HoldBase
 from ..core.lease import Lease
 from ..core.policy import ASK_AGAIN_S_MAX
@@ -287,15 +289,24 @@ class Client(sync.Client):
 
     def __init__(self, clock: TestClock, ttl: float, label: str) -> None:
         _begin(self, clock, _ThreadLatch, _ThreadRuntime(clock), Hold, ttl, label)
+        fork.register(self._ctx)
 
 
 class AsyncClient(aio.AsyncClient):
     """A client that goes by the clock."""
 
-    __slots__ = ()
+    __slots__ = ("_clock",)
 
     def __init__(self, clock: TestClock, ttl: float, label: str) -> None:
+        self._clock = clock
         _begin(self, clock, _TaskLatch, _TaskRuntime(clock), AsyncHold, ttl, label)
+        self._loops = Loops(self._ctx, self._another)
+        self._loops.ends = False
+        fork.register(self._loops)
+
+    def _another(self) -> Context:
+        store = MemoryStore(_Port(self._clock, _TaskLatch))
+        return Context(store, _TaskRuntime(self._clock), self._ctx.naming, AsyncHold)
 
 
 def _begin(
@@ -309,7 +320,6 @@ def _begin(
 ) -> None:
     store = MemoryStore(_Port(clock, latch))
     ClientBase.__init__(client, store, runtime, hold_class, store.label, ttl, Owner(label))
-    fork.register(client)
 
 
 def _check(end: float) -> None:

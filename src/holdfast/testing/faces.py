@@ -9,6 +9,7 @@ such a test never suspends, and runs to its end in one thread, as the library's 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import sys
@@ -90,7 +91,7 @@ class Twin:
 
 def _dressed(value: Any) -> Any:
     """A result, as the face for asyncio would give it."""
-    if type(value) in _CLASSES:
+    if type(value) in _CLASSES or isinstance(value, contextlib._GeneratorContextManager):
         return Twin(value)
     if isinstance(value, Iterator):
         return _walk(value)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..aio import AsyncHold
+from ..core.checks import shown
+from ..core.hold import HoldBase
 from ..core.lock import LockBase
 from ..core.model import TTL_S_MAX, Claim, Held, Kind, Leave, Loss, Spec, Waiting
 from ..core.multi import MultiHoldBase
@@ -57,8 +59,10 @@ def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX
     """
     if isinstance(wanted, LockBase):
         spec = wanted._spec._replace(ttl=seconds, owner=OWNER)
-    else:
+    elif isinstance(wanted, str):
         spec = Spec(wanted, Kind.LOCK, 1, 1, seconds, OWNER)
+    else:
+        raise ConfigError(f"contend() takes a name or a lock, not {shown(wanted)}")
     claim = Claim(os.urandom(16).hex(), spec)
 
     def join(lines: Lines, now: float) -> Any:
@@ -85,6 +89,8 @@ def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
     """
     if isinstance(hold, MultiHoldBase):
         hold = hold._holds[0]
+    if not isinstance(hold, HoldBase):
+        raise ConfigError(f"lose() takes a hold, such as acquire() gives, not {shown(hold)}")
     lease, ctx = hold._lease, hold._ctx
     if hold.lost is not None or lease.end is not None:
         raise NotHeld(f"{hold!r} can't be lost: it isn't held any more")

@@ -19,6 +19,7 @@ import holdfast
 from ..aio import AsyncClient, AsyncHold
 from ..errors import HoldfastError
 from .faces import FACES, Face
+from .surroundings import surroundings
 
 #: A worker that nobody ends, ends itself after so many seconds.
 LIFE_S = 600.0
@@ -36,7 +37,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env=surroundings(PYTHONPATH=path),
         )
         self.pid = self.process.pid
 

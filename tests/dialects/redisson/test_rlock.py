@@ -72,9 +72,13 @@ def test_a_peer_is_refused_what_we_hold_and_we_what_it_holds(play: Play) -> None
 def test_a_re_entry_of_a_flow_is_counted_here_and_the_peers_see_one(play: Play) -> None:
     async def text(at: Scene) -> None:
         lock = at.client().lock(at.name, reentrant=True)
-        async with lock, lock:
-            assert at.redis.hvals(at.name) == [b"1"]
-            assert at.peer.lock(at.name) is not None
+        async with lock:
+            assert at.redis.pttl(at.name) > 20_000
+            at.redis.pexpire(at.name, 15_000)
+            async with lock:
+                assert at.redis.hvals(at.name) == [b"1"]
+                assert 0 < at.redis.pttl(at.name) <= 15_000  # and the lease isn't restarted
+                assert at.peer.lock(at.name) is not None
         assert not at.redis.exists(at.name)
 
     play(text)

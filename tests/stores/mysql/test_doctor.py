@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from holdfast.core.finding import Finding, Level
 from holdfast.stores.mysql import examine
 from holdfast.url import find
 from tests.servers.mariadb_server import MariadbServer
+from tests.stores.mysql.conftest import eventually
 
 NewMariadb = Callable[..., MariadbServer]
 
@@ -35,6 +37,41 @@ def test_a_server_that_is_well(
     assert "MariaDB 10" in text
     assert "acquire and release take" in text
     assert "sesame" not in text
+
+
+def test_lines_that_say_something_else_than_their_claims_are_counted(
+    new_mariadb: NewMariadb,
+) -> None:
+    server = new_mariadb()
+    with Client(server.url) as client, Client(server.url) as other:
+        # Given names that are held alone and by two, and one that somebody waits for
+        client.lock("alone").acquire()
+        for _ in range(2):
+            client.semaphore("shared", 3).acquire()
+        client.lock("waited for").acquire()
+        thread = threading.Thread(target=other.lock("waited for").acquire, kwargs={"timeout": 30})
+        thread.start()
+        eventually(lambda: client.inspect("waited for")[0].waiters)
+        assert found(server.url)["lines"].level is Level.OK
+        # When rows are changed by hand, then each such name is counted
+        for number, change in enumerate(
+            (
+                "DELETE FROM holdfast_claims WHERE name = 'shared' LIMIT 1",
+                "UPDATE holdfast_lines SET waiters = 0 WHERE name = 'waited for'",
+                (
+                    "INSERT INTO holdfast_claims"
+                    " SELECT 'nobody', 1, id, 1, 1, 0, 1, 1, 1, 1, '', ''"
+                    " FROM (SELECT id FROM holdfast_claims LIMIT 1) any"
+                ),
+            ),
+            1,
+        ):
+            with server.connect(autocommit=True) as one, one.cursor() as cursor:
+                cursor.execute(change)
+            finding = found(server.url)["lines"]
+            assert (finding.level, finding.text[0]) == (Level.WARN, str(number)), finding
+        client.break_("waited for", client.inspect("waited for")[0].holders[0].fence)
+        thread.join(40)
 
 
 def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:

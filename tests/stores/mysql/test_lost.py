@@ -24,9 +24,9 @@ from tests.stores.mysql.conftest import eventually
 from tests.torture.scale import times
 
 Look = Callable[[str], LineRecord | None]
-JOIN, LEAVE, STAND, RENEW = b"_join_1(", b"_leave_1(", b"_stand_1(", b"_renew_1("
+JOIN, LEAVE, STAND, RENEW = b"_join_2(", b"_leave_2(", b"_stand_2(", b"_renew_2("
 PEEK = b"SELECT held"
-JOIN_FREE, LEAVE_ALL = b"_join_free_1(", b"_leave_all_1("
+JOIN_FREE, LEAVE_ALL = b"_join_free_2(", b"_leave_all_2("
 
 
 @pytest.fixture

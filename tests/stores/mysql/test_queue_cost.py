@@ -32,11 +32,11 @@ def test_each_verb_is_one_statement(server: MariadbServer, count: Count) -> None
         queue.put("warm")
         count()
         queue.put_many(range(100), group="g")
-        assert kinds(count()) == ["holdfast_queue_put_1"]
+        assert kinds(count()) == ["holdfast_queue_put_2"]
         first, second = queue.take_many(10, timeout=5)
-        assert kinds(count()) == ["holdfast_queue_take_1"]
+        assert kinds(count()) == ["holdfast_queue_take_2"]
         first.ack()
-        assert kinds(count()) == ["holdfast_queue_settle_1"]
+        assert kinds(count()) == ["holdfast_queue_settle_2"]
         queue.stats()
         queue.jobs()
         assert len(count()) == 2
@@ -52,7 +52,7 @@ def test_under_asyncio_too(server: MariadbServer, count: Count) -> None:
             job = await queue.take(timeout=5)
             assert job is not None
             assert await job.ack()
-            assert kinds(count()) == ["holdfast_queue_take_1", "holdfast_queue_settle_1"]
+            assert kinds(count()) == ["holdfast_queue_take_2", "holdfast_queue_settle_2"]
 
     play(main)
 

@@ -21,8 +21,8 @@ from tests.torture.scale import times
 
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 TRIES = times(50, 2)
-PUT, TAKE, SETTLE = b"_queue_put_1(", b"_queue_take_1(", b"_queue_settle_1("
-RETURN, EXTEND, PURGE = b"_queue_return_1(", b"_queue_extend_1(", b"_queue_purge_1("
+PUT, TAKE, SETTLE = b"_queue_put_2(", b"_queue_take_2(", b"_queue_settle_2("
+RETURN, EXTEND, PURGE = b"_queue_return_2(", b"_queue_extend_2(", b"_queue_purge_2("
 PEEK = b"t.stands IN (0, 1, 2)"
 
 

@@ -6,7 +6,16 @@ import random
 import time
 from typing import Any
 
-from holdfast.core.queue.model import Delivered, Job, JobState, Patience, Settle, Take, Verdict
+from holdfast.core.queue.model import (
+    BATCH_MAX,
+    Delivered,
+    Job,
+    JobState,
+    Patience,
+    Settle,
+    Take,
+    Verdict,
+)
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.memory import jobs_look
 from holdfast.stores.memory.jobs import Queue
@@ -88,8 +97,9 @@ class Both:
 
     def purge(self) -> None:
         state, ids = self.chance.choice([(JobState.DEAD, None), (None, self._some_ids())])
-        expected = jobs_look.purge(self.model, state, ids, time.monotonic())
-        same(expected, run_sync(self.verbs.queues.purge(self.verbs.queue, state, ids, WITHIN_S)))
+        expected = jobs_look.purge(self.model, state, ids, BATCH_MAX, time.monotonic())
+        purge = self.verbs.queues.purge(self.verbs.queue, state, ids, BATCH_MAX, WITHIN_S)
+        same(expected, run_sync(purge))
 
     def _some_ids(self) -> list[str]:
         known = [one.id for one in jobs_look.records(self.model, time.monotonic())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter, defaultdict
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import ConfigError, StoreUnavailable
+from holdfast import AsyncClient, Client, ConfigError, HoldfastError, StoreUnavailable
 from holdfast.core.model import Gone, Held
 from holdfast.core.queue.model import Delivered, JobState, Pace, Patience, Start, Verdict
 from holdfast.core.queue.policy import EXPIRED_REASON
@@ -271,3 +272,51 @@ def test_so_much_at_once_that_the_server_takes_no_more(new_verbs: Make) -> None:
     assert 1 < len(verbs.take(verbs.wish(most=20))) < 20
     with pytest.raises(ConfigError, match="put fewer at once"):
         verbs.put(*(job(big) for _ in range(40)))
+
+
+def test_more_jobs_than_fit_into_one_request_are_put_in_several(
+    mariadb_url: str, own_name: str
+) -> None:
+    with Client(mariadb_url) as client:
+        queue = client.queue(own_name)
+        assert len(queue.put_many(["x" * 250_000] * 40)) == 40
+        assert queue.stats().waiting == 40
+        assert queue.purge() == 40
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_a_server_that_takes_shorter_packets_gets_the_jobs_in_more_requests(
+    new_mariadb: Callable[..., MariadbServer], face: str
+) -> None:
+    server = new_mariadb("max-allowed-packet=1M")
+    items = ["x" * 100_000] * 25
+    with Client(server.url) as client:
+        queue = client.queue("a")
+        if face == "asyncio":
+            asyncio.run(_put_many(server.url, items))
+        else:
+            assert len(queue.put_many(items)) == 25
+        assert queue.stats().waiting == 25
+
+
+def test_a_connection_that_was_cut_for_a_long_request_serves_nobody_else(
+    new_mariadb: Callable[..., MariadbServer],
+) -> None:
+    verbs = Verbs(new_mariadb("max-allowed-packet=1M").url, "a")
+    port = verbs.queues._port  # type: ignore[attr-defined]
+    try:
+        verbs.put(job("x"))
+        for _ in range(10):
+            # What the server says may be lost with the connection
+            with pytest.raises(HoldfastError, match=r"max_allowed_packet|broke"):
+                run_sync(port.call(f"SELECT '{'x' * 1_500_000}'", WITHIN_S))
+            assert run_sync(port.call("SELECT 1", WITHIN_S)) == ((1,),)
+    finally:
+        verbs.close()
+
+
+async def _put_many(url: str, items: list[str]) -> None:
+    async with AsyncClient(url) as client:
+        queue = client.queue("a")
+        assert len(await queue.put_many(items)) == len(items)
+        assert (await queue.stats()).waiting == len(items)

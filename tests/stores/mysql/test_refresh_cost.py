@@ -13,7 +13,7 @@ from tests.stores.mysql.test_cost import count, kinds, server
 
 __all__ = ["count", "server"]
 Count = Callable[[], list[str]]
-COMPUTING = ["holdfast_refresh_begin_1", "holdfast_refresh_finish_1"]
+COMPUTING = ["holdfast_refresh_begin_2", "holdfast_refresh_finish_2"]
 
 
 def test_a_fresh_hit_is_one_statement_and_a_computation_three(
@@ -34,7 +34,7 @@ def test_a_fresh_hit_is_one_statement_and_a_computation_three(
         # Once a second, what is over is removed as well
         assert [one for one in said if "refresh" in one and "sweep" not in one] == COMPUTING
         assert guard.invalidate(*keys) == 100
-        assert kinds(count()) == ["holdfast_refresh_invalidate_1"]
+        assert kinds(count()) == ["holdfast_refresh_invalidate_2"]
 
 
 def test_under_asyncio_too(server: MariadbServer, count: Count) -> None:

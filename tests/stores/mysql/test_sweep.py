@@ -29,7 +29,7 @@ def names(server: MariadbServer) -> list[str]:
 
 
 def sweep(server: MariadbServer, idle: int) -> int:
-    ((gone,),) = server.ask(f"CALL holdfast.holdfast_sweep_1(256, {idle})")
+    ((gone,),) = server.ask(f"CALL holdfast.holdfast_sweep_2(256, {idle})")
     return int(gone)
 
 
@@ -93,9 +93,29 @@ def test_a_name_is_forgotten_and_used_in_the_same_moment(
         while time.monotonic() < end:
             hold = locks.lock("x").acquire()
             fences.append(hold.fence)
-            cursor.execute("CALL holdfast_sweep_1(256, 0)")
+            cursor.execute("CALL holdfast_sweep_2(256, 0)")
             while cursor.nextset():
                 pass
             hold.check()
             assert hold.release()
     assert fences == sorted(set(fences))
+
+
+def test_after_a_burst_of_names_the_sweeping_keeps_up(
+    client: tuple[Client, MariadbServer],
+) -> None:
+    locks, server = client
+    # Given very many names that nobody has used for an hour
+    locks.lock("first").acquire().release()
+    with server.connect(autocommit=True) as one, one.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO holdfast_lines (name, last) SELECT CONCAT('old:', seq), 1"
+            " FROM seq_1_to_8000"
+        )
+    # When far fewer names are used
+    most = 1_600
+    for number in range(most):
+        locks.lock(f"new:{number % 50}").acquire().release()
+    # Then they are gone: by two for each release it would be 3,200
+    old = [name for name in names(server) if name.startswith("old:")]
+    assert len(old) < 8_000 - 3 * most, len(old)

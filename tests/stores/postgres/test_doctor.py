@@ -13,6 +13,7 @@ import pytest
 from holdfast import Client
 from holdfast.core.finding import Finding, Level
 from holdfast.stores.postgres import examine
+from holdfast.stores.postgres.blocking.doctor import keeping
 from holdfast.url import find
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
@@ -46,6 +47,49 @@ def test_the_command_speaks_of_every_part(postgres_url: str) -> None:
         "timeouts", "connections", "snapshots", "test lock", "hand-over",
     }  # fmt: skip
     assert all(one["remedy"] for one in found.values() if one["level"] != "ok")
+
+
+def test_lines_that_say_something_else_than_their_claims_are_counted(
+    new_postgres: NewServer,
+) -> None:
+    server = new_postgres()
+    with Client(server.url) as client:
+        client.lock("held").acquire()
+        for _ in range(2):
+            client.semaphore("shared", 3).acquire()
+        assert looked_at(server.url)["lines"].level is Level.OK
+        # When rows are changed by hand, then each such name is counted
+        for number, change in enumerate(
+            (
+                "DELETE FROM holdfast.claims WHERE name = 'held'",
+                "UPDATE holdfast.lines SET waiters = 7 WHERE name = 'shared'",
+            ),
+            1,
+        ):
+            server.ask(change)
+            finding = looked_at(server.url)["lines"]
+            assert (finding.level, finding.text[0]) == (Level.WARN, str(number)), finding
+
+
+def test_a_queue_of_messages_that_fills_is_told_to_whoever_may_not_read_the_tables(
+    new_postgres: NewServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a user with the least rights
+    server = new_postgres()
+    with Client(server.url) as client:
+        client.lock("x").acquire().release()
+    server.ask("CREATE ROLE app LOGIN")
+    server.ask("GRANT USAGE ON SCHEMA holdfast TO app")
+    server.ask("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA holdfast TO app")
+    url = server.url_for("app")
+    assert "notifications" not in looked_at(url)
+    # When more of the queue is used than doctor bears
+    monkeypatch.setattr(keeping, "_NOTIFY_FULL", 0)
+    found = looked_at(url)
+    # Then it is told, though the lines can't be looked at
+    assert "lines" not in found
+    assert found["notifications"].level is Level.WARN
+    assert "pg_stat_activity" in found["notifications"].remedy
 
 
 def test_what_is_set_against_us_is_told(new_postgres: NewServer) -> None:

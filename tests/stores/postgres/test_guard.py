@@ -75,6 +75,21 @@ def test_a_crash_of_a_durable_server_makes_nobody_wait(new_postgres: NewServer) 
         assert hold.release()
 
 
+def test_a_mark_that_came_with_a_dump_is_taken_for_none(new_postgres: NewServer) -> None:
+    server = new_postgres()
+    url = server.url_for(options=f"durable=relaxed&{GRACE}")
+    with Client(url) as one, Client(url) as two:
+        hold = one.lock("a").acquire()
+        assert not is_barred(two, "b")
+        # When the mark of a living server was written into another table than the one it is in
+        server.ask("UPDATE holdfast.alive SET home = 1")
+        # Then nobody is let in for the time of the window, and who held holds
+        assert until(lambda: is_barred(two, "c"), "nobody is let in")
+        with two.lock("d", timeout=20):
+            hold.check()
+        assert hold.release()
+
+
 def test_a_restart_in_order_makes_nobody_wait(new_postgres: NewServer) -> None:
     server = new_postgres()
     with Client(server.url_for(options="durable=relaxed&grace=60")) as one:

@@ -46,7 +46,7 @@ def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> li
     with psycopg.connect(url) as slow:
         # Given somebody who has joined, and not committed yet
         slow.execute(
-            "SELECT holdfast.join_1(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
+            "SELECT holdfast.join_2(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
             " 'slow', '', 4000000, false)",
             (name.encode(),),
         )
@@ -58,7 +58,7 @@ def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> li
         until(
             lambda: server.ask(
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND query LIKE '%join_1%'"
+                " AND query LIKE '%join_2%'"
             ),
             "the other one waits for the row",
         )
@@ -94,7 +94,7 @@ def test_fences_rise_in_the_order_of_the_grants_however_the_commits_come(
     with psycopg.connect(postgres_url) as slow:
         # Given a release that isn't committed yet, and a join that waits for it
         slow.execute(
-            "SELECT holdfast.leave_1(%s, NULL, %s, 0, false, 0, 4000000, false)",
+            "SELECT holdfast.leave_2(%s, NULL, %s, 0, false, 0, 4000000, false)",
             (own_name.encode(), first.fence),
         )
         fences: list[int] = []
@@ -105,20 +105,20 @@ def test_fences_rise_in_the_order_of_the_grants_however_the_commits_come(
         until(
             lambda: shared_postgres.ask(
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND query LIKE '%join_1%'"
+                " AND query LIKE '%join_2%'"
             ),
             "the other one waits for the row",
         )
         # When another one joins and leaves in the first transaction, later than that one began
         row = slow.execute(
-            "SELECT holdfast.join_1(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
+            "SELECT holdfast.join_2(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
             " 'slow', '', 4000000, false)",
             (own_name.encode(),),
         ).fetchone()
         assert row is not None
         between = int(row[0].split()[1])
         slow.execute(
-            "SELECT holdfast.leave_1(%s, NULL, %s, 0, false, 0, 4000000, false)",
+            "SELECT holdfast.leave_2(%s, NULL, %s, 0, false, 0, 4000000, false)",
             (own_name.encode(), between),
         )
         slow.commit()
@@ -131,12 +131,14 @@ def test_a_lock_whose_last_use_is_long_ago_leaves_no_row(
 ) -> None:
     server = new_postgres()
     with Client(server.url) as client:
-        for number in range(20):
-            client.lock(f"old {number}").acquire().release()
         client.lock("held", ttl=600).acquire()
-        # Given that this was hours ago
-        server.ask("UPDATE holdfast.lines SET hour = hour - 5")
-        # When other names come into use
+        # Given many names that were used hours ago
+        server.ask(
+            "INSERT INTO holdfast.lines (name)"
+            " SELECT convert_to('old ' || n, 'UTF8') FROM generate_series(1, 500) n"
+        )
+        server.ask("UPDATE holdfast.lines SET hour = (SELECT max(hour) - 5 FROM holdfast.lines)")
+        # When a few other names come into use
         for number in range(20):
             client.lock(f"new {number}").acquire().release()
         # Then what was free is gone, and what is held is not
@@ -167,7 +169,7 @@ def test_who_waits_asks_less_than_once_a_second_and_is_woken_at_once(
         seconds = 3.6
         time.sleep(seconds)
         rows = server.ask(
-            "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '%stand_1%'"
+            "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '%stand_2%'"
         )
         released = time.monotonic()
         hold.release()

@@ -17,6 +17,11 @@ from holdfast.testing import differential
 from holdfast.url import find
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres_server import PostgresServer
+from tests.servers.process import until
+from tests.stores.stalled import FACES
+
+#: Connections of each client that is to have few.
+POOL = 4
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +93,27 @@ def test_doctor_says_so(pooler: PgBouncer) -> None:
     assert found["pooler"].level is Level.WARN
     assert "nobody can be woken" in found["pooler"].text
     assert not any(one.level is Level.FAIL for one in found.values())
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_stalled_row_takes_up_no_more_sessions_of_the_server_than_the_pool(
+    shared_postgres: PostgresServer, own_name: str, face: str
+) -> None:
+    with PgBouncer(shared_postgres, "transaction", 10 * POOL) as wide:
+        with Client(wide.url) as client:
+            client.lock(own_name).acquire().release()
+
+        def busy() -> int:
+            ((many,),) = shared_postgres.ask(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE wait_event_type = 'Lock' AND query LIKE '%join%'"
+            )
+            return int(many)
+
+        with shared_postgres.connect() as other, other.transaction(force_rollback=True):
+            name = own_name.encode()
+            other.execute("SELECT FROM holdfast.lines WHERE name = %s FOR UPDATE", (name,))
+            most = FACES[face](f"{wide.url}?pool={POOL}", own_name, busy)
+            assert 1 <= most <= POOL + 2
+            # Then the cancellations have come through, too
+            until(lambda: not busy(), "nothing of it waits")

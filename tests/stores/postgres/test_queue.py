@@ -16,6 +16,7 @@ from holdfast import Client, LockLost, StoreUnavailable
 from holdfast.core.queue.model import Job, Put
 from holdfast.core.queue.policy import EXPIRED_REASON
 from holdfast.runtime.blocking import boottime, run_sync
+from holdfast.stores.postgres.calls import bounded
 from holdfast.stores.postgres.config import settings
 from holdfast.stores.postgres.queue_calls import QueueCalls
 from holdfast.testing import lag
@@ -33,11 +34,13 @@ TABLES = ("jobs", "groups", "ready", "loans", "known", "lanes", "counts", "idle"
 def uncommitted(server: PostgresServer, put: Put) -> Iterator[psycopg.Connection[Any]]:
     """A put that is on its way: done, and not yet there for others."""
     _, url = find(server.url)
-    call = QueueCalls(settings(url)).put(put, tidy=False)
+    call = bounded(QueueCalls(settings(url)).put(put, tidy=False), 5.0)
     with server.connect() as link:
         link.pgconn.exec_(b"BEGIN")
         formats = call.verb.formats
-        link.pgconn.exec_params(call.verb.sql, list(call.values), param_formats=list(formats))
+        link.pgconn.exec_params(
+            call.verb.sql, [*call.values, *call.bound], param_formats=list(formats)
+        )
         yield link
 
 
@@ -63,7 +66,7 @@ def left(server: PostgresServer, queue: str) -> dict[str, int]:
 def tidy(server: PostgresServer, hours: int) -> None:
     """Remove what is over, as if so many hours had passed."""
     with server.connect(options="-c search_path=holdfast") as link:
-        link.execute("SELECT queue_tidy(clock() + %s)", [hours * HOUR_US])
+        link.execute("SELECT queue_tidy_2(clock_2() + %s)", [hours * HOUR_US])
 
 
 def test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it(
@@ -303,7 +306,9 @@ def test_hundreds_of_leases_that_end_at_once_are_all_taken_back(
     assert len(taken) == 350
     for job in taken:
         job._ctx.keeper.drop(job._lease)  # as if its process had been killed
-    running = "SELECT count(*) FROM holdfast.loans WHERE queue = %s AND expires > holdfast.clock()"
+    running = (
+        "SELECT count(*) FROM holdfast.loans WHERE queue = %s AND expires > holdfast.clock_2()"
+    )
     until(
         lambda: shared_postgres.ask(running, own_name.encode()) == [(0,)], "all leases have ended"
     )
@@ -356,7 +361,7 @@ def test_after_a_crash_of_a_relaxed_server_nothing_is_delivered_before_its_windo
         with server.connect() as admin:
             admin.execute("DELETE FROM holdfast.loans")
             admin.execute(
-                "INSERT INTO holdfast.ready SELECT queue, 0, holdfast.clock(), seq, grp, 0"
+                "INSERT INTO holdfast.ready SELECT queue, 0, holdfast.clock_2(), seq, grp, 0"
                 " FROM holdfast.jobs"
             )
         begun = time.monotonic()

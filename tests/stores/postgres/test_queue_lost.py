@@ -134,8 +134,10 @@ def test_a_server_that_crashes_under_load_loses_nothing_and_keeps_the_order(
     with Client(server.url) as client:  # its tables are there: see test_death.py
         client.queue("x").put(0)
         client.queue("x").purge()
-    threads = [threading.Thread(target=put, args=(server, bank, one, over)) for one in bank.seen]
-    threads += [threading.Thread(target=work, args=(server, bank, over)) for _ in range(3)]
+    putters = [threading.Thread(target=put, args=(server, bank, one, over)) for one in bank.seen]
+    put_all = threading.Event()  # the last put may be accepted long after it was sent
+    workers = [threading.Thread(target=work, args=(server, bank, put_all)) for _ in range(3)]
+    threads = putters + workers
     for thread in threads:
         thread.start()
     crashes = times(40, 2)
@@ -143,7 +145,10 @@ def test_a_server_that_crashes_under_load_loses_nothing_and_keeps_the_order(
         time.sleep(times(3, 1))
         server.crash()
     over.set()
-    for thread in threads:
+    for thread in putters:
+        thread.join(90)
+    put_all.set()
+    for thread in workers:
         thread.join(90)
     print(f"{crashes} crashes, {sum(len(one) for one in bank.accepted.values())} jobs")
     assert not any(thread.is_alive() for thread in threads)

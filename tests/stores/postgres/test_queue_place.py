@@ -46,7 +46,7 @@ def test_a_schema_from_before_queues_is_added_to(
     server = new_postgres()
     ddl.statements.cache_clear()
     with monkeypatch.context() as before:
-        before.setattr(ddl, "_PARTS", ("tables", "line", "verbs", "guard", "rights"))
+        before.setattr(ddl, "_PARTS", ("tables", "line", "verbs", "look", "guard", "rights"))
         with server.connect() as admin:
             admin.execute(ddl.script("holdfast"))  # type: ignore[call-overload]
     ddl.statements.cache_clear()
@@ -54,7 +54,7 @@ def test_a_schema_from_before_queues_is_added_to(
     with Client(server.url) as client, Client(fixed) as other:
         hold = other.lock("x").acquire()
         (old,) = (one for one in examine(url_of(fixed)) if one.subject == "schema")
-        assert (old.level, "queue_put_1" in old.text) == (Level.WARN, True)
+        assert (old.level, "queue_put_2" in old.text) == (Level.WARN, True)
         with pytest.raises(ConfigError, match="holdfast schema"):
             other.queue("q").put(1)
         # When a queue is used for the first time
@@ -65,4 +65,4 @@ def test_a_schema_from_before_queues_is_added_to(
         assert job.ack()
         hold.extend()
         assert hold.release()
-    assert server.ask("SELECT version FROM holdfast.version ORDER BY 1") == [(1,), (2,), (3,)]
+    assert server.ask("SELECT version FROM holdfast.version ORDER BY 1") == [(2,), (3,), (4,)]

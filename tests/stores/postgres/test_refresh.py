@@ -16,7 +16,7 @@ from holdfast import Client, StoreUnavailable
 from holdfast.core.guard.model import Abandon, Busy, Duty, Entry, Finish, Prolong, Value, Wish
 from holdfast.core.model import Gone, Held
 from holdfast.runtime.blocking import boottime, run_sync
-from holdfast.stores.postgres.calls import Call
+from holdfast.stores.postgres.calls import Call, bounded
 from holdfast.stores.postgres.config import settings
 from holdfast.stores.postgres.guard_calls import GuardCalls
 from holdfast.stores.postgres.guards import PostgresGuards
@@ -63,11 +63,13 @@ def uncommitted(
     server: PostgresServer, make: Callable[[GuardCalls], Call]
 ) -> Iterator[psycopg.Connection[Any]]:
     """A verb that is on its way: done, and not yet there for others."""
-    call = make(GuardCalls(settings(find(server.url)[1])))
+    call = bounded(make(GuardCalls(settings(find(server.url)[1]))), 5.0)
     with server.connect() as link:
         link.pgconn.exec_(b"BEGIN")
         formats = call.verb.formats
-        link.pgconn.exec_params(call.verb.sql, list(call.values), param_formats=list(formats))
+        link.pgconn.exec_params(
+            call.verb.sql, [*call.values, *call.bound], param_formats=list(formats)
+        )
         yield link
 
 
@@ -101,7 +103,7 @@ def rows(server: PostgresServer, name: str) -> dict[str, int]:
 def sweep(server: PostgresServer, ahead: float) -> None:
     """Remove what is over, as if so many seconds had passed."""
     with server.connect(options="-c search_path=holdfast") as link:
-        link.execute("SELECT refresh_sweep(clock() + %s, 1000000, 0)", [round(ahead * 1e6)])
+        link.execute("SELECT refresh_sweep_2(clock_2() + %s, 1000000, 0)", [round(ahead * 1e6)])
 
 
 # -- transactions that meet -----------------------------------------------------------------------

@@ -27,8 +27,8 @@ _CHURN = """
 DO $$ DECLARE secret uuid; n bigint; BEGIN FOR i IN 1 .. {count} LOOP
     secret := gen_random_uuid();
     SELECT o.n INTO n
-    FROM holdfast.refresh_begin_1('churned', '{key}', secret, 'me', 9000000, 0, '') o;
-    PERFORM holdfast.refresh_finish_1('churned', '{key}', secret, n, 'value', 0, 60000000, 0, 1);
+    FROM holdfast.refresh_begin_2('churned', '{key}', secret, 'me', 9000000, 0, '') o;
+    PERFORM holdfast.refresh_finish_2('churned', '{key}', secret, n, 'value', 0, 60000000, 0, 1);
     IF i % 50 = 0 THEN COMMIT; END IF;
 END LOOP; END $$
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -52,14 +53,14 @@ def test_many_who_come_first_make_it_once(server: PostgresServer) -> None:
     for thread in threads:
         thread.join(60)
     assert failures == []
-    assert server.ask("SELECT version FROM at_once.version ORDER BY 1") == [(1,), (2,), (3,)]
+    assert server.ask("SELECT version FROM at_once.version ORDER BY 1") == [(2,), (3,), (4,)]
 
 
 def test_the_command_prints_and_makes_it_and_may_be_called_again(server: PostgresServer) -> None:
     url = server.url_for(options="schema=by_command&create=off")
     with pytest.raises(ConfigError, match="holdfast schema"):
         Client(url).lock("x").acquire()
-    for said in ("made version 3", "is there already"):
+    for said in ("made version 4", "is there already"):
         done = holdfast("schema", "postgres", "--apply", "--url", url)
         assert (done.returncode, done.stdout) == (0, "")
         assert said in done.stderr
@@ -79,6 +80,20 @@ def test_what_is_printed_may_be_carried_out_twice(server: PostgresServer) -> Non
         client.lock("x").acquire().release()
 
 
+def test_every_function_carries_a_version_in_its_name(server: PostgresServer) -> None:
+    # Or an older release that makes its schema again would replace what a newer one's verbs call
+    with Client(server.url_for(options="schema=versioned")) as client:
+        client.lock("x").acquire().release()
+    names = {
+        name
+        for (name,) in server.ask(
+            "SELECT proname FROM pg_proc WHERE pronamespace = 'versioned'::regnamespace"
+        )
+    }
+    assert len(names) > 50
+    assert {name for name in names if not re.search(r"_\d+$", name)} == set()
+
+
 def test_other_stores_have_no_schema() -> None:
     done = holdfast("schema", "--url", "memory://")
     assert done.returncode == 78
@@ -90,14 +105,14 @@ def test_it_may_share_a_schema_with_others_and_touches_nothing_of_theirs(
 ) -> None:
     # Given somebody else's function, whose name ends as ours do, in a schema that we are given
     server.ask('CREATE SCHEMA "user"')
-    server.ask("""CREATE FUNCTION "user".theirs_1() RETURNS int LANGUAGE sql AS 'SELECT 1'""")
+    server.ask("""CREATE FUNCTION "user".theirs_2() RETURNS int LANGUAGE sql AS 'SELECT 1'""")
     server.ask("CREATE ROLE tenant LOGIN")
     server.ask('GRANT USAGE, CREATE ON SCHEMA "user" TO tenant')
     # When a user who may not make schemas makes ours there
     with Client(server.url_for("tenant", options="schema=user")) as client:
         client.lock("x").acquire().release()
     # Then theirs is as it was
-    rows = server.ask("SELECT prosecdef, proacl FROM pg_proc WHERE proname = 'theirs_1'")
+    rows = server.ask("SELECT prosecdef, proacl FROM pg_proc WHERE proname = 'theirs_2'")
     assert rows == [(False, None)]
 
 
@@ -219,4 +234,4 @@ def test_a_server_of_another_isolation_is_used_with_ours(server: PostgresServer)
         server.connect(user="strict") as plain,
         pytest.raises(psycopg.Error, match="READ COMMITTED"),
     ):
-        plain.execute("SELECT holdfast.leave_1('x', NULL, 0, 0, false, 0, 0, false)")
+        plain.execute("SELECT holdfast.leave_2('x', NULL, 0, 0, false, 0, 0, false)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast.core.model import (
@@ -14,7 +16,7 @@ from holdfast.stores.redis import replies
 from holdfast.stores.redis.config import settings
 from holdfast.stores.redis.guard import Guard, Verdict
 from holdfast.stores.redis.keys import BUCKETS, guard_of
-from holdfast.stores.redis.library import GUARD, load_command, script_of
+from holdfast.stores.redis.library import GUARD, RECLAIM, load_command, script_of
 from holdfast.url import find
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import CLOCK, LABEL, Verbs
@@ -28,10 +30,12 @@ class Guarded(Verbs):
 
     def __init__(self, server: RedisServer) -> None:
         super().__init__(server, clock=True)
-        text = self._debug[GUARD.sha].text.replace(UP, b"call('HGET', '%b', 'up')" % CLOCK.encode())
-        assert text != self._debug[GUARD.sha].text
-        script = self._debug[GUARD.sha] = script_of("guard", text)
-        self.raw(load_command(script))
+        for one in (GUARD, RECLAIM):
+            before = self._debug[one.sha].text
+            text = before.replace(UP, b"call('HGET', '%b', 'up')" % CLOCK.encode())
+            assert text != before
+            script = self._debug[one.sha] = script_of(one.name, text)
+            self.raw(load_command(script))
 
     def up(self, seconds: float) -> None:
         """It was started so many seconds ago at least: what it says may be a second too much."""
@@ -45,16 +49,19 @@ class Guarded(Verbs):
     def know(self) -> bytes:
         """Learn which server this is, as a new connection does."""
         said = [
-            self.client.execute_command("INFO", section) for section in ("server", "replication")
+            self.client.execute_command("INFO", section)
+            for section in ("server", "replication", "memory")
         ]
         lines = ["".join(f"{key}:{value}\r\n" for key, value in one.items()) for one in said]
         guard = Guard(settings(find("redis://here")[1]))
         self.run_id = guard.server([line.encode() for line in lines])
         return self.run_id
 
-    def judged(self, window: float = WINDOW_S, strict: bool = False) -> Verdict:
-        """What the guard says once it has looked at all records."""
-        reply = self.ask(self.requests.guard(range(BUCKETS), window, strict))
+    def judged(self, window: float = WINDOW_S, strict: bool = False, **caller: Any) -> Verdict:
+        """What the guard says once it has looked at all records; ``caller``: what that one knows
+        (see `Requests.guard`)."""
+        caller.setdefault("run_id", self.run_id)
+        reply = self.ask(self.requests.guard(range(BUCKETS), window, strict, **caller))
         found = Guard(settings(find("redis://here")[1])).verdict(reply)
         assert isinstance(found, Verdict), found
         return found._replace(record=found.record or found.run_id)

@@ -356,7 +356,7 @@ def test_a_clock_that_was_set_back_is_found_by_the_fences(new_redis: NewRedis) -
         assert "fences" not in examined(server.url)
         # Given a fence that was given when the clock was an hour ahead
         key = keys_of("holdfast", b"x")[0]
-        server.ask("HSET", key, "s", struct.pack(">d", (time.time() + 3600) * 1e6))
+        server.ask("HSET", key, "s", struct.pack(">d", int((time.time() + 3600) * 1e6)))
         finding = one(server.url, "fences")
         assert finding.level is Level.WARN
         assert "set back" in finding.text

@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from holdfast import Client
+from holdfast import Client, StoreUnavailable
 from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.library import JOIN, KEEP, LEAVE, STAND, Script
 from holdfast.testing import lag
@@ -23,6 +23,8 @@ from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import eventually
 from tests.torture.scale import FULL, times
 from tests.torture.test_interrupt import (
+    LATER_S,
+    LEFT_S,
     NOT_BEGUN,
     NOT_BEGUN_MAX,
     Room,
@@ -72,9 +74,11 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     def do() -> None:
         work(room)
 
-    for _ in range(2):
+    def counted() -> int:
         room.prepare(work)
-        many = points(do)
+        return points(do)
+
+    many = min(counted(), counted())  # on a busy machine a wait has more of them
     numbers = range(1, many + 1)
     some = numbers if FULL else sorted(dice(work.__name__).sample(numbers, min(many, 40)))
     not_begun, left, struck = [], [], 0
@@ -85,9 +89,9 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
             do()
         struck += bool(strike.where)
         # Then a moment later nothing is left
-        if room.left():
-            function = strike.where.rpartition(" ")[2]
-            (not_begun if function in NOT_BEGUN else left).append(f"{number}: {strike.where}")
+        begun = strike.where.rpartition(" ")[2] not in NOT_BEGUN
+        if room.left(LEFT_S if begun and not left else LATER_S):
+            (left if begun else not_begun).append(f"{number}: {strike.where}")
             room.renew()
     print(f"{struck} strikes, {many} points; left, as a release had not begun: {not_begun}")
     assert left == []
@@ -96,7 +100,11 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     # And everything works as before: no reply is taken for another's
     for _ in range(3):
         room.prepare(work)
-        do()
+        asked = boottime()
+        try:
+            do()
+        except StoreUnavailable:  # a try has a tenth of a second, and the machine stood still
+            assert lag.since(asked) > 0.05
     assert room.left() == 0
 
 

@@ -12,7 +12,7 @@ from holdfast.core.model import Gone, Held, Keep, Loss, Renewal, Standing
 from holdfast.core.policy import PATIENCE_S
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.redis.complaints import ServerSaid
-from holdfast.stores.redis.guard import WINDOW_S
+from holdfast.stores.redis.guard import WINDOW_S, Latest
 from holdfast.stores.redis.library import KEEP, RECLAIM, STAND
 from holdfast.stores.redis.scripts import Call
 from holdfast.stores.redis.store import RedisStore
@@ -27,6 +27,7 @@ class Guard:
 
     def __init__(self, on: bool) -> None:
         self.on = on
+        self.latest = Latest()
 
 
 class Port:

@@ -95,12 +95,15 @@ def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
     """It has closed its copies, so the server sees the parent's end."""
     # Given a parent that waits, and its child that stays
     hold = locks.lock(own_name).acquire()
+    before = connections(shared_redis, listening=True)
 
     def parent() -> None:
         mine = Client(shared_redis.url)
         mine.lock(own_name + ":warm").acquire().release()
         threading.Thread(target=lambda: mine.lock(own_name).acquire(), daemon=True).start()
         eventually(lambda: len((line(own_name) or empty()).waiters) == 1)
+        # It stands in the line before it listens; a copy of what is only being opened stays open
+        eventually(lambda: connections(shared_redis, listening=True) - before)
         if os.fork() == 0:
             time.sleep(20)
             os._exit(0)

@@ -83,6 +83,36 @@ def test_nobody_is_put_back_but_in_the_window(verbs: Guarded) -> None:
     assert verbs.look() is None
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_a_holder_enters_a_line_that_nobody_used_on_a_server_without_a_window(
+    verbs: Guarded, used: bool
+) -> None:
+    # Given a holder, and an empty server that others took as it is: so there is no window
+    one, other = claim(), claim()
+    held = fence(verbs.join(one))
+    verbs.client.flushall()
+    verbs.at(START + 100)
+    verbs.up(50)
+    verbs.know()
+    verbs.judged()
+    if used:
+        fence(verbs.join(other))
+        verbs.gone(other)
+    answer = verbs.reclaim(Keep(one, held, 60.0))
+    # Then it is back, unless somebody had the name since
+    assert answer == (Gone(Loss.EXPIRED) if used else Held(held, 60.0))
+
+
+def test_a_holder_does_not_come_back_if_its_keys_were_deleted(verbs: Guarded) -> None:
+    verbs.up(1000)
+    verbs.know()
+    verbs.judged()
+    one = claim()
+    held = fence(verbs.join(one))
+    verbs.client.delete(verbs.keys()[0])
+    assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.EXPIRED)
+
+
 def test_who_was_broken_is_not_put_back(verbs: Guarded) -> None:
     one = claim()
     held = fence(verbs.join(one))

@@ -177,16 +177,20 @@ def test_tls(new_redis: NewRedis, new_client: MakeClient, certificate: Certifica
     server = new_redis(tls=certificate)
     trusted = f"{server.tls_url}?ssl_ca_certs={certificate.certificate}"
     client = new_client(trusted)
-    with client.lock("x") as hold:
-        found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(_fence(client)))
-        thread.start()
-        while not client.inspect("x")[0].waiters:
-            time.sleep(0.001)
-        begun = boottime()
-    thread.join(10)
-    assert found[0] > hold.fence
-    assert boottime() - begun < 0.5 + lag.since(begun)
+    took = []
+    for _ in range(3):
+        with client.lock("x") as hold:
+            found: list[int] = []
+            thread = threading.Thread(target=lambda: found.append(_fence(client)))  # noqa: B023
+            thread.start()
+            while not client.inspect("x")[0].waiters:
+                time.sleep(0.001)
+            begun = boottime()
+        thread.join(10)
+        took.append(boottime() - begun - lag.since(begun))
+        assert found[0] > hold.fence
+    # The first may not listen yet; unheard it would be a second, each time
+    assert min(took) < 0.5
     # An idle TLS connection is looked at, too
     port = client._ctx.store._port  # type: ignore[attr-defined]
     for link in port._pool:

@@ -30,7 +30,7 @@ from holdfast.stores.sqlite.blocking.values.engine import ValueEngine
 from holdfast.stores.sqlite.blocking.values.reading import slot
 from holdfast.stores.sqlite.blocking.wake import Boxes
 from holdfast.url import find
-from tests.torture.scale import times
+from tests.torture.scale import seed_of, times
 
 WITHIN = 10.0
 #: Two of them share the word that counts their changes.
@@ -164,8 +164,7 @@ class Bench:
 def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dice = random.Random(seed := random.randrange(1 << 32))
-    print(f"seed {seed}")
+    dice = random.Random(seed_of("values, as in memory"))
     bench = Bench(path, dice, monkeypatch)
     for _ in range(times(100_000, 1200)):
         bench.step()

@@ -23,8 +23,9 @@ from holdfast.core.model import (
 from holdfast.stores.memory.line import Lines
 from holdfast.stores.sqlite.blocking import entry, way
 from tests.stores.sqlite.desk import Desk, run
+from tests.torture.scale import seed_of
 
-SEED = random.SystemRandom().randrange(1 << 32)
+SEED = seed_of("lines, as in memory")
 START = 1_000.0
 KINDS = (
     (Kind.LOCK, 1, (1,)),

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.core.model import Gone, Held
 from holdfast.core.queue.model import (
+    BATCH_MAX,
     Delivered,
     Extend,
     Job,
@@ -33,7 +34,7 @@ from holdfast.stores.sqlite.blocking.queues.engine import JobEngine
 from holdfast.stores.sqlite.blocking.sql import jobs as statements
 from holdfast.stores.sqlite.blocking.wake import Boxes
 from holdfast.url import find
-from tests.torture.scale import times
+from tests.torture.scale import seed_of, times
 
 WITHIN = 10.0
 TABLES = ("groups", "jobs", "ready", "loans", "known", "lanes", "tombs")
@@ -212,8 +213,8 @@ class Bench:
             expected = jobs_look.revive(self.memory, ids, self.moment)
             assert self.engine.revive("q", ids, WITHIN) == expected
         elif kind == "purge":
-            expected = jobs_look.purge(self.memory, None, ids, self.moment)
-            assert self.engine.purge("q", None, ids, WITHIN) == expected
+            expected = jobs_look.purge(self.memory, None, ids, BATCH_MAX, self.moment)
+            assert self.engine.purge("q", None, ids, BATCH_MAX, WITHIN) == expected
 
 
 def _words(record: Any) -> tuple[Any, ...]:
@@ -226,19 +227,17 @@ def _words(record: Any) -> tuple[Any, ...]:
 def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    bench = Bench(path, random.Random(seed), monkeypatch)
+    bench = Bench(path, random.Random(seed_of("jobs, as in memory")), monkeypatch)
     for step in range(200):
         bench.step()
         if step % 20 == 0:
             bench.look()
     bench.look()
     # When all is over, and what is remembered has faded
-    bench.engine.purge("q", None, None, WITHIN)
+    bench.engine.purge("q", None, None, BATCH_MAX, WITHIN)
     bench.now += 5000.0
     bench.give_back(bench.new_take())
-    while bench.engine.purge("q", None, None, WITHIN):
+    while bench.engine.purge("q", None, None, BATCH_MAX, WITHIN):
         pass
     bench.now += 5000.0
     # Each settles, which takes one tomb more away than it leaves
@@ -251,7 +250,7 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
                 [Settle("q", "g", job.seq, take.id, Verdict.ACK, suspect=True)], WITHIN
             )
         bench.now += 100.0
-    bench.engine.purge("q", None, None, WITHIN)
+    bench.engine.purge("q", None, None, BATCH_MAX, WITHIN)
     # Then nothing is left but the last lane, the last tombs, and a group that rests
     left = {table: bench.run(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
     assert left.pop("lanes") == 1
@@ -282,7 +281,7 @@ def test_a_group_is_not_served_while_its_first_job_is_on_loan_whatever_is_remove
     )
     bench.take(bench.new_take(ttl=5.0, pace=Pace()))
     assert len(bench.given) == 1
-    assert bench.engine.purge("q", None, ["b"], WITHIN) == 1
+    assert bench.engine.purge("q", None, ["b"], BATCH_MAX, WITHIN) == 1
     assert not bench.engine.take(bench.new_take(pace=Pace()), WITHIN).deliveries
     bench.sums()
     bench.engine.close(WITHIN)

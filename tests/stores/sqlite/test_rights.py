@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import stat
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,6 +69,34 @@ def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path
         # When he wants to lock there, then the last one only is taken
         with Child(tries) as child:
             assert says in child.hear(), (owner, mode)
+
+
+@root_only
+def test_the_remedy_for_roots_folder_is_for_root_and_leaves_nothing_to_mend(path: Path) -> None:
+    def tries(place: Path) -> Callable[[Child], None]:
+        def run(child: Child) -> None:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            try:
+                assert Desk(place).free()
+                child.say("free")
+            except ConfigError as wrong:
+                child.say(wrong)
+
+        return run
+
+    # Given a user who names a file in a folder like /var/lib
+    with Child(tries(path)) as child:
+        told = child.hear()
+    # When root does what the error says for a user alone
+    found = re.search(r"as root, (install -d -m 700 -o \S+ \S+) for a user alone", told)
+    assert found, told
+    subprocess.run(shlex.split(found[1]), check=True)
+    # Then the file that it names can be used
+    named = re.search(r"\(sqlite://(\S+)\)", told)
+    assert named, told
+    with Child(tries(Path(named[1]))) as child:
+        assert child.hear() == "free"
 
 
 @root_only

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 import statistics
 import time
@@ -170,3 +172,23 @@ def test_weights_and_kinds_are_served_in_order(desk: Callable[..., Desk]) -> Non
     # And when the writer becomes a reader, the other comes in
     assert isinstance(here.keep(writer, first.ticket, weight=1), Held)
     assert isinstance(here.keep(last, second.ticket), Held)
+
+
+def test_a_socket_that_is_garbage_together_with_its_box_is_closed_without_a_warning(
+    desk: Callable[..., Desk], recwarn: pytest.WarningsRecorder
+) -> None:
+    # Given a ring in which Python comes to the socket before it comes to its box
+    here = desk()
+    here.hold(claim())
+    box = here.engine._files.post.open_box("0123456789abcdef")
+    assert box is not None
+    descriptor = box.fd
+    ring: list[object] = [box.socket, box]
+    ring.append(ring)
+    # When nobody has it any more
+    del box, ring
+    gc.collect()
+    # Then it is closed
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    assert not recwarn.list

@@ -21,7 +21,7 @@ from holdfast.stores.sqlite import blocking
 from holdfast.stores.sqlite.blocking import entry, files, header, way, world
 from holdfast.stores.sqlite.blocking.database import Database
 from holdfast.stores.sqlite.blocking.lone import Lone
-from holdfast.stores.sqlite.blocking.place import Place
+from holdfast.stores.sqlite.blocking.paths import Place
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 

@@ -127,7 +127,7 @@ def test_a_try_waits_for_the_tries_ahead_of_it_that_go(
     had = 0
     for _ in range(5):
         # Given a try that has found somebody ahead, and is about to go; and the lock is free
-        node = kazoo.create(start, b"doomed", ephemeral=True, sequence=True)
+        node = kazoo.create(start, b"doomed", ephemeral=True, sequence=True, makepath=True)
         timer = threading.Timer(0.03, kazoo.delete, [node])
         timer.start()
         # Then another try isn't refused because of it, unless that takes more than 0.1 s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import MutableMapping
 from typing import Any
@@ -19,7 +20,8 @@ def _after_fork() -> None:
     _lock = threading.Lock()  # another thread of our parent's may have held it
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if sys.platform != "win32" and hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Shelf(Adapter):

@@ -34,8 +34,9 @@ def run(argv: list[str]) -> int:
     """Tell the story with these options; the exit status.
 
     0: everything is as promised. 1: something is wrong; it says what. 78: the story can't be
-    told here, for example because nothing can be written. 69: the store gave no answer.
-    130, 143: ended by Ctrl-C, by SIGTERM. No process is left behind in any case.
+    told here, for example because nothing can be written. 74: its output takes nothing.
+    69: the store gave no answer. 130, 143: ended by Ctrl-C, by SIGTERM. No process is left
+    behind in any case.
     """
     parser = argparse.ArgumentParser(
         prog="holdfast demo", description="Nine processes, one lock, one ledger, and what happens."

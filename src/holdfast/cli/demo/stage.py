@@ -21,9 +21,9 @@ from .crew import Crew, StoryError
 from .history import Event, scenes, workers
 from .story import SIZE, Story
 from .verdict import findings
-from .voice import Mark, Voice
+from .voice import Mark, Unheard, Voice
 
-EX_WRONG, EX_UNAVAILABLE, EX_CONFIG, EX_SIGNAL = 1, 69, 78, 128
+EX_WRONG, EX_UNAVAILABLE, EX_IO, EX_CONFIG, EX_SIGNAL = 1, 69, 74, 78, 128
 PICTURE, LEDGER, STORE = "timeline.svg", "ledger.txt", "locks.db"
 
 
@@ -55,6 +55,10 @@ def play(out: Path | None, keep: bool) -> int:
         return EX_SIGNAL + signal.SIGPIPE
     except StoreUnavailable as wrong:
         return _complain(wrong, EX_UNAVAILABLE)
+    except Unheard as wrong:
+        # What is still buffered can't be written; the interpreter would try, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _complain(wrong, EX_IO)
     except (HoldfastError, OSError) as wrong:
         return _complain(wrong, EX_CONFIG)
 

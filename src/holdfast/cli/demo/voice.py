@@ -61,6 +61,10 @@ def _has_blocks(out: TextIO) -> bool:
     return named not in ("C", "POSIX")
 
 
+class Unheard(OSError):
+    """Nobody can hear the story: its output takes nothing."""
+
+
 class Voice:
     """Tells the story line by line, at once."""
 
@@ -89,8 +93,13 @@ class Voice:
     def raw(self, line: str) -> None:
         """A line as it is, but for what the terminal can't encode."""
         encoding = self._out.encoding or "ascii"
-        self._out.write(line.encode(encoding, "replace").decode(encoding) + "\n")
-        self._out.flush()
+        try:
+            self._out.write(line.encode(encoding, "replace").decode(encoding) + "\n")
+            self._out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as wrong:
+            raise Unheard(f"the story can't be written: {wrong.strerror}") from wrong
 
     def columns(self) -> None:
         """The head of the table of entries."""

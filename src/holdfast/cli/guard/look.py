@@ -22,7 +22,8 @@ from ...core.guard.ports import guards_of
 from ...core.policy import REQUEST_S
 from ...runtime.blocking import run_sync
 from ...sync import Client
-from ..text import Paint, count, due, span, table, visible
+from .. import origin
+from ..text import Paint, count, due, lapses, span, table, visible
 
 _HEAD = ("HITS", "STALE", "MISSES", "COMPUTES", "WAITS", "MERGED", "FAILURES", "REFUSED")
 
@@ -38,25 +39,25 @@ def ls(options: argparse.Namespace) -> int:
             print(visible(one.name))
     elif not found:
         begin = f" that begins with {visible(options.prefix)}" if options.prefix else ""
-        print(f"there is no guard{begin} of which anything was counted")
+        where = origin.beside(options, client.url)
+        print(f"there is no guard{begin} of which anything was counted{where}")
     else:
         print("\n".join(_table(found)))
     return 0
 
 
-def rows(client: Client, prefix: str, exact: bool, room: int) -> list[str]:
-    """The same for ``holdfast ls`` and ``show``: the guards that begin with (or are called)
-    ``prefix``, a line each below a head; empty if there is none. ``room``: columns that there are,
-    0 for any number."""
+def rows(client: Client, name: str) -> list[str]:
+    """The same for ``holdfast show``: the guard of this name below a head; empty if there is none,
+    or nothing was counted of it."""
     guards = guards_of(client._ctx.store)
-    found = run_sync(guards.survey(prefix, REQUEST_S, exact=exact))
-    return _table([one for one in found if any(one.tally)], "GUARD", room)
+    found = run_sync(guards.survey(name, REQUEST_S, exact=True))
+    return _table([one for one in found if any(one.tally)], "GUARD")
 
 
-def _table(found: Sequence[GuardRecord], head: str = "NAME", room: int = 0) -> list[str]:
+def _table(found: Sequence[GuardRecord], head: str = "NAME") -> list[str]:
     if not found:
         return []
-    return list(table([(head, *_HEAD), *map(_row, found)], Paint(sys.stdout), room))
+    return list(table([(head, *_HEAD), *map(_row, found)], Paint(sys.stdout)))
 
 
 def _plain(one: GuardRecord) -> dict[str, Any]:
@@ -83,8 +84,9 @@ def show(options: argparse.Namespace) -> int:
         print(json.dumps(_told(options.name, tally, stands, elsewhere), indent=2))
         return 0
     paint = Paint(sys.stdout)
-    print(f"{paint(visible(options.name), 'bold')}: {_sum(tally)}")
     nothing = stands.state is EntryState.MISSING and not stands.owner and not stands.failures
+    where = origin.beside(options, client.url) if nothing and not any(tally) else ""
+    print(f"{paint(visible(options.name), 'bold')}: {_sum(tally)}{where}")
     if options.key or not nothing:
         print()
         print("\n".join(_story(stands, elsewhere)))
@@ -124,7 +126,7 @@ def _story(one: EntryRecord, elsewhere: bool) -> Iterator[str]:
         size = "kept in another cache" if elsewhere else count(one.size, "byte")
         yield f"  {size}, took {span(one.cost)} to compute, version {one.version}"
     if one.owner:
-        yield f"  computed by {visible(one.owner)}, whose lease is over {due(one.lease_in)}"
+        yield f"  computed by {visible(one.owner)}, whose lease ends {lapses(one.lease_in)}"
     if one.failures:
         again = f"tried again {due(one.pause_in)}" if one.pause_in > 0 else "tried again when asked"
         yield f"  failed {count(one.failures, 'time')} in a row, {again}: {visible(one.reason)}"

@@ -12,6 +12,7 @@ from ...core.policy import REQUEST_S
 from ...errors import ConfigError
 from ...runtime.blocking import run_sync
 from ...sync import Client
+from .. import origin
 from ..text import count, visible
 
 #: There was nothing to forget.
@@ -24,6 +25,7 @@ def invalidate(options: argparse.Namespace) -> int:
     entries = [Entry(options.name, key) for key in keys]
     done = 0
     with Client(options.url) as client:
+        origin.tell(options, client.url)
         guards = guards_of(client._ctx.store)
         for start in range(0, len(entries), ENTRIES_MAX):
             some = entries[start : start + ENTRIES_MAX]

@@ -14,7 +14,8 @@ from ...core.queue import payload as payloads
 from ...core.queue.model import JobRecord, JobState, QueueRecord
 from ...errors import ConfigError
 from ...sync import Client
-from ..text import Paint, ago, count, due, span, table, visible
+from .. import origin
+from ..text import Paint, ago, count, due, lapses, span, table, visible
 
 #: So much of a payload or a reason stands in a table, characters.
 CUT = 60
@@ -41,7 +42,7 @@ def ls(options: argparse.Namespace) -> int:
             print(visible(one.name))
     elif not found:
         begin = f" that begins with {visible(options.prefix)}" if options.prefix else ""
-        print(f"there is no queue{begin}")
+        print(f"there is no queue{begin}{origin.beside(options, client.url)}")
     else:
         rows = [_QUEUES + _RATES * bool(rates)]
         rows += [_row(one) + _per_second(rates.get(one.name)) for one in found]
@@ -85,7 +86,11 @@ def show(options: argparse.Namespace) -> int:
         print(json.dumps([plain(one) for one in jobs]))
         return 0
     paint = Paint(sys.stdout)
-    print(f"{paint(visible(options.name), 'bold')}: {_sum(record)}")
+    where = "" if jobs else origin.beside(options, client.url)
+    if not (jobs or any(record[1:])):
+        print(_missing(options, where))
+        return 0
+    print(f"{paint(visible(options.name), 'bold')}: {summary(record)}{where}")
     if jobs:
         print()
         print("\n".join(table([_JOBS, *map(_job, jobs)], paint)))
@@ -96,18 +101,27 @@ def show(options: argparse.Namespace) -> int:
 def dead(options: argparse.Namespace) -> int:
     """List the dead letters of a queue."""
     with Client(options.url) as client:
-        jobs = client.queue(options.name).jobs("dead", group=options.group, most=options.most)
+        queue = client.queue(options.name)
+        jobs = queue.jobs("dead", group=options.group, most=options.most)
+        there = bool(jobs) or options.json or any(queue.stats()[1:])
     if options.json:
         print(json.dumps([plain(one) for one in jobs]))
     elif not jobs:
-        print(f"{visible(options.name)} has no dead letters")
+        where = origin.beside(options, client.url)
+        text = f"{visible(options.name)} has no dead letters{where}"
+        print(text if there else _missing(options, where))
     else:
         print("\n".join(table([_DEAD, *map(_letter, jobs)], Paint(sys.stdout))))
         _more(jobs, options.most)
     return 0
 
 
-def _sum(one: QueueRecord) -> str:
+def _missing(options: argparse.Namespace, where: str) -> str:
+    return f"there is no queue {visible(options.name)!r}{where}"
+
+
+def summary(one: QueueRecord) -> str:
+    """How many jobs of a queue stand where."""
     text = f"{one.waiting} waiting, {one.taken} taken, {one.dead} dead, {one.done} done"
     groups = f" in {count(one.groups, 'group')}" if one.groups else ""
     oldest = f"; the oldest has waited for {span(one.oldest)}" if one.waiting else ""
@@ -122,7 +136,7 @@ def _more(jobs: Sequence[JobRecord], most: int) -> None:
 def _job(one: JobRecord) -> tuple[str, ...]:
     later = {
         JobState.DELAYED: f"due {due(one.due_in)}",
-        JobState.TAKEN: f"{one.owner}, expires {due(one.expires_in)}",
+        JobState.TAKEN: f"{one.owner}, expires {lapses(one.expires_in)}",
         JobState.DEAD: _cut(one.reason),
     }
     stands = (one.state, str(one.attempts), ago(one.age), later.get(one.state, ""))

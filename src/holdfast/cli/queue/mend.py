@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Generator
 
-from ...core.policy import REQUEST_S
-from ...core.queue.model import BATCH_MAX, JobState
+from ...core.queue import mending
+from ...core.queue.model import JobState
 from ...core.queue.ports import queues_of
 from ...runtime.blocking import run_sync
 from ...sync import Client
-from .. import codes
+from .. import codes, origin
 from ..progress import Progress
 from ..text import count, say, visible
 
 #: Nothing was changed: there was nothing, or the person said no.
 NOT_DONE = 1
-Some = Callable[[Sequence[str] | None], int]
+#: Maximum jobs read to tell the state of those that are no dead letters.
+LOOK_MAX = 1000
 
 
 def retry(options: argparse.Namespace) -> int:
@@ -26,19 +28,35 @@ def retry(options: argparse.Namespace) -> int:
         say("say which, by the ids that `holdfast queue dead` shows, or --all, and not both")
         return codes.USAGE
     with Client(options.url) as client:
+        origin.tell(options, client.url)
         queues = queues_of(client._ctx.store)
         name = options.name
 
-        def some(ids: Sequence[str] | None) -> int:
-            return run_sync(queues.revive(name, ids, REQUEST_S))
+        with _progress("{} jobs revived") as progress:
+            done = run_sync(mending.revive(queues, name, options.ids or None, progress.tell))
+        if not done:
+            return _told(_none(client, options), 0)
+    words = "is" if done == 1 else "are"
+    return _told(f"{visible(name)!r}: {count(done, 'dead letter')} {words} tried again", done)
 
-        done = _in_batches(options.ids or None, some, "{} jobs revived")
-    return _told(f"{count(done, 'dead letter')} of {visible(name)} to be tried again", done)
+
+def _none(client: Client, options: argparse.Namespace) -> str:
+    """Why nothing is tried again."""
+    name = visible(options.name)
+    if not options.ids:
+        return f"{name!r} has no dead letters"
+    stands = {one.id: one.state for one in client.queue(options.name).jobs(most=LOOK_MAX)}
+    words = [
+        f"{visible(one)!r}" + (f" (it is {stands[one]})" if one in stands else "")
+        for one in options.ids
+    ]
+    return f"{name!r}: no dead letter has the id {', '.join(words)}"
 
 
 def purge(options: argparse.Namespace) -> int:
     """Remove jobs for good; 0 if there were any, and the person agreed."""
     with Client(options.url) as client:
+        origin.tell(options, client.url)
         queues = queues_of(client._ctx.store)
         name, state = options.name, JobState(options.state) if options.state else None
         if not options.yes:
@@ -49,26 +67,16 @@ def purge(options: argparse.Namespace) -> int:
                 say("nothing was changed")
                 return NOT_DONE
 
-        def some(ids: Sequence[str] | None) -> int:
-            return run_sync(queues.purge(name, state, ids, REQUEST_S))
-
-        done = _in_batches(options.ids or None, some, "{} jobs removed")
-    return _told(f"{count(done, 'job')} of {visible(name)} removed", done)
+        with _progress("{} jobs removed") as progress:
+            done = run_sync(mending.purge(queues, name, state, options.ids or None, progress.tell))
+    return _told(f"{visible(name)!r}: {count(done, 'job')} removed", done)
 
 
-def _in_batches(ids: Sequence[str] | None, some: Some, words: str) -> int:
-    """Do it to some after the others, up to 1,000 in a round trip; how many they were."""
-    progress, done = Progress(words), 0
+@contextlib.contextmanager
+def _progress(words: str) -> Generator[Progress, None, None]:
+    progress = Progress(words)
     try:
-        if ids is not None:
-            for start in range(0, len(ids), BATCH_MAX):
-                done += some(ids[start : start + BATCH_MAX])
-                progress.tell(done)
-            return done
-        while more := some(None):
-            done += more
-            progress.tell(done)
-        return done
+        yield progress
     finally:
         progress.over()
 

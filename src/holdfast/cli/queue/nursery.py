@@ -12,6 +12,8 @@ Both sides write lines of JSON. The worker: ``start``, ``until``, ``stop``. The 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import json
 import os
 import select
@@ -26,6 +28,8 @@ from typing import IO, Any, NoReturn
 from ...runtime.blocking import boottime
 from .. import codes
 from ..child import Child, Plan, find_prctl, living
+from ..origin import environment
+from ..text import say
 
 #: The command gets TERM so long before its lease is over, or a third of it if that is less.
 EARLY_S = 10.0
@@ -56,6 +60,8 @@ def nurse(line: socket.socket, options: argparse.Namespace) -> NoReturn:
     try:
         Nursery(line, options).serve()
         code = 0
+    except BaseException as wrong:
+        say(f"the process that starts the commands failed: {type(wrong).__name__}: {wrong}")
     finally:
         os._exit(code)
 
@@ -116,17 +122,12 @@ class Nursery:
 
     def _start(self, number: int, order: dict[str, Any]) -> None:
         """Start a command, with its payload as a file that it reads."""
-        options = self.options
-        argv = options.argv
-        if options.script:
-            argv = [os.environ.get("SHELL") or "/bin/sh", "-c", options.script]
-        env = {**os.environ, **order["env"]}
-        for name in [name for name, value in env.items() if value is None]:
-            del env[name]
-        with tempfile.TemporaryFile() as payload:
-            child = Child(
-                Plan(argv, env, [], self.mask, self.prctl, _filled(payload, order["payload"]))
-            )
+        try:
+            child = self._child(order)
+        except OSError as wrong:  # no room for the payload, no descriptor or process: only this one
+            failure = wrong.errno or errno.EIO
+            self._say(number, "over", status=0, failure=failure, left=False)
+            return
         child.go()
         if failure := child.failure():
             child.reap()
@@ -134,6 +135,18 @@ class Nursery:
             return
         self.wards[number] = Ward(child, min(EARLY_S, order["ttl"] / 3), order["deadline"])
         self._say(number, "pid", pid=child.pid)
+
+    def _child(self, order: dict[str, Any]) -> Child:
+        options = self.options
+        argv = options.argv
+        if options.script:
+            argv = [os.environ.get("SHELL") or "/bin/sh", "-c", options.script]
+        env = {**environment(), **order["env"]}
+        for name in [name for name, value in env.items() if value is None]:
+            del env[name]
+        with _file() as payload:
+            read = _filled(payload, order["payload"])
+            return Child(Plan(argv, env, [], self.mask, self.prctl, read))
 
     # -- in time -----------------------------------------------------------------------------
 
@@ -194,6 +207,15 @@ class Nursery:
             self.line.sendall(json.dumps({"number": number, "what": what, **more}).encode() + b"\n")
         except OSError:
             return  # it is gone, which we hear at the other end
+
+
+def _file() -> IO[bytes]:
+    """A file for a payload, in memory where the system has such: a full disk stops no work."""
+    in_memory = getattr(os, "memfd_create", None)
+    if in_memory is not None:
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            return open(in_memory("holdfast-payload"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _filled(file: IO[bytes], payload: str) -> int:

@@ -13,6 +13,7 @@ from ...core.queue.model import BATCH_MAX, PAYLOAD_BYTES_MAX
 from ...errors import ConfigError
 from ...sync import Client
 from ...sync.queue import Queue
+from .. import codes, origin
 from ..progress import Progress
 from ..text import count, say, visible
 
@@ -20,6 +21,14 @@ from ..text import count, say, visible
 CHUNK = 1 << 16
 #: No line is longer: the largest payload, each byte of it written as ``\u00xx``.
 LINE_MAX = 6 * PAYLOAD_BYTES_MAX + 4096
+
+
+class Unreadable(ConfigError):
+    """What was handed in can't be read: the data are wrong, and no option."""
+
+
+class Misused(ConfigError):
+    """The options make no sense together."""
 
 
 def put(options: argparse.Namespace) -> int:
@@ -32,15 +41,19 @@ def put(options: argparse.Namespace) -> int:
         batches = _lines(sys.stdin.fileno())
     given = {} if options.window is None else {"window": options.window}
     with Client(options.url) as client:
+        origin.tell(options, client.url)
         putting = Putting(client.queue(options.name, **given), options)
         try:
             for batch in batches:
                 putting.put(batch)
-        except BaseException:
+        except BaseException as wrong:
             putting.progress.over()
             if putting.done:
                 say(f"{count(putting.done, 'job')} had been accepted before that")
-            raise
+            if not isinstance(wrong, Unreadable | Misused):
+                raise
+            say(str(wrong))
+            return codes.DATA if isinstance(wrong, Unreadable) else codes.USAGE
     putting.progress.over()
     if not (options.quiet or options.ids):
         print(putting.story())
@@ -67,7 +80,7 @@ class Putting:
             if line or not first:  # an empty line is none, an empty argument is one
                 jobs.append(self._job(line))
         if self.options.id is not None and self.done + len(jobs) > 1:
-            raise ConfigError("--id goes with one job; several have ids of their own by --jobs")
+            raise Misused("--id goes with one job; several have ids of their own by --jobs")
         for start in range(0, len(jobs), BATCH_MAX):
             some = jobs[start : start + BATCH_MAX]
             for receipt in self.queue.put_many(some, group=self.options.group):
@@ -87,15 +100,15 @@ class Putting:
         if options.jobs:
             job = self._json(line)
             if not isinstance(job, dict) or "payload" not in job:
-                raise ConfigError(f'{self._where()} is no {{"payload": ...}}: {line[:80]!r}')
+                raise Unreadable(f'{self._where()} is no {{"payload": ...}}: {line[:80]!r}')
             return {**common, **job}
         return {**common, "payload": self._json(line) if options.json else _text(line)}
 
     def _json(self, line: bytes) -> Any:
         try:
             return json.loads(line)
-        except ValueError as wrong:
-            raise ConfigError(f"{self._where()} is no JSON ({wrong}): {line[:80]!r}") from None
+        except (ValueError, RecursionError) as wrong:
+            raise Unreadable(f"{self._where()} is no JSON ({wrong}): {line[:80]!r}") from None
 
     def _where(self) -> str:
         return f"{'payload' if self.options.payloads else 'line'} {self.line}"
@@ -116,13 +129,20 @@ def _text(line: bytes) -> str | bytes:
         return line
 
 
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, CHUNK)
+    except OSError as wrong:
+        raise Unreadable(f"stdin can't be read: {wrong.strerror}") from None
+
+
 def _lines(fd: int) -> Iterator[list[bytes]]:
     """What has come by now, in whole lines, again and again until the end."""
     rest = b""
-    while data := os.read(fd, CHUNK):
+    while data := _read(fd):
         *lines, rest = (rest + data).split(b"\n")
         if len(rest) > LINE_MAX:
-            raise ConfigError(f"a line has more than {LINE_MAX} bytes, which no payload may have")
+            raise Unreadable(f"a line has more than {LINE_MAX} bytes, which no payload may have")
         if lines:
             yield lines
     if rest:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core import checks
-from ..options import byte, checked, duration, url, whole
+from ..options import byte, checked, duration, number, url, whole
 
 PUT = """\
 examples:
@@ -105,9 +105,7 @@ def _dead(dead: argparse.ArgumentParser) -> None:
 
 
 def _listing(of: argparse.ArgumentParser) -> None:
-    of.add_argument(
-        "--most", metavar="N", type=checked(whole), default=100, help="at most so many (100)"
-    )
+    of.add_argument("--most", metavar="N", type=checked(whole), default=100, help="at most N (100)")
     of.add_argument("--json", action="store_true", help="as JSON, with all there is")
     url(of)
 
@@ -124,7 +122,7 @@ def _work(work: argparse.ArgumentParser) -> None:
     how = work.add_argument_group("how")
     how.add_argument(
         "--concurrency", metavar="N", type=checked(whole), default=1,
-        help="so many at a time, each of another group (1)",
+        help="N at a time, each of another group (1)",
     )  # fmt: skip
     how.add_argument("--drain", action="store_true", help="end when nothing is due")
     how.add_argument(
@@ -160,10 +158,10 @@ def _pace(work: argparse.ArgumentParser) -> None:
         help="...from the end (ack) or the start (take) of the last one (ack)",
     )  # fmt: skip
     pace.add_argument(
-        "--rate", metavar="N", type=checked(float), help="at most so many per second in all"
+        "--rate", metavar="N", type=checked(number), help="at most N per second in all"
     )
     pace.add_argument(
-        "--ttl", metavar="DUR", type=duration(0.1, 86_400.0),
+        "--ttl", metavar="DUR", type=duration(0.01, 86_400.0),
         help="length of the lease, renewed while the command runs (30s)",
     )  # fmt: skip
     pace.add_argument(

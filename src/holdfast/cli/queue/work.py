@@ -25,11 +25,11 @@ import time
 from base64 import b64encode
 from typing import Any
 
-from ...errors import StoreUnavailable
+from ...errors import HoldfastError, StoreUnavailable
 from ...runtime.blocking import boottime
 from ...sync import Client
 from ...sync.queue import Delivery, Queue, Worker
-from .. import codes
+from .. import codes, origin
 from ..child import reap, signal_group
 from ..text import count, say, visible
 from .nursery import AGAIN_S, nurse
@@ -50,6 +50,7 @@ def work(options: argparse.Namespace) -> int:
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
     try:
         with Client(options.url, label=options.label or default or "work") as client:
+            origin.tell(options, client.url)
             given = {name: getattr(options, name) for name in PACE}
             known = {name: value for name, value in given.items() if value is not None}
             queue = client.queue(options.name, **known)
@@ -169,6 +170,7 @@ class Working:
         self.worker: Worker = queue.worker(
             self._handle, concurrency=options.concurrency, drain=options.drain
         )
+        self.worker._silence.tell = _tell_silence
         #: The signals that came: the first ends the taking, the second returns what runs.
         self.signals: list[int] = []
         self.code = 0
@@ -189,10 +191,20 @@ class Working:
         self.worker.run()
         if not self.options.quiet:
             failed = f", {self.failed} failed" if self.failed else ""
-            say(f"{self.queue.name!r}: {count(self.done, 'job')} done{failed}")
+            say(f"{self.queue.name!r}: {count(self.done, 'job')} done{failed}{self._left()}")
         if self.code:
             return self.code
         return codes.SIGNALLED + self.signals[1] if len(self.signals) > 1 else 0
+
+    def _left(self) -> str:
+        """What a drain leaves: jobs in an interval, a delay, a pause, or behind one of these."""
+        if not self.options.drain or self.signals or self.code:
+            return ""
+        try:
+            left = self.queue.stats().waiting
+        except HoldfastError:
+            return ""
+        return f", {count(left, 'job')} wait{'s' * (left == 1)} until later" if left else ""
 
     def _signalled(self, number: int, frame: object) -> None:
         self.signals.append(number)
@@ -260,7 +272,7 @@ class Working:
             missing = failure in (errno.ENOENT, errno.ENOTDIR)
             self.code = codes.NOT_FOUND if missing else codes.NOT_EXECUTABLE
             command = self.options.argv[0] if self.options.argv else "$SHELL"
-            say(f"cannot run {command!r}: {os.strerror(failure)}")
+            say(f"cannot run {command!r} for {_what(job)}: {os.strerror(failure)}")
         self.worker.stop()
 
     def _insist(self, job: Delivery, how: str, *args: Any) -> bool:
@@ -274,6 +286,11 @@ class Working:
         if not kept:
             say(f"{_what(job)} was lost ({job.lost}): it comes again")
         return bool(kept)
+
+
+def _tell_silence(failure: StoreUnavailable | None) -> None:
+    """Said whatever ``--quiet`` says, as the worker does nothing meanwhile."""
+    say("the store answers again" if failure is None else f"{failure}; waiting")
 
 
 def _what(job: Delivery) -> str:

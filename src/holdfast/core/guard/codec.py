@@ -16,6 +16,10 @@ _CODED = b"c"
 ELSEWHERE = b"e"
 
 
+class Damaged(ConfigError):
+    """What is stored is no value of this guard, or no longer one that its codec reads."""
+
+
 class Codec(Protocol):
     """Turns values into bytes and back, where JSON doesn't serve."""
 
@@ -46,8 +50,12 @@ def unpack(data: bytes, codec: Codec | None) -> Any:
             "the values of this guard are kept in another cache: give it the same cache=, or "
             "invalidate the value"
         )
-    if data[:1] != _CODED:
-        return payload.unpack(data)
-    if codec is None:
+    coded = data[:1] == _CODED
+    if coded and codec is None:
         raise ConfigError("the value was stored with a codec; give the guard the same one")
-    return codec.decode(data[1:])
+    try:
+        if coded and codec is not None:
+            return codec.decode(data[1:])
+        return payload.unpack(data)
+    except Exception as wrong:
+        raise Damaged(f"what is stored can't be read ({type(wrong).__name__})") from wrong

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HoldfastError
@@ -35,11 +36,15 @@ class Commons:
         self.name = name
         #: Where their values are, if not in the store; kept, so that nothing else is taken for it.
         self.cache = cache
+        #: The function whose values they are, of a guard that was made by a decorator.
+        self.function: Callable[..., object] | None = None
         self.flights: dict[str, Flight[Value]] = {}
         self.near = Near()
         #: Until when what others compute isn't asked for again.
         self.busy: dict[str, float] = {}
         self.counts = dict.fromkeys(Tally._fields, 0)
+        #: So often a value was computed without the store, as that was down.
+        self.without = 0
         #: Computations in the background.
         self.refreshing = 0
 

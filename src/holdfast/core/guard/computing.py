@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...errors import StoreUnavailable
 from ..model import State
 from ..policy import UNDO_S
+from ..queue.payload import text_of
 from .lease import DutyLease
 from .model import REASON_BYTES_MAX, Abandon, Finish, Value
 
@@ -27,7 +28,7 @@ ROW = 4.0
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 async def give_up(ctx: Context, abandon: Abandon, stop: BaseException) -> None:
@@ -82,11 +83,12 @@ class Computation:
         self._guard._count("computes")
         try:
             data = await self._make()
-        except Exception as failure:
-            self._guard._count("failures")
-            await self._failed(failure)
-            raise
         except BaseException as stop:
+            # What it awaits may have been cancelled, or it may exit: a failure like any other.
+            if not (isinstance(stop, GeneratorExit) or ctx.runtime.interrupts(stop)):
+                self._guard._count("failures")
+                await self._failed(stop)
+                raise
             self._end()
             await give_up(ctx, lease.abandon(), stop)
             raise
@@ -98,12 +100,11 @@ class Computation:
         self._ctx.keeper.drop(self._lease)
         self._lease.end = self._lease.end or State.RELEASED
 
-    async def _failed(self, failure: Exception) -> None:
+    async def _failed(self, failure: BaseException) -> None:
         """Say that it was in vain; others are to try again at once, or after a pause."""
         first, longest = self._guard._options.failures
         pause = min(longest, first * 2.0 ** min(self._failures, 60)) if first else 0.0
-        reason = f"{type(failure).__name__}: {failure}"
-        short = reason.encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore")
+        short = text_of(failure).encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore")
         abandon = self._lease.abandon(pause, pause * (1 + ROW), short)
         self._end()
         try:

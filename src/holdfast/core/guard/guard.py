@@ -5,12 +5,15 @@ The way of one caller stands in ``refresh.py``; that they go it together, in ``f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
+from ...errors import ConfigError, StoreUnavailable
 from .. import checks
 from ..policy import REQUEST_S
+from ..sameness import named, same
 from . import codec
 from .commons import TELL_S, commons, tell
 from .elsewhere import Elsewhere
@@ -18,10 +21,12 @@ from .flight import Failure, Flight, Order, Seat
 from .model import ENTRIES_MAX, KEY_BYTES_MAX, Entry, EntryRecord, GuardRecord, Tally, Value
 from .options import Options
 from .ports import Guards, glance_of, guards_of
-from .refresh import Compute, beside, lead
+from .refresh import DOWN_S, Compute, beside, lead
 
 if TYPE_CHECKING:
     from ..context import Context
+
+log = logging.getLogger("holdfast")
 
 #: So many read beside the one who leads, while he only reads.
 BESIDE_MAX = 2
@@ -61,10 +66,26 @@ class GuardBase:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} on {self._ctx.store.label}>"
 
+    def __reduce__(self) -> Any:
+        raise checks.unpicklable(self)
+
     def _guards(self) -> Guards:
         self._ctx.require_open()
         self._ctx.runtime.bind()
         return guards_of(self._ctx.store) if self._elsewhere is None else self._elsewhere
+
+    def _serves(self, function: Callable[..., object]) -> None:
+        """Its values are those of this function, and of no other one."""
+        before = self._shared.function
+        if before is not None and not same(before, function):
+            first, second = named(before), named(function)
+            if first == second:
+                second = "another one of that name, with other code or other variables around it,"
+            raise ConfigError(
+                f"the guard {self._name!r} has the values of {first}, and {second} would get those "
+                "for its own; give each its own template"
+            )
+        self._shared.function = function
 
     # -- one value ---------------------------------------------------------------------------
 
@@ -73,8 +94,9 @@ class GuardBase:
         local = self._options.local
         found = self._near.get(key, self._ctx.now(), local) if local else None
         if found is not None:
-            self._count("hits")
-            self._count("near")
+            counts = self._counts
+            counts["hits"] += 1
+            counts["near"] += 1
             return found
         return None if self._glance is None else self._glanced(self._glance, key)
 
@@ -117,6 +139,12 @@ class GuardBase:
         self._ctx.untold[self._shared] = None
         if now - self._ctx.told > TELL_S:
             await tell(self._ctx)
+        try:
+            return self._opened(value.data)
+        except codec.Damaged as wrong:
+            log.warning("%s: %s; it is computed again", Entry(self._name, key), wrong)
+        await self._invalidate((key,))
+        value = await self._join(key, compute, now + span if span is not None else float("inf"))
         return self._opened(value.data)
 
     async def _join(self, key: str, compute: Compute, end: float) -> Value:
@@ -170,34 +198,58 @@ class GuardBase:
     async def _get_many(
         self, keys: Iterable[str], compute: Callable[[str], Compute], timeout: Any = DEFAULT
     ) -> dict[str, Any]:
-        """The values of several keys: one round trip for all that are fresh."""
-        if isinstance(keys, str):
-            raise ConfigError(f"keys must be several: write [{keys!r}]")
-        wanted = list(dict.fromkeys(checks.text("key", key, KEY_BYTES_MAX, 0) for key in keys))
+        """The values of several keys: one round trip for all that are fresh. A store that is down
+        is waited for once, not for each of them."""
+        given = checks.several("keys", keys)
+        wanted = list(dict.fromkeys(checks.text("key", key, KEY_BYTES_MAX, 0) for key in given))
         found = {key: data for key in wanted if (data := self._nearby(key)) is not None}
-        guards = self._guards()
+        self._guards()
         rest = [key for key in wanted if key not in found]
+        down = False
         for start in range(0, len(rest), ENTRIES_MAX):
-            some = rest[start : start + ENTRIES_MAX]
-            sent, era = self._ctx.now(), self._near.era
-            entries = [Entry(self._name, key) for key in some]
-            values, _ = await self._ctx.insist(
-                lambda within, entries=entries: guards.read(entries, within),  # type: ignore[misc]
-                sent + REQUEST_S,
-            )
-            for key, value in zip(some, values, strict=True):
-                if value is not None and value.fresh_in > 0:
-                    self._count("hits")
-                    self._keep_near(key, value, sent, era)
-                    found[key] = value.data
+            try:
+                await self._read_many(rest[start : start + ENTRIES_MAX], found)
+            except StoreUnavailable as failure:
+                self._ctx.require_open()
+                if self._options.on_down != "compute":
+                    raise
+                log.warning("%s; values of %r are computed without it", failure, self._name)
+                down = True
+                break
         result = {}
         for key in wanted:
             data = found.get(key)
-            if data is None:
-                result[key] = await self._get(key, compute(key), timeout)
+            if data is not None:
+                with contextlib.suppress(codec.Damaged):  # else it is computed
+                    result[key] = self._opened(data)
+                    continue
+            if down:
+                result[key] = self._opened(await self._computed(compute(key)))
             else:
-                result[key] = self._opened(data)
+                before = self._shared.without
+                result[key] = await self._get(key, compute(key), timeout)
+                down = self._shared.without != before
         return result
+
+    async def _read_many(self, keys: Sequence[str], found: dict[str, bytes]) -> None:
+        """Read these in one round trip; those that are fresh are ``found``."""
+        guards, options = self._guards(), self._options
+        sent, era = self._ctx.now(), self._near.era
+        entries = [Entry(self._name, key) for key in keys]
+        values, _ = await self._ctx.insist(
+            lambda within: guards.read(entries, within),
+            sent + (DOWN_S if options.on_down == "compute" else REQUEST_S),
+        )
+        for key, value in zip(keys, values, strict=True):
+            if value is not None and value.fresh_in > 0:
+                self._count("hits")
+                self._keep_near(key, value, sent, era)
+                found[key] = value.data
+
+    async def _computed(self, compute: Compute) -> bytes:
+        """Compute a value that isn't stored."""
+        self._count("computes")
+        return codec.pack(await compute(), self._options.codec, self._options.max_bytes)
 
     async def _invalidate(self, keys: Iterable[str]) -> int:
         """Forget these values; how many there were."""

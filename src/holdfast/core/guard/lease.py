@@ -18,6 +18,7 @@ class DutyLease(Lease):
     whoever computed it, and is not stored."""
 
     kind = "duty"
+    remedy = "ask for it again"
     grave = False
 
     def __init__(self, wish: Wish, fence: int, until: float, suspect: bool) -> None:

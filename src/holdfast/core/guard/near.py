@@ -1,8 +1,9 @@
-"""The layer in this process: values that were read a moment ago, so that no network is asked.
+"""The layer in this client: values that were read a moment ago, so that no network is asked.
 
 A value is served from here for at most ``local`` seconds from the *sending* of the request that
 brought it, and no longer than it is fresh: that is the bound on how much older an answer may be
-than the store's. An invalidation by this process empties it at once.
+than the store's. An invalidation by this client (an `AsyncClient`: in the same event loop) empties
+it at once; other clients, also those of this process, and other loops have one each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Near:
     def __init__(self) -> None:
         #: The value, when its request was sent, and until when it is fresh.
         self._held: dict[str, tuple[bytes, float, float]] = {}
-        #: Counts the invalidations by this process: what was asked for before one isn't put in.
+        #: Counts the invalidations by this client (an `AsyncClient`: in the same event loop): what
+        #: was asked for before one isn't put in.
         self.era = 0
 
     def get(self, key: str, now: float, span: float) -> bytes | None:

@@ -11,17 +11,9 @@ from .codec import Codec
 from .elsewhere import CachePort
 from .model import VALUE_S_MAX
 
-#: A caller waits so many seconds for another's value, if nothing else is said.
-TIMEOUT_S = 30.0
-#: What a computing process that dies costs those who wait for it, in seconds.
-LEASE_S = 5.0
 LEASE_S_MIN = 0.05
 #: For ``on_timeout="stale"`` a value is kept so many seconds beyond its stale time.
 KEEP_S = 86_400.0
-#: The longest pause after failures, in seconds.
-FAILURE_MAX_S = 60.0
-#: The most values of one guard in the layer of this process.
-LOCAL_SIZE = 1000
 EARLY_MAX = 100.0
 LOCAL_S_MAX = 3600.0
 
@@ -101,7 +93,9 @@ def options(
     wait = checks.wait(True, timeout)
     size = most if max_bytes is None else checks.count("max_bytes", max_bytes, most)
     if codec is not None and not (hasattr(codec, "encode") and hasattr(codec, "decode")):
-        raise ConfigError(f"a codec has encode(value) and decode(data); {codec!r:.80} hasn't")
+        raise ConfigError(
+            f"a codec has encode(value) and decode(data); {checks.shown(codec)} hasn't"
+        )
     return Options(
         ttl=checks.seconds("ttl", ttl, 0.001, VALUE_S_MAX),
         stale=checks.seconds("stale", stale, 0.0, VALUE_S_MAX),
@@ -129,4 +123,4 @@ def _one_of(what: str, value: Any, *known: str) -> str:
         if value == one:
             return one
     words = " or ".join(repr(one) for one in known)
-    raise ConfigError(f"{what}={value!r:.80} is not known; it is {words}")
+    raise ConfigError(f"{what}={checks.shown(value)} is not known; it is {words}")

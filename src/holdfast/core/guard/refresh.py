@@ -165,6 +165,7 @@ class Refresh:
                 self._land(Failure(lambda: StoreUnavailable(text)))
                 raise
             log.warning("%s; %s is computed without it", failure, self._entry)
+            self._guard._shared.without += 1
             return await self._alone()
         if isinstance(begun, Value):
             return self._fresh(begun)

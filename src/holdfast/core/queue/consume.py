@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...errors import LockLost, StoreUnavailable
 from .delivery import DeliveryBase
 from .ports import onward_of, queues_of
 from .taking import never
 
 if TYPE_CHECKING:
     from .queue import QueueBase
+
+#: Why a job comes again that was neither settled nor followed by the next one.
+LEFT = "its loop was left before it was settled"
 
 
 class Consumption:
@@ -25,7 +29,7 @@ class Consumption:
         """The next delivery; None when none came in the time."""
         last, self._last = self._last, None
         found = None
-        if last is not None and last._lease.end is None:
+        if last is not None and not last.settled:
             found = await self._onward(last)
         if found is None or not (found or self._timeout == 0):
             found = await self._queue._take(1, self._timeout)
@@ -33,19 +37,39 @@ class Consumption:
         return self._last
 
     async def _onward(self, last: DeliveryBase) -> list[DeliveryBase] | None:
-        """Ack the last one; and take what is due, if the store can do both at once, else None."""
+        """Ack the last one; and take what is due, if the store can do both at once, else None.
+        ``LockLost`` if the last one was lost."""
         if not last._still_open() or onward_of(queues_of(last._ctx.store)) is None:
-            await last._leave(None)
+            await last._finish()
             return None
-        found = await self._queue._take(1, 0.0, never, (last, last._ack_request()))
-        if not last._kept:
+        ack = last._ack_request()
+        try:
+            found = await self._queue._take(1, 0.0, never, (last, ack))
+        except StoreUnavailable as failure:
+            if not last._lease.asked or not last._still_open():
+                last._require_kept(protected=True)
+            else:
+                last._go_on(ack, failure)
+            return None
+        except Exception:
+            last._give_up(ack)
+            raise
+        try:
+            last._require_kept(protected=True)
+        except LockLost:
             for one in found:
                 await one._settle(one._return_request())
-            last._require_kept()
+            raise
         return found
 
     async def left(self) -> None:
         """The loop was left: what it had and did not settle comes again, after a pause."""
         last, self._last = self._last, None
         if last is not None and not last.settled and last.lost is None:
-            await last._settle(last._retry_request(None, "its loop was left before it was settled"))
+            await last._settle_last(last._retry_request(None, LEFT))
+
+    def abandoned(self) -> None:
+        """The same where nothing may be awaited: the keeper settles it."""
+        last, self._last = self._last, None
+        if last is not None:
+            last._hand_over(last._retry_request(None, LEFT))

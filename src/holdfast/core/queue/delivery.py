@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import logging
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ...errors import LockLost, NotHeld, StoreUnavailable
+from ...errors import ConfigError, LockLost, NotHeld, NotSupported, StoreUnavailable
 from .. import checks
 from ..model import Loss, State
 from ..policy import REQUEST_S
 from . import payload
 from .lease import DeliveryLease
-from .model import ATTEMPTS_MAX, BATCH_MAX, DELAY_S_MAX, REASON_BYTES_MAX, Settle, Verdict
+from .model import BATCH_MAX, DELAY_S_MAX, Settle, Verdict
 from .policy import retry_after
 from .ports import queues_of
 
@@ -20,19 +22,22 @@ if TYPE_CHECKING:
     from ..context import Context
     from .queue import Retry
 
+log = logging.getLogger("holdfast")
+
 
 class DeliveryBase:
     """A job on loan: nobody else gets it, or another one of its group, until it is settled."""
 
-    __slots__ = ("__weakref__", "_ctx", "_epoch", "_kept", "_lease", "_retry")
+    __slots__ = ("__weakref__", "_ctx", "_epoch", "_kept", "_lease", "_retry", "_verdict")
 
     def __init__(self, ctx: Context, lease: DeliveryLease, retry: Retry) -> None:
         self._ctx = ctx
         self._lease = lease
         self._epoch = ctx.epoch
         self._retry = retry
-        #: Once settled: did it count?
+        #: Once settled: did it count, and by which verb (or which was asked for, unanswered)?
         self._kept = False
+        self._verdict: Verdict | None = None
         lease.hold_ref = ref(self)  # type: ignore[assignment]
         if not lease.renewing:
             ctx.unrenewed.add(self)  # type: ignore[arg-type]
@@ -138,26 +143,35 @@ class DeliveryBase:
     def _retry_request(self, in_: Any, reason: str) -> Settle:
         """Another attempt, if there is one left."""
         lease, retry = self._lease, self._retry
-        if self.attempt >= min(lease.take.patience.attempts, ATTEMPTS_MAX):
+        if lease.last:
             text = reason or f"attempt {self.attempt} was the last"
-            return lease.settle(Verdict.DEAD, reason=_short(text))
+            return lease.settle(Verdict.DEAD, reason=payload.short(text))
         if in_ is None:
             pause = retry_after(self.attempt, *retry, self._ctx.runtime.jitter())
         else:
             pause = checks.seconds("in_", in_, 0.0, DELAY_S_MAX)
-        return lease.settle(Verdict.RETRY, pause, _short(reason))
+        return lease.settle(Verdict.RETRY, pause, payload.short(reason))
 
     def _dead_request(self, reason: str) -> Settle:
-        return self._lease.settle(Verdict.DEAD, reason=_short(reason or "given up by its worker"))
+        return self._lease.settle(
+            Verdict.DEAD, reason=payload.short(reason or "given up by its worker")
+        )
 
     def _return_request(self) -> Settle:
         return self._lease.settle(Verdict.RETURN)
 
     async def _settle(self, settle: Settle, again: bool = False) -> bool:
-        """Settle it: did it count? Once settled, the answer stays what it was. ``again``: it was
-        asked for already, without an answer."""
+        """Settle it: did it count? Once settled, the answer to that verb stays what it was, and no
+        other one counts. ``again``: it was asked for already, without an answer."""
         await Settling(self._ctx, ((self, settle),)).run(again)
-        return self._kept
+        return self._counted(settle)
+
+    def _counted(self, settle: Settle) -> bool:
+        return self._kept and self._verdict is settle.verdict
+
+    def _hand_over(self, settle: Settle) -> None:
+        """Have the keeper settle it; nothing is awaited."""
+        Settling(self._ctx, ((self, settle),)).interrupted()
 
     def _forgo(self) -> None:
         """It is not to be had after all; its take is given back elsewhere."""
@@ -168,20 +182,41 @@ class DeliveryBase:
         """Can it still be settled?"""
         lease = self._lease
         if lease.end is None and self.lost is not None:
+            lease.unsure = lease.asked
             lease.closing, lease.end = True, State.LOST
             self._ctx.keeper.drop(lease)
         return lease.end is None
 
-    def _keep_on(self) -> None:
-        """It isn't known whether it was settled: it is renewed on, and may be settled again."""
+    def _keep_on(self, asked: bool, verdict: Verdict | None = None) -> None:
+        """It wasn't settled, or (``asked``) that isn't known: it is renewed on, and may be settled
+        again."""
         lease = self._lease
         lease.closing = False
+        self._verdict = verdict or self._verdict
+        if asked and not lease.asked:
+            # From now on a renewal that finds nothing is news, and most likely no bad one.
+            lease.asked, lease.grave = True, False
+            lease.callbacks.append(_gone_after_all)  # type: ignore[arg-type]
         if lease.renewing:
             self._ctx.keeper.add_early(lease, self._ctx.now())
 
-    def _over(self, kept: bool) -> None:
+    def _entrust(self, settle: Settle) -> None:
+        """The keeper sees to it that it is settled, as long as the lease lasts."""
+        self._lease.closing = True
+        self._ctx.keeper.later(settle, self._lease.deadline)
+        self._over(True, settle.verdict)
+
+    def _give_up(self, settle: Settle) -> None:
+        """Nobody will settle it again, and the last try failed: the keeper tries on as long as the
+        lease lasts, and does not renew it, so that it comes again."""
+        if self._lease.end is None:
+            self._lease.closing = True
+            self._ctx.keeper.later(settle, self._lease.deadline)
+            self._over(False)
+
+    def _over(self, kept: bool, verdict: Verdict | None = None) -> None:
         lease = self._lease
-        self._kept = kept
+        self._kept, self._verdict = kept, verdict or self._verdict
         if not kept and lease.reason is None:
             lease.reason = Loss.EXPIRED
         lease.end = State.RELEASED if kept else State.LOST
@@ -191,35 +226,87 @@ class DeliveryBase:
 
     async def _leave(self, failure: BaseException | None) -> None:
         """The body of a ``with`` over this delivery is over: ack it, or have it tried again."""
-        if self._lease.end is not None:
-            return
-        settle = self._ack_request()
-        if failure is not None:
-            settle = self._verdict_on(failure)
-        try:
-            await self._settle(settle)
-        except StoreUnavailable:
-            if failure is None:
-                raise
+        if self.settled:
             return
         if failure is None:
-            self._require_kept()
+            await self._finish()
+        elif isinstance(failure, GeneratorExit):
+            # The generator around the body is closed: nothing may be awaited, and a thread may be
+            # inside the store, interrupted by the garbage collection that does this.
+            if self._still_open():
+                self._entrust(self._verdict_on(failure))
+        else:
+            with contextlib.suppress(StoreUnavailable):
+                await self._settle_last(self._verdict_on(failure))
 
-    def _require_kept(self) -> None:
-        """Raise ``LockLost`` if that it was settled does not count."""
-        if not self._kept:
-            raise LockLost(
-                f"the delivery of {self._what()} was lost before its body ended: {self.lost}. It "
-                "comes again; what the body did last may have to be undone (fenced writes were "
-                "refused)",
-                self.lost,
+    async def _settle_last(self, settle: Settle) -> None:
+        """Settle it where nobody can try again after a failure."""
+        try:
+            await self._settle(settle)
+        except Exception:
+            self._give_up(settle)
+            raise
+
+    async def _finish(self) -> None:
+        """Its work is done: ack it. ``LockLost`` if it was lost before; work that was protected
+        until its end is not reported as failed because of a store that doesn't answer."""
+        protected, ack = self.lost is None, self._ack_request()
+        try:
+            await self._settle(ack)
+        except StoreUnavailable as failure:
+            self._go_on(ack, failure)
+        except Exception:
+            self._give_up(ack)
+            raise
+        self._require_kept(protected)
+
+    def _go_on(self, ack: Settle, failure: StoreUnavailable) -> None:
+        """It was done in time, and the ack isn't answered: the keeper repeats it."""
+        log.warning(
+            "%r: %s; its ack is repeated in the background, and if its lease ends before, the job "
+            "comes again",
+            self,
+            failure,
+        )
+        self._entrust(ack)
+
+    def _require_kept(self, protected: bool) -> None:
+        """Raise ``LockLost`` if the ack doesn't count; ``protected``: unless that is only because
+        the store didn't answer until the lease was over."""
+        if self._kept:
+            return
+        if protected and self._lease.unsure:
+            log.warning(
+                "%r: done in time, but its ack was not answered before its lease ended; the job "
+                "may come again",
+                self,
             )
+            return
+        raise LockLost(
+            f"the delivery of {self._what()} was lost before its body ended: {self.lost}. It "
+            "comes again; what the body did last may have to be undone (fenced writes were "
+            "refused)",
+            self.lost,
+        )
 
     def _verdict_on(self, failure: BaseException) -> Settle:
-        """A failed attempt counts; one that was cancelled or interrupted doesn't."""
-        if isinstance(failure, Exception):
-            return self._retry_request(None, f"{type(failure).__name__}: {failure}")
-        return self._return_request()
+        """A failed attempt counts; one that was cancelled or interrupted from outside doesn't."""
+        if self._ctx.runtime.interrupts(failure):
+            return self._return_request()
+        return self._failed_request(failure)
+
+    def _failed_request(self, failure: BaseException) -> Settle:
+        """Another attempt after this one failed, if there is one left."""
+        return self._retry_request(None, payload.text_of(failure))
+
+
+def _gone_after_all(job: DeliveryBase, reason: Loss) -> None:
+    """The store has it on loan no more, though its lease isn't over: so the settle that was not
+    answered has counted."""
+    lease = job._lease
+    if reason is Loss.EXPIRED and job._ctx.now() < lease.deadline:
+        job._kept = True
+        lease.reason, lease.end = None, State.RELEASED
 
 
 #: A delivery, and what it is to be settled by.
@@ -231,7 +318,7 @@ async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
     once = list({id(one): (one, settle) for one, settle in some}.values())
     for start in range(0, len(once), BATCH_MAX):
         await Settling(ctx, once[start : start + BATCH_MAX]).run()
-    return [one._kept for one, _ in some]
+    return [one._counted(settle) for one, settle in some]
 
 
 class Settling:
@@ -261,47 +348,52 @@ class Settling:
         if not self.settles:
             return
         ctx = self._ctx
-        queues, settles = queues_of(ctx.store), self.settles
+        queues, sent = queues_of(ctx.store), 0
+
+        def settle(within: float) -> Awaitable[list[bool | Exception]]:
+            nonlocal sent
+            sent += 1
+            return queues.settle(self.settles, within)
+
         try:
-            answers, repeated = await ctx.insist(
-                lambda within: queues.settle(settles, within), ctx.now() + self.within()
-            )
-        except StoreUnavailable:
-            for one in self._jobs:
-                one._keep_on()
-            raise
-        except BaseException:
-            self.interrupted()
+            answers, repeated = await ctx.insist(settle, ctx.now() + self.within())
+        except BaseException as failure:
+            self.failed(failure, again or sent > 1)
             raise
         self.answered(answers, again or repeated)
+
+    def failed(self, failure: BaseException, again: bool) -> None:
+        """There is no answer but this failure: they can be settled again. An interruption leaves
+        nobody to do that."""
+        if not isinstance(failure, Exception):
+            self.interrupted()
+            return
+        refused = isinstance(failure, (ConfigError, NotSupported)) and not again
+        for one, settle in zip(self._jobs, self.settles, strict=True):
+            one._keep_on(not refused, None if refused else settle.verdict)
 
     def answered(self, answers: Sequence[bool | Exception], again: bool) -> None:
         """Write down what counted; raises what stands in the place of an answer."""
         ctx, wrong = self._ctx, None
-        for one, answer in zip(self._jobs, answers, strict=True):
+        for one, settle, answer in zip(self._jobs, self.settles, answers, strict=True):
             if isinstance(answer, LockLost):
                 one._lease.reason = one._lease.reason or Loss(str(answer.reason))
                 one._over(False)
             elif isinstance(answer, Exception):
                 wrong = answer
-                one._keep_on()
+                one._keep_on(False)
             else:
                 # A repetition whose first reply was lost finds nothing: before our deadline that
                 # means that the first one did it.
-                one._over(answer or (again and ctx.now() < one._lease.deadline))
+                repeated = again or one._lease.asked
+                one._lease.unsure = repeated and not answer
+                # Else it was the one that was not answered.
+                verdict = settle.verdict if answer or one._verdict is None else None
+                one._over(answer or (repeated and ctx.now() < one._lease.deadline), verdict)
         if wrong is not None:
             raise wrong
 
     def interrupted(self) -> None:
-        """Whoever asked is interrupted, and it isn't known how far it came: the keeper sees to it
-        that it is done."""
-        ctx = self._ctx
+        """The caller was interrupted and the outcome is unknown: let the keeper give it back."""
         for one, settle in zip(self._jobs, self.settles, strict=True):
-            ctx.keeper.later(settle, one._lease.deadline)
-            one._over(True)
-
-
-def _short(reason: object) -> str:
-    """A reason, cut to what a store takes."""
-    raw = str(reason).encode("utf-8", "backslashreplace")[:REASON_BYTES_MAX]
-    return raw.decode("utf-8", "ignore").replace("\0", " ")
+            one._entrust(settle)

@@ -17,10 +17,15 @@ class DeliveryLease(Lease):
     """The state of one delivery; see ``Lease``."""
 
     kind = "delivery"
+    remedy = "take from it again"
     forgotten = (
         "a delivery of {} was collected unsettled; it is renewed no more, and comes again when its "
         "lease is over. Call ack(), retry() or dead_letter(), or use `with`"
     )
+
+    #: Was a settle of it sent that nobody answered? And did the lease end before it was known
+    #: what came of that?
+    asked = unsure = False
 
     def __init__(
         self, take: Take, job: Delivered, until: float, begun: float, terms: Terms, suspect: bool
@@ -42,6 +47,11 @@ class DeliveryLease(Lease):
         """What is on loan: the queue, and the group if it has one."""
         return f"{self.take.queue}/{self.job.group}" if self.job.group else self.take.queue
 
+    @property
+    def last(self) -> bool:
+        """Is this the last attempt?"""
+        return self.job.attempt >= self.take.patience.attempts
+
     def settle(self, verdict: Verdict, delay: float = 0.0, reason: str = "") -> Settle:
         """The request that settles it so."""
         take, job = self.take, self.job
@@ -49,10 +59,11 @@ class DeliveryLease(Lease):
         return Settle(*what, self.ttl, self.suspect)
 
     def undo(self, reason: Loss) -> Undo:
-        """Let others have it: a closed client gives it back, else the attempt has failed."""
+        """Let others have it: a closed client gives it back, else the attempt has failed, as if
+        the lease had ended at the store: after the last attempt the job is a dead letter."""
         if reason is Loss.CLOSED:
             return self.settle(Verdict.RETURN)
-        return self.settle(Verdict.RETRY, reason=str(reason))
+        return self.settle(Verdict.DEAD if self.last else Verdict.RETRY, reason=str(reason))
 
     def extension(self, now: float) -> Extend:
         """The request that renews it: never beyond ``max_hold``."""

@@ -15,6 +15,8 @@ import enum
 import math
 from typing import NamedTuple
 
+from ...errors import ConfigError
+
 # Limits, with the unit in the name. A store with lower ones says so in its `QueueLimits`.
 JOB_ID_BYTES_MAX = 256
 GROUP_BYTES_MAX = 256
@@ -47,6 +49,11 @@ class Job(NamedTuple):
     payload: bytes
     delay: float = 0.0
     known: bool = False
+
+
+class TooLarge(ConfigError):
+    """These jobs are too much for one request to the store, which has none of them: some of them
+    at a time may not be."""
 
 
 class Put(NamedTuple):
@@ -208,6 +215,8 @@ class JobState(enum.StrEnum):
 class JobRecord(NamedTuple):
     """One job as people see it; times are seconds, by the store's clock.
 
+    ``payload``: the bytes in the store, which are JSON unless bytes were put. ``group``: empty for
+    a job without one.
     ``due_in``: when a job that is delayed, or is to be tried again, may be delivered; 0 if nothing
     but its group holds it back. ``expires_in``: what is left of the lease of one that is taken.
     """

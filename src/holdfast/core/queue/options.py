@@ -52,9 +52,13 @@ def _rate(value: Any) -> float:
     if value is None or value == math.inf:
         return math.inf
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigError(f"rate must be deliveries per second as a number, not {value!r:.80}")
+        raise ConfigError(
+            f"rate must be deliveries per second as a number, not {checks.shown(value)}"
+        )
     if not 0 < value <= RATE_MAX:
-        raise ConfigError(f"rate={value!r:.40} per second is not above 0 and up to {RATE_MAX:g}")
+        raise ConfigError(
+            f"rate={checks.shown(value)} per second is not above 0 and up to {RATE_MAX:g}"
+        )
     return float(value)
 
 
@@ -63,4 +67,4 @@ def _one_of(what: str, value: Any, *known: Any) -> Any:
         if value == one:
             return one
     words = " or ".join(repr(str(one)) for one in known)
-    raise ConfigError(f"{what}={value!r:.80} is not known; it is {words}")
+    raise ConfigError(f"{what}={checks.shown(value)} is not known; it is {words}")

@@ -9,6 +9,8 @@ import json
 from typing import Any
 
 from ...errors import ConfigError
+from ..checks import shown
+from .model import REASON_BYTES_MAX
 
 _BYTES, _TEXT, _JSON = b"b", b"t", b"j"
 
@@ -35,23 +37,48 @@ def fits(size: int, most: int, what: str) -> None:
 
 
 def unpack(packed: bytes) -> Any:
-    """What was put."""
+    """What was put; ConfigError for bytes that can't be what was put."""
     kind, rest = packed[:1], packed[1:]
-    if kind == _TEXT:
-        return rest.decode()
-    if kind == _JSON:
-        return json.loads(rest)
+    try:
+        if kind == _TEXT:
+            return rest.decode()
+        if kind == _JSON:
+            return json.loads(rest)
+    except (ValueError, RecursionError) as wrong:
+        raise ConfigError(
+            f"this payload was damaged in the store ({wrong}): {packed[:40]!r}"
+        ) from wrong
     if kind == _BYTES:
         return rest
     raise ConfigError(f"a payload of holdfast's begins with b, t or j, not {packed[:20]!r}")
 
 
+def text_of(failure: BaseException) -> str:
+    """A failure as a reason, in words. One that can't be shown is one all the same."""
+    name = type(failure).__name__
+    try:
+        text = str(failure)
+    except Exception:
+        return f"{name}, which can't be shown"
+    return f"{name}: {text}" if text else name
+
+
+def short(reason: object) -> str:
+    """A reason, cut to what a store takes."""
+    try:
+        text = str(reason)
+    except Exception:
+        text = shown(reason)
+    raw = text.encode("utf-8", "backslashreplace")[:REASON_BYTES_MAX]
+    return raw.decode("utf-8", "ignore").replace("\0", " ")
+
+
 def _dumped(payload: Any, what: str) -> str:
     try:
         return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as wrong:
+    except (TypeError, ValueError, RecursionError) as wrong:
         raise ConfigError(
-            f"a {what} is bytes, text, or what JSON has, and {payload!r:.80} is not: {wrong}"
+            f"a {what} is bytes, text, or what JSON has, and {shown(payload)} is not: {wrong}"
         ) from None
 
 
@@ -59,4 +86,4 @@ def _encoded(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ConfigError(f"the {what} {text!r:.80} has half a surrogate pair") from None
+        raise ConfigError(f"the {what} {shown(text)} has half a surrogate pair") from None

@@ -81,6 +81,10 @@ class Queues(Protocol):
         or those of one group."""
         ...
 
+    async def letters(self, queue: str, within: float) -> list[str]:
+        """The ids of all dead letters, those of a group in the order in which they died."""
+        ...
+
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again: these, or up to 1,000 of all; how many. One that blocks its group
         goes on where it stands, any other at the end of its group, and several of a group in the
@@ -88,10 +92,16 @@ class Queues(Protocol):
         ...
 
     async def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
-        """Remove up to 1,000 jobs that stand so (or all but those that are taken), or these; how
-        many. What is on loan stays."""
+        """Remove jobs that stand so (or all but those that are taken), or of these; how many. No
+        more than ``most``, the first in the order of acceptance; a store may do some of them, at
+        least 1,000, and is asked again for the rest. What is on loan stays."""
         ...
 
 

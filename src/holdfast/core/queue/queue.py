@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...errors import ConfigError, StoreUnavailable
+from ...errors import ConfigError, NotSupported, StoreUnavailable
 from .. import checks
 from ..lease import Terms
 from ..policy import REQUEST_S, deadline
+from ..ports import DiskFailed, Unreached
+from . import mending
 from . import payload as payloads
 from .delivery import DeliveryBase, Done, settle_all
 from .lease import DeliveryLease
@@ -27,12 +29,14 @@ from .model import (
     QueueRecord,
     Take,
     Taken,
+    TooLarge,
 )
 from .ports import Queues, queues_of
 from .taking import Taking, never
 
 if TYPE_CHECKING:
     from ..context import Context
+    from .silence import Silence
 
 #: A put waits so many seconds for a store that doesn't answer.
 PUT_S = 10.0
@@ -96,6 +100,9 @@ class QueueBase:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} on {self._ctx.store.label}>"
 
+    def __reduce__(self) -> Any:
+        raise checks.unpicklable(self)
+
     def _queues(self) -> Queues:
         self._ctx.require_open()
         self._ctx.runtime.bind()
@@ -108,7 +115,11 @@ class QueueBase:
         caller gave none."""
         packed = payloads.pack(payload, queues_of(self._ctx.store).limits.payload_bytes)
         where = "" if group is None else checks.text("group", group, GROUP_BYTES_MAX, 1)
-        wait = checks.seconds("delay", delay, 0.0, DELAY_S_MAX) if delay else 0.0
+        wait = (
+            0.0
+            if delay is None or delay == 0.0
+            else checks.seconds("delay", delay, 0.0, DELAY_S_MAX)
+        )
         if id is None:
             job = (made or self._ctx.runtime.new_id(), where, packed, wait, False)
             return tuple.__new__(Job, job)
@@ -119,28 +130,41 @@ class QueueBase:
         #: The ids of a batch follow each other: to ask the system for each would take longer than
         #: all the rest.
         id_ = int(self._ctx.runtime.new_id(), 16)
-        for item in items:
+        for item in checks.several("items", items):
             id_ = (id_ + 1) % _IDS
             given = item if isinstance(item, Mapping) else {"payload": item}
             if not _KEYS.issuperset(given):
-                odd = min(str(key) for key in given if key not in _KEYS)
+                odd = min(checks.shown(key) for key in given if key not in _KEYS)
                 raise ConfigError(
-                    f"{odd!r} is no part of a job; known: {', '.join(_PARTS)}. Wrap a payload "
+                    f"{odd} is no part of a job; known: {', '.join(_PARTS)}. Wrap a payload "
                     'that is a mapping as {"payload": {...}}'
                 )
             if "payload" not in given:
-                raise ConfigError(f'a job needs a payload: {{"payload": ...}}, not {item!r:.80}')
+                raise ConfigError(
+                    f'a job needs a payload: {{"payload": ...}}, not {checks.shown(item)}'
+                )
             look = given.get
             parts = look("group", group), look("id"), look("delay", 0.0), f"{id_:032x}"
             found.append(self._job(given["payload"], *parts))
         return found
 
     async def _put(self, jobs: list[Job]) -> list[Receipt]:
-        """Put them, up to 1,000 in a round trip; each such batch is accepted as a whole."""
+        """Put them, up to 1,000 in a round trip, fewer if these are too much for one request; each
+        such batch is accepted as a whole."""
         receipts: list[Receipt] = []
-        for start in range(0, len(jobs), BATCH_MAX):
-            batch = jobs[start : start + BATCH_MAX]
-            answers = await self._put_batch(tuple(batch))
+        most = BATCH_MAX
+        while len(receipts) < len(jobs):
+            batch = tuple(jobs[len(receipts) : len(receipts) + most])
+            try:
+                answers = await self._put_batch(batch)
+            except (ConfigError, NotSupported, StoreUnavailable) as failure:
+                if isinstance(failure, TooLarge) and len(batch) > 1:
+                    most = (len(batch) + 1) // 2
+                    continue
+                if not receipts:
+                    raise
+                before = f"the first {len(receipts)} of {len(jobs)} jobs were accepted; then: "
+                raise type(failure)(f"{before}{failure}") from failure
             receipts += [Receipt(job.id, not new) for job, new in zip(batch, answers, strict=True)]
         return receipts
 
@@ -149,9 +173,30 @@ class QueueBase:
         lane = self._lane()
         lane.number += 1
         put = Put(self._name, lane.id, lane.number, jobs, self._options.window)
+        sent = False
+
+        async def ask(within: float) -> list[bool]:
+            nonlocal sent
+            try:
+                return await queues.put(put, within)
+            except BaseException as failure:
+                sent = sent or not isinstance(failure, Unreached)
+                raise
+
         try:
-            answers, _ = await ctx.insist(lambda w: queues.put(put, w), ctx.now() + PUT_S)
+            answers, _ = await ctx.insist(ask, ctx.now() + PUT_S)
+        except DiskFailed as failure:
+            raise DiskFailed(
+                f"{self._name!r} takes no job in: {failure}. When that is mended, put the "
+                f"{len(jobs)} job(s) again: with ids of your own none is accepted twice"
+            ) from failure
         except StoreUnavailable as failure:
+            if not sent:
+                raise Unreached(
+                    f"nothing was sent: {ctx.store.label} could not be reached for {PUT_S:g} s, so "
+                    f"{self._name!r} has not accepted {len(jobs)} job(s). Put them again when it "
+                    f"can. The last try: {failure}"
+                ) from failure
             raise StoreUnavailable(
                 f"{ctx.store.label} did not answer within {PUT_S:g} s, so it isn't known whether "
                 f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again: with ids of "
@@ -180,32 +225,42 @@ class QueueBase:
         timeout: float | None,
         halted: Callable[[], bool] = never,
         done: Done | None = None,
+        silence: Silence | None = None,
     ) -> list[DeliveryBase]:
         """Deliveries that are due; none when the time is over. None for the time: without end.
-        ``done`` is settled first: with the same request, where the store can."""
+        ``done`` is settled first: with the same request, where the store can. ``silence`` is told
+        of each failure and each answer."""
         queues = self._queues()
         if self._ctx.orphans:
             self._ctx.drain_orphans()
-        return await Taking(self, queues, most, timeout, halted, done).run()
+        return await Taking(self, queues, most, timeout, halted, done, silence).run()
 
-    def _made(self, take: Take, taken: Taken, sent: float, suspect: bool) -> list[DeliveryBase]:
-        """The deliveries of a take, in the keeper's care; none if they came too late."""
+    def _made(self, take: Take, taken: Taken, since: float, suspect: bool) -> list[DeliveryBase]:
+        """The deliveries of a take, renewed by the keeper; none if they came too late. ``since``:
+        the earliest moment at which their leases may have begun."""
         ctx = self._ctx
-        until = deadline(sent, take.ttl)
+        until = deadline(since, take.ttl)
         if ctx.now() >= until or ctx.closed:
             return []
-        made = []
-        for job in taken.deliveries:
-            lease = DeliveryLease(take, job, until, sent, _TERMS, suspect)
-            made.append(self._delivery(ctx, lease, self._options.retry))
-            if suspect:
-                ctx.keeper.add_early(lease, ctx.now())
-            else:
-                ctx.keeper.add(lease, sent + lease.every)
+        made: list[DeliveryBase] = []
+        try:
+            for job in taken.deliveries:
+                lease = DeliveryLease(take, job, until, since, _TERMS, suspect)
+                made.append(self._delivery(ctx, lease, self._options.retry))
+                if suspect:
+                    ctx.keeper.add_early(lease, ctx.now())
+                else:
+                    ctx.keeper.add(lease, since + lease.every)
+        except BaseException:  # the caller gives the take back, and gets none of them
+            for one in made:
+                one._forgo()
+            raise
         return made
 
     async def _ack(self, jobs: Iterable[DeliveryBase]) -> list[bool]:
-        some = list(jobs)
+        some: list[Any] = checks.several("jobs", jobs)
+        if wrong := [one for one in some if not hasattr(one, "_ack_request")]:
+            raise ConfigError(f"jobs must be deliveries of take(), not {checks.shown(wrong[0])}")
         if odd := next((one for one in some if one._ctx is not self._ctx), None):
             raise ConfigError(f"{odd!r} was taken by another client; ack it there")
         return await settle_all(self._ctx, [(one, one._ack_request()) for one in some])
@@ -221,31 +276,19 @@ class QueueBase:
         return await self._queues().jobs(self._name, _state(state), where, most, REQUEST_S)
 
     async def _revive(self, ids: Iterable[str] | None) -> int:
-        return await self._in_batches(
-            ids, lambda some: self._queues().revive(self._name, some, REQUEST_S)
-        )
+        return await mending.revive(self._queues(), self._name, _several(ids))
 
     async def _purge(self, state: Any, ids: Iterable[str] | None) -> int:
         stands = _state(state)
         if stands is JobState.TAKEN:
             raise ConfigError("what is taken can't be removed: its worker has it")
-        return await self._in_batches(
-            ids, lambda some: self._queues().purge(self._name, stands, some, REQUEST_S)
-        )
+        return await mending.purge(self._queues(), self._name, stands, _several(ids))
 
-    async def _in_batches(self, ids: Iterable[str] | None, do: Any) -> int:
-        """Again and again, until all is done; how many."""
-        total = 0
-        if ids is not None:
-            if isinstance(ids, str):
-                raise ConfigError(f"ids must be several: write [{ids!r}]")
-            some = list(ids)
-            for start in range(0, len(some), BATCH_MAX):
-                total += await do(some[start : start + BATCH_MAX])
-            return total
-        while done := await do(None):
-            total += done
-        return total
+
+def _several(ids: Iterable[str] | None) -> list[str] | None:
+    if ids is None:
+        return None
+    return [checks.text("ids", one, JOB_ID_BYTES_MAX, 1) for one in checks.several("ids", ids)]
 
 
 #: What a job is put with.
@@ -258,8 +301,8 @@ _IDS = 1 << 128
 def _state(value: Any) -> JobState | None:
     if value is None:
         return None
-    try:
-        return JobState(value)
-    except ValueError:
-        known = ", ".join(JobState)
-        raise ConfigError(f"{value!r} is no state of a job; known: {known}") from None
+    known = {str(one): one for one in JobState}
+    if not isinstance(value, str) or value not in known:
+        given = checks.shown(value)
+        raise ConfigError(f"state={given} is no state of a job; known: {', '.join(known)}")
+    return known[value]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ...errors import StoreUnavailable
 from ..claims import TRY_S
 from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, back_off, nap
+from ..ports import DiskFailed
 from .delivery import Done, Settling
 from .model import Take, Taken
 from .ports import Queues, onward_of
@@ -19,6 +20,7 @@ from .ports import Queues, onward_of
 if TYPE_CHECKING:
     from .delivery import DeliveryBase
     from .queue import QueueBase
+    from .silence import Silence
 
 
 def never() -> bool:
@@ -29,7 +31,8 @@ def never() -> bool:
 class Taking:
     """One wish for up to ``most`` deliveries, for so many seconds (None: without end), unless
     ``halted`` says that it is called off: it is asked at least once a second. ``done``: what is to
-    be settled by the first request, of a store that can do both."""
+    be settled by the first request, of a store that can do both. ``silence`` is told of each
+    failure and each answer."""
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class Taking:
         timeout: float | None,
         halted: Callable[[], bool],
         done: Done | None,
+        silence: Silence | None = None,
     ) -> None:
         self._queue = queue
         self._queues = queues
@@ -46,13 +50,14 @@ class Taking:
         self._most = most
         self._halted = halted
         self._done = done
+        self._silence = silence
         self._failures = 0
         self._begin(timeout)
         self._anew()
 
     def _begin(self, timeout: float | None) -> None:
         """The time begins."""
-        self._begun = self._heard = self._sent = self._ctx.now()
+        self._begun = self._heard = self._ctx.now()
         self._timeout = timeout
         self._end = math.inf if timeout is None else self._begun + timeout
         #: The last request is only a look, so it may take as long as a try.
@@ -65,8 +70,11 @@ class Taking:
         lease = min(options.ttl, ctx.store.lease_max)
         what = (self._most, lease, ctx.owner, options.pace, options.patience, waits)
         self._take = Take(queue.name, ctx.runtime.new_id(), *what)
-        #: When it was sent last; was an earlier copy of it not answered?
-        self._sent, self._suspect = self._begun, False
+        #: What it gets is on loan since then at the earliest: a copy that was not answered may have
+        #: got it, so this moves only when an answer says that none has.
+        self._since: float | None = None
+        #: Was an earlier copy of it not answered?
+        self._suspect = False
 
     async def run(self) -> list[DeliveryBase]:
         """What came of it; nothing when the time is over."""
@@ -77,7 +85,8 @@ class Taking:
                 taken = await self._wait()
                 queues.unlisten(self._take)
                 if taken is not None:
-                    made = self._queue._made(self._take, taken, self._sent, self._suspect)
+                    since = ctx.now() if self._since is None else self._since
+                    made = self._queue._made(self._take, taken, since, self._suspect)
                     if made:
                         return made
             except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
@@ -102,8 +111,8 @@ class Taking:
             found = await self._settle_and_ask(self._done)
             if found is not None and (found.deliveries or not self._take.wait):
                 return found if found.deliveries else None
-        while True:
-            over = ctx.now() >= self._end or self._halted()
+        while not self._halted():
+            over = ctx.now() >= self._end
             taken = await self._ask(over)
             if taken is not None and taken.deliveries:
                 return taken
@@ -112,6 +121,7 @@ class Taking:
                     return None
                 await queues.wait(self._take, nap(taken.retry_in, self._end - ctx.now()))
                 ctx.require_open()
+        return None
 
     async def _settle_and_ask(self, last: Done) -> Taken | None:
         """Settle what is done, and look what is due. None if nothing was looked at; if there was no
@@ -120,11 +130,11 @@ class Taking:
         take = self._take
         if take.wait:
             take = take._replace(wait=False)
-        self._sent = self._ctx.now()
         done = Settling(self._ctx, (last,))
         if onward is None or not done.settles:
             await done.run()
             return None
+        sent = self._sends()
         try:
             answers, taken = await onward.settle_and_take(done.settles, take, done.within())
         except StoreUnavailable:
@@ -132,12 +142,28 @@ class Taking:
             await done.run(again=True)
             self._begin(self._timeout)
             return None
-        except BaseException:
-            done.interrupted()
+        except BaseException as failure:
+            done.failed(failure, again=False)
             raise
         done.answered(answers, False)
-        self._heard = self._sent
+        self._answered(taken, sent)
         return taken
+
+    def _sends(self) -> float:
+        """A copy of the take is about to be sent: the time now."""
+        now = self._ctx.now()
+        if self._since is None:
+            self._since = now
+        return now
+
+    def _answered(self, taken: Taken, sent: float) -> None:
+        """A copy that was sent then is answered. If it got nothing, nothing was on loan by then:
+        what an earlier copy gets that is still under way is on loan since later."""
+        self._heard, self._failures = sent, 0
+        if self._silence is not None:
+            self._silence.answered()
+        if not taken.deliveries:
+            self._since = sent if self._suspect else None
 
     async def _ask(self, over: bool) -> Taken | None:
         """Ask once; None if there was no answer, and there is time for another try. With the time
@@ -146,18 +172,22 @@ class Taking:
         take = self._take
         if over and take.wait:
             take = take._replace(wait=False)
-        self._sent = now = ctx.now()
-        within = min(REQUEST_S, max(self._limit - now, REQUEST_S_MIN))
+        sent = self._sends()
+        within = min(REQUEST_S, max(self._limit - sent, REQUEST_S_MIN))
         try:
             taken = await self._queues.take(take, within)
-        except StoreUnavailable:
+        except StoreUnavailable as failure:
             ctx.require_open()
             self._suspect = True
+            if self._silence is not None:
+                self._silence.failed(failure, sent)
+            if isinstance(failure, DiskFailed):
+                raise
             self._failures += 1
             pause = back_off(self._failures, ctx.runtime.jitter(), 1.0)
             if ctx.now() + pause >= min(self._limit, self._heard + SILENCE_S):
                 raise
             await ctx.runtime.sleep(pause)
             return None
-        self._heard, self._failures = now, 0
+        self._answered(taken, sent)
         return taken

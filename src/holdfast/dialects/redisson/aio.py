@@ -10,10 +10,10 @@ from time import monotonic
 from typing import Any
 
 from ...errors import StoreUnavailable
-from ...stores.redis.aio.answer import Answer, new_answer
+from ...stores.redis.aio.answer import Answer, new_answer, wake
 from ...stores.redis.aio.connect import connect, unheeded
 from ...stores.redis.aio.exchange import BY_PUSH
-from ...stores.redis.aio.port import MUTE_S, SIGN_S, SILENT_S, LoopPort, log, wake
+from ...stores.redis.aio.port import MUTE_S, SIGN_S, SILENT_S, LoopPort
 from ...stores.redis.aio.shared import Shared
 from ...stores.redis.aio.wire import Wire
 from ...stores.redis.complaints import ServerSaid, complaint
@@ -197,9 +197,7 @@ class ChannelLoopPort(LoopPort):
         elif isinstance(wrong := complaint(reply, self.label), StoreUnavailable):
             raise wrong
         else:
-            self._deaf = True
-            text = "%s doesn't let us subscribe (%s): whoever waits asks once a second instead"
-            log.warning(text, self.label, reply)
+            self._refused(reply)
 
     def _part(self, channel: bytes) -> None:
         """Nobody waits for this channel any more."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
 from ...stores.redis.blocking.link import Link
-from ...stores.redis.blocking.port import Seat, ThreadPort
 from ...stores.redis.complaints import ServerSaid
-from ...stores.redis.config import Settings
-from ...stores.redis.library import Script, packed
+from ...stores.redis.library import packed
 from ...stores.redis.scripts import Call
+from ..blocking import SeatedThreadPort
 
 #: What is put down in place of whatever was published: that something was is all that matters.
 _HEARD = b"0"
@@ -50,29 +48,22 @@ class ChannelLink(Link):
             self.mail.append(_HEARD)
 
 
-class ChannelThreadPort(ThreadPort):
+class ChannelThreadPort(SeatedThreadPort):
     """See :class:`holdfast.dialects.redisson.store.Port`."""
 
     _link = ChannelLink
-
-    def __init__(self, settings: Settings, scripts: Sequence[Script]) -> None:
-        super().__init__(settings)
-        self._scripts = scripts
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Any:
         """Subscribe, then send the call of a claim that waits; see the protocol."""
         now = monotonic()
         until = now + within
-        seat = self._seats.get(claim_id)
-        if seat is None:
-            seat = self._seats[claim_id] = Seat(None, channel)
-        link = seat.link
-        if link is None or link.dead:
-            link = seat.link = self._take(now, until)
+        seat, link = self._seated(claim_id, now, until)
         try:
-            if not self._deaf:
+            if now >= self._deaf_until:
                 ear = self._ear_of(link, until)
-                self._deaf = ear.tune(channel, until) is not None
+                refusal = ear.tune(channel, until)
+                if refusal is not None:
+                    self._refused(refusal)
                 ear.mail.clear()  # what was heard before is answered by what follows
             reply = link.ask(self._wire(link, call), monotonic(), until)
             if isinstance(reply, ServerSaid):
@@ -99,7 +90,7 @@ class ChannelThreadPort(ThreadPort):
     async def sleep(self, claim_id: str, seconds: float) -> None:
         """Sleep until something is heard; see the protocol."""
         seat = self._seats.get(claim_id)
-        if self._deaf or seat is None:
+        if monotonic() < self._deaf_until or seat is None:
             time.sleep(max(0.0, seconds))
             return
         link = seat.link

@@ -289,6 +289,10 @@ class RedissonStore:
         """The claim waits no more; see the contract."""
         self._port.unlisten(claim.id)
 
+    def inherit(self, other: RedissonStore) -> None:
+        """Give back what this one has taken, whose event loop doesn't run: as its client."""
+        self._requests, self._unsure = other._requests, other._unsure
+
     async def close(self) -> None:
         """End our connections; a client that was handed in keeps its own."""
         await self._port.close()

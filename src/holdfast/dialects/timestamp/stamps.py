@@ -9,7 +9,8 @@ from ...core.model import Claim
 #: A time of expiry that differs by so little from the one that was written, seconds, after a stale
 #: key was taken over, was written by somebody who came second, and lost.
 DRIFT_S = 1.0
-#: So much of a life is spread, so that no two claims write the same time.
+#: This part of a lifetime is random, so that two claims rarely write the same time. They still may
+#: (in seconds all claims of one second do), so an equal time never proves whose it is.
 _SPREAD = 0.005
 _DIGITS_MAX = 14
 
@@ -42,12 +43,18 @@ class Stamps:
 class Mine:
     """What a claim of ours has written."""
 
-    __slots__ = ("over", "sent", "stamp")
+    __slots__ = ("over", "sent", "stamp", "trying")
 
     def __init__(self) -> None:
-        #: What stands there if we hold.
+        #: What stands there if we hold: an answer has said that it was written.
         self.stamp = b""
-        #: What a request was to write whose answer never came.
+        #: What a renewal was to write whose answer never came.
         self.sent = b""
+        #: Is a request under way that may have taken the key? Its answer alone can say so.
+        self.trying = False
         #: Was a stale key taken over? Then others may have tried so, too, a moment later.
         self.over = False
+
+    def took(self, stamp: bytes, over: bool = False) -> None:
+        """An answer said that this time was written while the key was free or stale."""
+        self.stamp, self.over, self.trying = stamp, over, False

@@ -4,6 +4,10 @@ At a key stands the time at which it is stale. Who finds it stale replaces it wi
 it only if what was there before was stale as well: so of two who find the same stale key one gets
 it. A key that may be another's is never deleted.
 
+A time doesn't say whose it is: two claims may write the same one. So a request that takes the key
+counts only by its own answer. When the answer never comes, what stands there is left alone until
+its time has passed.
+
 The steps of a verb are several requests, and clocks are those of the clients: what can go wrong
 between them stands in ``docs/stores/dialects.md``.
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from ...core.model import (
     Capabilities,
@@ -36,7 +41,7 @@ from ...errors import ConfigError, HoldfastError, NotSupported, StoreUnavailable
 from ...stores.redis.complaints import ServerSaid
 from ..claims import shown
 from ..families import refusal
-from ..port import Port, Reply, literal, refused
+from ..port import Heard, Port, Reply, literal, refused
 from ..waits import Wait
 from .stamps import Mine, Stamps
 
@@ -86,9 +91,10 @@ class TimestampStore:
         self._waits: dict[str, Wait] = {}
         self._mine: dict[str, Mine] = {}
 
-    async def _do(self, until: float, *words: bytes) -> Reply:
+    async def _do(self, until: float, *words: bytes, heard: Heard | None = None) -> Reply:
         """One command, its answer, before this moment."""
-        reply = await self._port.command(*words, within=max(_LEAST_S, until - self._port.now()))
+        within = max(_LEAST_S, until - self._port.now())
+        reply = await self._port.command(*words, within=within, heard=heard)
         if isinstance(reply, ServerSaid) and (reply.code != "WRONGTYPE" or words[0] != b"GET"):
             raise refused(reply, self.label)
         return reply
@@ -138,33 +144,40 @@ class TimestampStore:
         """The hold, or for how many seconds the key is taken."""
         mine = self._mine.setdefault(claim.id, Mine())
         name, key = claim.spec.name, self._key(claim.spec.name)
-        if mine.sent and await self._read(name, until) == mine.sent:
-            return self._got(mine, mine.sent, claim.spec.ttl)  # the answer to SETNX was lost
         taken = 0.0
         for _ in range(_TURNS):
-            fresh = mine.sent = self._new(claim, claim.spec.ttl)
-            if await self._do(until, b"SETNX", key, fresh) == 1:
-                return self._got(mine, fresh, claim.spec.ttl)
-            mine.sent = b""
+            fresh = self._new(claim, claim.spec.ttl)
+            mine.trying = True
+            if await self._do(until, b"SETNX", key, fresh, heard=partial(_heard, mine, fresh)) == 1:
+                return self._got(mine, claim.spec.ttl)
             seen = await self._read(name, until)
             if seen is None:
                 continue
             taken = self._left(seen) or 0.0
-            if taken > 0:
-                break
-            # If this answer is lost, it isn't known whose time stands there: then it must pass.
-            fresh = self._new(claim, claim.spec.ttl)
-            before = await self._do(until, b"GETSET", key, fresh)
-            left = 0.0 if before is None else self._left(before)
-            if before is None or (left is not None and left <= 0):
-                mine.over = True
-                return self._got(mine, fresh, claim.spec.ttl)
-            await self._put_back(key, before, fresh, until)  # somebody was first
-            if left is None:
-                raise refusal(name, "plain", _FAMILY, self.label)
-            taken = left
+            if taken <= 0:
+                taken = await self._port.finish(self._take_over(claim, mine, until))
+                if mine.stamp:
+                    return self._got(mine, claim.spec.ttl)
             break
         return max(0.0, taken)
+
+    async def _take_over(self, claim: Claim, mine: Mine, until: float) -> float:
+        """Replace a stale time, unless somebody is first: for how many seconds theirs lasts.
+
+        A cancellation must not come between the two requests, as the first may have replaced the
+        time of a holder.
+        """
+        name, key = claim.spec.name, self._key(claim.spec.name)
+        fresh = self._new(claim, claim.spec.ttl)
+        before = await self._do(until, b"GETSET", key, fresh)
+        left = 0.0 if before is None else self._left(before)
+        if before is None or (left is not None and left <= 0):
+            mine.took(fresh, over=True)
+            return 0.0
+        await self._put_back(key, before, fresh, until)
+        if left is None:
+            raise refusal(name, "plain", _FAMILY, self.label)
+        return left
 
     async def _put_back(self, key: bytes, theirs: bytes, ours: bytes, until: float) -> None:
         """Undo a GETSET that has replaced what wasn't ours to replace."""
@@ -177,9 +190,8 @@ class TimestampStore:
     def _new(self, claim: Claim, ttl: float) -> bytes:
         return self._stamps.new(claim, ttl, self._port.wall())
 
-    def _got(self, mine: Mine, stamp: bytes, ttl: float) -> Held:
-        mine.stamp, mine.sent = stamp, b""
-        return Held(NUMBER, min(ttl, max(0.0, self._left(stamp) or 0.0)))
+    def _got(self, mine: Mine, ttl: float) -> Held:
+        return Held(NUMBER, min(ttl, max(0.0, self._left(mine.stamp) or 0.0)))
 
     # -- staying in ------------------------------------------------------------------------
 
@@ -191,7 +203,7 @@ class TimestampStore:
         found: list[Standing | Exception] = []
         for keep in keeps:
             try:
-                found.append(await self._renew(keep, until))
+                found.append(await self._port.finish(self._renew(keep, until)))
             except HoldfastError as wrong:
                 found.append(wrong)
         return found
@@ -212,7 +224,8 @@ class TimestampStore:
         fresh = mine.sent = self._new(claim, keep.ttl)
         before = await self._do(until, b"GETSET", key, fresh)
         if before == seen or (mine.over and before and self._stamps.close(before, seen)):
-            return self._got(mine, fresh, keep.ttl)
+            mine.stamp, mine.sent = fresh, b""
+            return self._got(mine, keep.ttl)
         mine.stamp = mine.sent = b""  # it was taken away between our two requests
         if before is None:
             await self._do(until, b"DEL", key)
@@ -227,8 +240,8 @@ class TimestampStore:
         seen = await self._read(name, until)
         if seen is None or (self._left(seen) or 0.0) <= 0:
             return False
-        if mine.sent and seen == mine.sent:  # a renewal whose answer was lost
-            mine.stamp, mine.sent = seen, b""
+        if mine.sent and seen == mine.sent and (self._left(mine.stamp) or 0.0) > 0:
+            mine.stamp, mine.sent = seen, b""  # a renewal whose answer was lost, done in our time
         if mine.over and seen != mine.stamp and self._stamps.close(seen, mine.stamp):
             mine.stamp = seen
         return seen == mine.stamp
@@ -259,9 +272,10 @@ class TimestampStore:
         mine = self._mine.get(leave.id)
         if mine is None:
             return False
-        mine.stamp = mine.stamp or mine.sent
         there = False
         try:
+            if mine.trying:  # the answer, if there will be one, comes before the answer to this
+                await self._read(leave.name, until)
             there = await self._is_ours(leave.name, mine, until)
         except ConfigError:
             there = False  # the key is of another family, so it isn't ours
@@ -328,6 +342,10 @@ class TimestampStore:
 
     # -- its life --------------------------------------------------------------------------
 
+    def inherit(self, other: TimestampStore) -> None:
+        """Give back what this one has taken, whose event loop doesn't run."""
+        self._mine = other._mine
+
     async def close(self) -> None:
         """End our connections."""
         await self._port.close()
@@ -336,3 +354,10 @@ class TimestampStore:
         """We are the child of a fork; see the contract."""
         self._start()
         self._port.forked()
+
+
+def _heard(mine: Mine, stamp: bytes, reply: Reply) -> None:
+    """The answer to SETNX is here."""
+    mine.trying = False
+    if reply == 1:
+        mine.took(stamp)

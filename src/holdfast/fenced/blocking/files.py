@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import ConfigError
+from ...runtime.opening.blocking import lifted
 
 #: What the sidecar's name ends in.
 NOTE_SUFFIX = ".fence"
@@ -140,4 +141,4 @@ def _file(path: Path, how: int, kind: str, mode: int) -> io.FileIO:
     whose number nobody has noted yet, the file would stay open for ever.
     """
     opened_as = map(os.open, (path,), (how | _FLAGS,), (mode,))
-    return next(map(io.FileIO, opened_as, (kind,)))
+    return lifted(next(map(io.FileIO, opened_as, (kind,))), kind)

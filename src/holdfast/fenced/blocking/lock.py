@@ -37,7 +37,8 @@ os.register_at_fork(after_in_child=_forked)
 @contextmanager
 def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.FileIO]:
     """The sidecar, open and locked. A writer makes it if need be; a reader finds no file then."""
-    end = None if timeout is None else time.monotonic() + timeout
+    begun = time.monotonic()
+    end = None if timeout is None else begun + timeout
     how = fcntl.LOCK_EX if write else fcntl.LOCK_SH
     while True:
         with made(where.note, os.O_RDWR) if write else opened(where.note, os.O_RDONLY) as file:
@@ -47,7 +48,9 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                     raise NotAcquired(
                         f"waited {timeout:g} s for the file {str(where.data)!r}: {_who(file)} is "
                         "in the middle of a call on it (stopped, or a slow disk?). Nothing was "
-                        "written; let it go on, or end it"
+                        "written; let it go on, or end it",
+                        name=str(where.data),
+                        waited=time.monotonic() - begun,
                     )
                 if not _is_at(file, where.note):
                     continue  # it was deleted while we waited: the one that is there now counts

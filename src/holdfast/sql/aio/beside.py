@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 
-from ..model import KEPT, Dialect, Teller
+from ...errors import StoreUnavailable
+from ..blocking.bound import Bound
+from ..model import KEPT, Dialect, Late, Teller
 from ..spares import Seen
 from ..words import not_opened
 from .teller import of_driver
@@ -29,11 +32,23 @@ class AsyncSpare:
         self._free: list[Any] = []
         self._end: AsyncGenerator[None] | None = None
 
-    async def do(self, work: Callable[[Teller], Awaitable[T]]) -> T:
-        """Have this done over one of them. It may be done twice, if the first one was broken."""
+    async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
+        """Have this done over one of them. It may be done twice, if the first one was broken.
+
+        ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
+        """
+        loop = asyncio.get_running_loop()
+        end = None if limit is None else loop.time() + limit
         while True:
             kept = self._free.pop() if self._free else None
             connection = await self._opened() if kept is None else kept
+            # Not a time-out of asyncio's: psycopg waits for the answer of what is cancelled
+            try:
+                bound = Bound(connection)
+            except StoreUnavailable:
+                await _close(connection)
+                raise
+            alarm = None if end is None else loop.call_at(end, bound.cut)
             try:
                 teller = of_driver(connection)
                 if kept is None:
@@ -41,10 +56,16 @@ class AsyncSpare:
                 answer = await work(teller)
             except BaseException as failure:
                 await _close(connection)
+                if limit is not None and bound.over and isinstance(failure, Exception):
+                    raise Late(limit) from failure
                 if kept is None or not isinstance(failure, Exception):
                     raise
                 continue  # the server may have closed it in its sleep
-            if len(self._free) < KEPT:
+            finally:
+                if alarm is not None:
+                    alarm.cancel()
+                bound.close()
+            if len(self._free) < KEPT and not bound.over:
                 self._free.append(connection)
             else:
                 await _close(connection)

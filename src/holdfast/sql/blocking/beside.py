@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from ...runtime import fork
-from ..model import KEPT, Dialect, Teller
+from ..model import KEPT, Dialect, Late, Teller
 from ..spares import Seen
 from ..words import not_opened
+from .bound import Watched
 
 T = TypeVar("T")
 
@@ -32,22 +34,34 @@ class Spare:
         self._of_parent: list[Any] = []
         fork.register(self)
 
-    async def do(self, work: Callable[[Teller], Awaitable[T]]) -> T:
-        """Have this done over one of them. It may be done twice, if the first one was broken."""
+    async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
+        """Have this done over one of them. It may be done twice, if the first one was broken.
+
+        ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
+        """
+        end = None if limit is None else time.monotonic() + limit
         while True:
             kept = self._kept()
             connection = self._opened() if kept is None else kept
+            bound = None
             try:
-                teller = self._teller(connection)
-                if kept is None:
-                    await self._dialect.settle(teller)
-                answer = await work(teller)
+                bound = None if end is None else Watched(connection, end)
+                with contextlib.nullcontext() if bound is None else bound:
+                    teller = self._teller(connection)
+                    if kept is None:
+                        await self._dialect.settle(teller)
+                    answer = await work(teller)
             except BaseException as failure:
                 _close(connection)
+                if limit and bound and bound.over and isinstance(failure, Exception):
+                    raise Late(limit) from failure
                 if kept is None or not isinstance(failure, Exception):
                     raise
                 continue  # the server may have closed it in its sleep
-            self._give_back(connection)
+            if bound is not None and bound.over:
+                _close(connection)
+            else:
+                self._give_back(connection)
             return answer
 
     def close(self) -> None:
@@ -73,7 +87,8 @@ class Spare:
         else:
             _close(connection)
 
-    def _forked(self) -> None:
+    def forked(self) -> None:
+        """We are the child of a fork: the connections are the parent's."""
         self._of_parent += self._free
         self._free = []
 

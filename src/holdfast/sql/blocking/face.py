@@ -42,7 +42,8 @@ def row_lock(
     reads what was before the last holder; ``Deadlock``: the database refused it; after these, roll
     back and start a new one. ``ConfigError`` outside a transaction, for a name or connection that
     is none, or if rights are missing; ``NotSupported`` by an older server; ``StoreUnavailable`` if
-    no separate connection can be opened; the driver's own errors.
+    no separate connection can be opened, or if it has no answer in time (``timeout``, but 2 s at
+    least; 10 s without one), as where a pooler has no session left; the driver's own errors.
     """
     row = names.row(name, table)
     limit = checks.wait(True, timeout)
@@ -60,7 +61,7 @@ def purge(
     beside: Opener | None = None,
     table: str = names.TABLE,
 ) -> int:
-    """Remove the rows of names that weren't used for so many seconds; how many that were.
+    """Remove the rows of names that weren't used for ``older_than`` seconds; how many that were.
 
     ``older_than`` is an hour at least; no transaction should stay open for longer. A name in use is
     never touched, nor waited for. It works in short transactions of ``batch`` rows over a separate

@@ -10,8 +10,8 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from ...url import did_you_mean, parse, word
 
 #: Options of the stores at such a URL, which say nothing of how to reach the server.
-_OF_POSTGRES = ("schema", "durable", "guard", "grace", "create", "pool")
-_OF_MYSQL = ("prefix", "read_timeout", "write_timeout")
+_OF_POSTGRES = ("schema", "durable", "guard", "grace", "create", "pool", "pooler", "trust")
+_OF_MYSQL = ("prefix", "pool", "read_timeout", "write_timeout")
 #: From no TLS at all to a certificate that must be trusted and name the host.
 _TLS = ("disabled", "required", "verify_ca", "verify_identity")
 
@@ -19,6 +19,7 @@ _TLS = ("disabled", "required", "verify_ca", "verify_identity")
 def opened(url: str) -> Any:
     """A connection to the database that a URL names; close it."""
     scheme, there, rest = url.partition("://")
+    scheme = scheme.partition("+")[0]  # SQLAlchemy's name of a driver
     openers: dict[str, Callable[[str, str], Any]] = {
         "postgresql": _postgres,
         "postgres": _postgres,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from .blocking import space
 
@@ -19,8 +20,9 @@ class AioMailbox:
         """The claim was granted."""
         self._fence = fence
         waiter = self._waiter
-        if waiter is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(_wake, waiter)
+        if waiter is not None:
+            with contextlib.suppress(RuntimeError):  # its loop has ended, or ends just now
+                self._loop.call_soon_threadsafe(_wake, waiter)
 
     async def wait(self, seconds: float) -> int | None:
         """The fence of the grant, or None when the time is over."""

@@ -4,50 +4,64 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...errors import HoldfastError
+from ...errors import HoldfastError, NotSupported
+from ...runtime.blocking import boottime, inside
 from .jobs import Queue
 from .line import Lines
 from .values import Values
 
 T = TypeVar("T")
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+REENTERED = (
+    "the memory store was called from a signal handler or a finalizer while this thread was "
+    "inside it: set a flag there, and act on it later"
+)
 
 
 class Space:
     """One set of lines, shared by every client of the process that names it."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock: Any = threading.RLock()
         self.lines = Lines()
-        self.queues: dict[str, Queue] = {}
+        #: The ones that were looked at last stand at the end.
+        self.queues: OrderedDict[str, Queue] = OrderedDict()
         self.guarded = Values()
         self.pid = os.getpid()
         #: Added to the clock; a test may turn it forward.
         self.skew = 0.0
 
+    @inside
     def call(self, act: Callable[[Lines, float], T]) -> T:
         """Run on the lines with the time now, alone; what Ctrl-C interrupts is mended."""
+        if self.lock._is_owned():
+            raise NotSupported(REENTERED)
         with self.lock:
             try:
-                return act(self.lines, time.clock_gettime(_CLOCK) + self.skew)
+                return act(self.lines, boottime() + self.skew)
             except HoldfastError:
                 raise
             except BaseException:
                 self.lines.mend()
                 raise
 
+    @inside
     def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
         """The same on one queue; also whom to poke."""
+        if self.lock._is_owned():
+            raise NotSupported(REENTERED)
         with self.lock:
-            now = time.clock_gettime(_CLOCK) + self.skew
+            now = boottime() + self.skew
             queue = self.queues.get(name)
             if queue is None:
+                self._forget_some(now)
                 queue = self.queues[name] = Queue()
+            else:
+                self.queues.move_to_end(name)
             try:
                 return act(queue, now), queue.pokes
             except HoldfastError:
@@ -60,16 +74,28 @@ class Space:
                 if queue.unused():
                     self.queues.pop(name, None)
 
+    def _forget_some(self, now: float) -> None:
+        """Each queue that is made makes room by forgetting two that nobody uses any more."""
+        for _ in range(min(2, len(self.queues))):
+            name, queue = next(iter(self.queues.items()))
+            if queue.forgettable(now):
+                del self.queues[name]
+            else:
+                self.queues.move_to_end(name)
+
     def queue_names(self) -> list[str]:
         """All queues that there are."""
         return list(self.queues)
 
+    @inside
     def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
         """The same on the values of guards; also whom to poke."""
+        if self.lock._is_owned():
+            raise NotSupported(REENTERED)
         with self.lock:
             guarded = self.guarded
             try:
-                return act(guarded, time.clock_gettime(_CLOCK) + self.skew), guarded.pokes
+                return act(guarded, boottime() + self.skew), guarded.pokes
             finally:
                 guarded.pokes = []
 
@@ -77,9 +103,9 @@ class Space:
         """A forked child starts empty, and with a lock that nobody holds."""
         if self.pid != os.getpid():
             self.pid = os.getpid()
-            self.lock = threading.Lock()
+            self.lock = threading.RLock()
             self.lines = Lines()
-            self.queues = {}
+            self.queues = OrderedDict()
             self.guarded = Values()
 
 

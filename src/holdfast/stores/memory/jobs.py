@@ -35,9 +35,12 @@ from ...core.queue.model import (
 )
 from ...core.queue.policy import EXPIRED_REASON, rate_burst
 from ...errors import StoreUnavailable
+from .line import TOMBS_LOOK
 
 #: Seconds after which a lane that puts nothing any more is forgotten.
 LANE_S = 3600.0
+#: Seconds after its last use until an empty queue is forgotten, with what was counted.
+LIFE_S = 5400.0
 GROUPED, PLAIN = 0, 1
 
 
@@ -104,6 +107,7 @@ class Queue:
         self.lanes: OrderedDict[str, tuple[int, float, list[bool]]] = OrderedDict()
         self.taken: dict[str, list[Track]] = {}
         self.tombs: dict[str, float] = {}
+        self._tombs_look = TOMBS_LOOK
         #: Who waits for a job, by the id of the take, and where; and who is to be woken.
         self.idle: OrderedDict[str, Any] = OrderedDict()
         self.pokes: list[Any] = []
@@ -113,11 +117,14 @@ class Queue:
         self.turn = GROUPED
         self.next_start = -math.inf
         self.accepted = self.done = 0
+        #: When something was last put, or settled.
+        self.used = -math.inf
 
     # -- putting ---------------------------------------------------------------------------
 
     def put(self, put: Put, now: float) -> list[bool]:
         """See :meth:`holdfast.core.queue.ports.Queues.put`."""
+        self.used = now
         self._tidy(now)
         number, _, answers = self.lanes.get(put.lane, (0, 0.0, []))
         if put.number < number:
@@ -158,10 +165,8 @@ class Queue:
                 del self.known[known]
         while self.resting and self.resting[0][0] <= now:
             track = heapq.heappop(self.resting)[2]
-            if not track.rows and track.due <= now:
-                self.tracks.pop(track.name, None)
-        for tomb in [one for one, until in self.tombs.items() if until <= now]:
-            del self.tombs[tomb]
+            if not track.rows and track.due <= now and self.tracks.get(track.name) is track:
+                del self.tracks[track.name]
 
     # -- taking ----------------------------------------------------------------------------
 
@@ -262,12 +267,19 @@ class Queue:
     def give_back(self, take: Take, now: float) -> int:
         """See :meth:`holdfast.core.queue.ports.Queues.give_back`."""
         self.reap(now)
-        self.tombs[take.id] = now + take.ttl + TOMB_S
+        self._bury(take.id, take.ttl, now)
         tracks = self.taken.get(take.id, [])[:]
         for track in tracks:
             if track.loan is not None:
                 self._end(track, track.loan, Verdict.RETURN, now, 0.0, now)
         return len(tracks)
+
+    def _bury(self, take: str, ttl: float, now: float) -> None:
+        """No late copy of this take is lent anything."""
+        if len(self.tombs) >= self._tombs_look:  # seldom, as it looks at all of them
+            self.tombs = {one: until for one, until in self.tombs.items() if until > now}
+            self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
+        self.tombs[take] = now + ttl + TOMB_S
 
     def settle(self, settle: Settle, now: float) -> bool:
         """See :meth:`holdfast.core.queue.ports.Queues.settle`; one of the batch."""
@@ -276,7 +288,7 @@ class Queue:
         if track is None or track.loan is None:
             return False
         if settle.suspect:
-            self.tombs[settle.take] = now + settle.ttl + TOMB_S
+            self._bury(settle.take, settle.ttl, now)
         if settle.reason:
             track.rows[0].reason = settle.reason
         self._end(track, track.loan, settle.verdict, now, settle.delay, now)
@@ -304,6 +316,7 @@ class Queue:
         self, track: Track, loan: Loan, verdict: Verdict, when: float, delay: float, now: float
     ) -> None:
         """The loan is over, since then and with this verdict."""
+        self.used = now
         track.loan = None
         mine = self.taken[loan.take.id]
         mine.remove(track)
@@ -323,8 +336,9 @@ class Queue:
                 track.rows.popleft()
         elif verdict is Verdict.RETRY:
             row.not_before = max(row.not_before, when + delay)
-        else:
+        else:  # behind those that were due by then: or it would come again and again before them
             row.attempts -= 1
+            row.not_before = max(row.not_before, when)
         self.rest_or_line_up(track, row, now)
 
     def rest_or_line_up(self, track: Track, row: Row, now: float) -> None:
@@ -336,6 +350,15 @@ class Queue:
             heapq.heappush(self.resting, (track.due, next(self.ties), track))
         else:
             self.singles.pop(row.seq, None)
+
+    def forgettable(self, now: float) -> bool:
+        """Is it empty, and has it been for longer than anything is remembered?"""
+        if self.used + LIFE_S > now:
+            return False
+        self._tidy(now)
+        there = self.tracks or self.singles or self.dead or self.taken
+        buried = any(until > now for until in self.tombs.values())
+        return not (there or self.idle or self.known or self.lanes or buried)
 
     def unused(self) -> bool:
         """Has nobody ever put anything in, or waits for it?"""

@@ -25,10 +25,18 @@ def survey(name: str, queue: Queue, now: float) -> QueueRecord:
     return QueueRecord(name, *sizes, max(waits, default=0.0), queue.accepted, queue.done)
 
 
+def letters(queue: Queue, now: float) -> list[str]:
+    """See :meth:`holdfast.core.queue.ports.Queues.letters`."""
+    queue.reap(now)
+    return [row.job.id for row in queue.dead.values()]
+
+
 def revive(queue: Queue, ids: Sequence[str] | None, now: float) -> int:
     """See :meth:`holdfast.core.queue.ports.Queues.revive`."""
     queue.reap(now)
-    rows = [one for one in queue.dead.values() if ids is None or one.job.id in ids][:BATCH_MAX]
+    wanted = None if ids is None else frozenset(ids)
+    letters = (one for one in queue.dead.values() if wanted is None or one.job.id in wanted)
+    rows = [*itertools.islice(letters, BATCH_MAX)]
     for row in rows:
         del queue.dead[row.seq]
         row.dead, row.attempts, row.not_before = False, 0, now
@@ -42,7 +50,9 @@ def revive(queue: Queue, ids: Sequence[str] | None, now: float) -> int:
     return len(rows)
 
 
-def purge(queue: Queue, state: JobState | None, ids: Sequence[str] | None, now: float) -> int:
+def purge(
+    queue: Queue, state: JobState | None, ids: Sequence[str] | None, most: int, now: float
+) -> int:
     """See :meth:`holdfast.core.queue.ports.Queues.purge`."""
     gone = 0
     for track, row in _rows(queue, now):
@@ -52,7 +62,7 @@ def purge(queue: Queue, state: JobState | None, ids: Sequence[str] | None, now: 
         if state is None or stands is state:
             _take_out(queue, track, row, now)
             gone += 1
-            if gone == BATCH_MAX:
+            if gone == min(most, BATCH_MAX):
                 break
     return gone
 

@@ -44,6 +44,8 @@ from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
 #: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
+#: Number of tombstones that are kept without a look for those that are over.
+TOMBS_LOOK = 1000
 _NO_TOMB = (-math.inf, Loss.EXPIRED)
 
 
@@ -94,6 +96,8 @@ class Lines:
     def __init__(self, first_ticket: int = 1, patience: float = PATIENCE_S) -> None:
         self.lines: dict[str, Line] = {}
         self.tombs: dict[str, tuple[float, Loss]] = {}
+        #: From this number on, those that are over are looked for.
+        self._tombs_look = TOMBS_LOOK
         self.next_ticket = first_ticket
         self.patience = patience
 
@@ -213,6 +217,7 @@ class Lines:
                     expires_in=r.expires - now,
                     position=0 if r.held else next(waiters),
                     meta=r.meta,
+                    kept=r.leaving,
                 )
                 for r in rows
             )
@@ -363,6 +368,7 @@ class Lines:
         return Gone(reason if until > now else Loss.EXPIRED)
 
     def _bury(self, cid: str, now: float, ttl: float, reason: Loss) -> None:
-        if len(self.tombs) > 1000:
+        if len(self.tombs) >= self._tombs_look:  # seldom, as it looks at all of them
             self.tombs = {i: t for i, t in self.tombs.items() if t[0] > now}
+            self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
         self.tombs[cid] = (now + ttl + TOMB_S, reason)

@@ -131,15 +131,24 @@ class MemoryQueues:
         ]
         return found[:most]
 
+    async def letters(self, queue: str, within: float) -> list[str]:
+        """See ``core.queue.ports.Queues``."""
+        return self._on(queue, jobs_look.letters)
+
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """See ``core.queue.ports.Queues``."""
         return self._on(queue, lambda one, now: jobs_look.revive(one, ids, now))
 
     async def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
         """See ``core.queue.ports.Queues``."""
-        return self._on(queue, lambda one, now: jobs_look.purge(one, state, ids, now))
+        return self._on(queue, lambda one, now: jobs_look.purge(one, state, ids, most, now))
 
     def forget(self) -> None:
         """The client is closed, or we are the child of a fork."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
+import socket
 import time
 from collections import deque
 from typing import Any
@@ -18,15 +20,15 @@ import asyncmy
 from asyncmy import errors as theirs
 from asyncmy.cursors import Cursor
 
-from ...errors import ConfigError, StoreUnavailable
+from ...errors import HoldfastError, StoreUnavailable
+from ...runtime.aio import another_loop, sever
+from .blocking.lost import PATIENT_S, Graveyard, Lost, twin_of
 from .complaints import GARBLED, ServerSaid, complaint, garbled, heard, not_made
 from .config import Settings
-from .exchange import Exchange, silent
+from .exchange import Exchange, Silent
 from .replies import Rows
 from .schema import session
 
-#: So many connections at most; a server has 151 for all, if nobody says otherwise.
-LINKS_MAX = 16
 #: A connection that was idle for so long is looked at before it is used.
 FRESH_S = 1.0
 #: Ending a connection may take so many seconds.
@@ -44,6 +46,12 @@ class LoopLink:
         self.used = time.monotonic()
         #: Nobody can use it any more.
         self.ended = False
+        #: Is it lent to somebody who wants something, not to one who renews or releases?
+        self.plain = False
+        #: The number of its session at the server.
+        self.thread = int(connection.thread_id())
+        #: Its socket under another descriptor, where the server may still be at what was asked.
+        self.left: socket.socket | None = None
 
     async def ask(self, sql: str, within: float) -> Rows:
         """The rows of the first result; see the protocol.
@@ -52,8 +60,8 @@ class LoopLink:
         alone, outside of any task, where asyncio's own time-outs can't be used.
         """
         if within <= 0:
-            raise silent(self._label, within)
-        overdue = asyncio.get_running_loop().call_later(within, self.close)
+            raise StoreUnavailable(f"no time was left to ask {self._label}")
+        overdue = asyncio.get_running_loop().call_later(within, self.abandon)
         try:
             cursor = self._connection.cursor(Cursor)
             await cursor.execute(sql)
@@ -65,8 +73,8 @@ class LoopLink:
             if said is not None:
                 raise said from wrong
             if overdue.when() <= asyncio.get_running_loop().time():
-                raise silent(self._label, within) from wrong
-            raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from wrong
+                raise Silent(self._label, within) from None
+            raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from None
         except GARBLED as wrong:
             raise garbled(wrong, self._label) from wrong
         finally:
@@ -78,10 +86,25 @@ class LoopLink:
         """Has the server ended it?"""
         return bool(self._connection._stream_broken)
 
+    def abandon(self) -> None:
+        """End it for us, in the middle of whatever it does; its socket stays open."""
+        transport = self._connection._transport
+        sock = None if transport is None else transport.get_extra_info("socket")
+        if sock is not None and self.left is None:
+            self.left = twin_of(sock.fileno())
+        self.close()
+
     def close(self) -> None:
         """End it, in the middle of whatever it does."""
         self.ended = True
         self._connection.close()
+
+    def sever(self) -> None:
+        """End it though its loop runs no more. The driver hides what carries it."""
+        self.ended = True
+        for one in gc.get_referents(self._connection):
+            if isinstance(one, asyncio.BaseTransport):
+                sever(one)
 
     async def bid_farewell(self) -> None:
         """End it politely."""
@@ -102,8 +125,14 @@ class LoopPort(Exchange[LoopLink]):
         self._idle: deque[LoopLink] = deque()
         #: How many connections there are, those that are being made included.
         self._open = 0
-        #: Those who wait for a connection.
+        #: How many are lent to those who want something, or were given up and not ended yet.
+        self._plain = 0
+        self._lost = Graveyard()
+        self._ending: set[asyncio.Task[None]] = set()
+        #: Those who wait for a connection, those first who renew or release; one more than the pool
+        #: is for these.
         self._queue: deque[asyncio.Future[None]] = deque()
+        self._urgent: deque[asyncio.Future[None]] = deque()
         self._dialling: set[asyncio.Task[LoopLink]] = set()
         self._closed = False
 
@@ -117,21 +146,26 @@ class LoopPort(Exchange[LoopLink]):
 
     # -- connections -----------------------------------------------------------------------
 
-    async def _take(self, within: float) -> LoopLink:
+    async def _take(self, within: float, urgent: bool) -> LoopLink:
         loop = self._own()
-        until = self.now() + within
+        now = self.now()
+        until = now + within
         while True:
             if self._closed:
                 raise StoreUnavailable(f"this client of {self.label} is closed")
-            while self._idle:
+            allowed = urgent or self._plain < self._settings.pool
+            while allowed and self._idle:
                 link = self._idle.pop()
-                if self.now() - link.used < FRESH_S or not link.stale():
+                if now - link.used < FRESH_S or not link.stale():
+                    if not urgent:
+                        link.plain = True
+                        self._plain += 1
                     return link
                 self._drop(link)
-            if self._open < LINKS_MAX:
+            if allowed and self._open <= self._settings.pool:
                 self._dial(loop)
             turn: asyncio.Future[None] = loop.create_future()
-            self._queue.append(turn)
+            (self._urgent if urgent else self._queue).append(turn)
             try:
                 await _until(loop, turn, until - self.now())
             except BaseException:
@@ -142,26 +176,77 @@ class LoopPort(Exchange[LoopLink]):
             if not turn.done():
                 turn.cancel()
                 text = f"{self.label} gave no connection within {max(0.0, within):.3g} s"
+                if len(self._lost):
+                    text += f"; {len(self._lost)} of {self._open} are busy with what was given up"
                 raise StoreUnavailable(text)
             turn.result()
+            now = self.now()
 
     def _give(self, link: LoopLink) -> None:
         if self._closed or link.ended:  # its time was over when its answer had just come
             self._drop(link)
         else:
+            if link.plain:
+                link.plain = False
+                self._plain -= 1
             self._idle.append(link)
-            self._next()
+            if self._urgent or self._queue:
+                self._next()
 
     def _drop(self, link: LoopLink) -> None:
         link.close()
+        if link.left is not None:
+            link.left.close()
+        self._plain -= link.plain
+        link.plain = False
         self._open -= 1
         self._next()
+
+    def _abandon(self, link: LoopLink) -> None:
+        link.abandon()
+        if link.left is None or self._closed:
+            self._drop(link)
+            return
+        # It counts as before until something arrives for whoever has asked.
+        loop = asyncio.get_running_loop()
+        fd = link.left.fileno()
+        patience = loop.call_later(PATIENT_S, self._insist, loop)
+
+        def over() -> None:
+            loop.remove_reader(fd)
+            patience.cancel()
+            self._drop(link)
+
+        lost = Lost(link.left, link.thread, over)
+        self._lost.append(lost)
+        loop.add_reader(fd, self._lost.sweep)
+
+    def _insist(self, loop: asyncio.AbstractEventLoop) -> None:
+        """What doesn't end by itself is ended by a request of its own."""
+        if not self._ending and not self._closed:
+            task = loop.create_task(self._end_the_stubborn())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _end_the_stubborn(self) -> None:
+        while next(self._lost.stubborn(), None) is not None and not self._closed:
+            with contextlib.suppress(HoldfastError, OSError, TimeoutError):
+                link = await _connect(self._settings)
+                try:
+                    look = self._lost.look(self._settings.prefix)
+                    for (number,) in await link.ask(look, CLOSE_S):
+                        with contextlib.suppress(ServerSaid):  # it has just ended
+                            await link.ask(f"KILL {number}", CLOSE_S)
+                finally:
+                    link.close()
+                self._lost.forget()
+            await asyncio.sleep(CLOSE_S)
 
     def _next(self, failure: BaseException | None = None) -> None:
         """There is a connection, or room for one, for whoever has waited longest; or there is none,
         and this is why."""
-        while self._queue:
-            turn = self._queue.popleft()
+        while self._urgent or self._queue:
+            turn = (self._urgent or self._queue).popleft()
             if not turn.done():
                 if failure is None:
                     turn.set_result(None)
@@ -197,10 +282,7 @@ class LoopPort(Exchange[LoopLink]):
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
-            raise ConfigError(
-                "an AsyncClient belongs to the event loop in which it was first used, and this "
-                "is another one: make a client in each loop"
-            )
+            raise another_loop()
         return loop
 
     # -- the end ---------------------------------------------------------------------------
@@ -211,15 +293,24 @@ class LoopPort(Exchange[LoopLink]):
         self._closed = True
         if self._dialling:
             await asyncio.wait(self._dialling, timeout=CLOSE_S)
-        while self._queue:
+        for task in self._ending:
+            task.cancel()
+        while self._queue or self._urgent:
             self._next()
+        self._lost.sweep(all_of_them=True)
         while self._idle:
             await self._idle.pop().bid_farewell()
             self._open -= 1
 
+    def abandon(self) -> None:
+        """Our loop runs no more: end the connections without it."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().sever()
+
     def forked(self) -> None:
         """In the child nothing of this is ours."""
-        _of_the_parent.append((self._idle, self._queue, self._dialling))
+        _of_the_parent.append((self._idle, self._queue, self._dialling, self._lost, self._ending))
         self._start()
 
 
@@ -258,12 +349,12 @@ async def _connect(settings: Settings) -> LoopLink:
         if connection is not None:
             connection.close()
         if isinstance(wrong, ServerSaid):
-            raise complaint(wrong, settings.label) from wrong
+            raise complaint(wrong, settings.label) from None
         if isinstance(wrong, theirs.MySQLError | OSError | RuntimeError):
             known = heard(wrong)
             if known is not None:
-                raise complaint(known, settings.label) from wrong
-            raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from wrong
+                raise complaint(known, settings.label) from None
+            raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from None
         if settings.engine is not None and isinstance(wrong, Exception):
             raise not_made(settings.label, wrong) from wrong
         raise

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 
+from ...core.queue.model import TooLarge
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 
 #: The whole transaction was rolled back: a dead-lock, or another node of a Galera cluster was
 #: first; a row's lock was not to be had; the row was changed since it was first read.
 ROLLED_BACK = frozenset({1213, 1205, 1020, 3572})
-#: A table or a procedure isn't there (yet).
-MISSING = frozenset({1146, 1305})
+#: A table, a procedure or a column isn't there (yet).
+MISSING = frozenset({1146, 1305, 1054})
+#: The request is longer than a packet may be.
+_TOO_LONG = 1153
 #: After these the connection leads nowhere.
-OVER = frozenset({1053, 1077, 1079, 1080, 1152, 1159, 1161, 1317, 1927, 3169, 4031})
+OVER = frozenset({1053, 1077, 1079, 1080, 1152, _TOO_LONG, 1159, 1161, 1317, 1927, 3169, 4031})
 #: From here to 2999 it is the driver that speaks: of a connection that broke or never was.
 DRIVER = range(2000, 3000)
 
@@ -67,8 +70,6 @@ _WRONG = {
     1370: f"the user may not call, or not make, a procedure; {_TABLES}",
     1665: "its binary log is kept as statements, which InnoDB can't do for READ COMMITTED; set "
     "binlog_format to ROW or MIXED",
-    1153: "the request is longer than max_allowed_packet; raise that, put fewer jobs at once, or "
-    "keep smaller values",
     1286: "it has no InnoDB",
     1419: "it wants another right for making procedures; make the tables as an administrator: "
     "holdfast schema",
@@ -79,6 +80,11 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
     """The exception for an error of the server ``label``: what it means, what to do."""
     if words := _UNAVAILABLE.get(error.code):
         return StoreUnavailable(f"{label} can't do that now: {words} ({error})")
+    if error.code == _TOO_LONG:
+        return TooLarge(
+            f"{label} refuses: the request is longer than max_allowed_packet; raise that, or send "
+            f"less ({error})"
+        )
     if error.code in OVER:
         return StoreUnavailable(f"{label} ended the connection ({error})")
     if words := _WRONG.get(error.code):

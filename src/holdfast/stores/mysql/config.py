@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 PORT = 3306
 DEFAULT_PREFIX = "holdfast"
+#: Maximum number of connections of a client; one more is reserved for renewals and releases. A
+#: server allows 151 in all by default.
+POOL, POOL_MAX = 16, 1000
 PREFIX_MAX = 30
 _PREFIX = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{PREFIX_MAX - 1}}}")
 #: From no TLS at all to a certificate that must be trusted and name the host.
@@ -44,6 +47,7 @@ class Settings(NamedTuple):
     key: str | None = None
     #: An engine of SQLAlchemy's that makes the connections, where one was given.
     engine: Any = None
+    pool: int = POOL
 
     def __repr__(self) -> str:
         return f"Settings({self.label!r})"
@@ -69,6 +73,12 @@ def _prefix(text: str) -> str:
     return text
 
 
+def _pool(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= POOL_MAX):
+        raise ValueError(f"must be a number from 1 to {POOL_MAX}")
+    return int(text)
+
+
 def _text(text: str) -> str:
     return text
 
@@ -76,6 +86,7 @@ def _text(text: str) -> str:
 #: Everything that a URL may say behind its question mark.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "prefix": _prefix,
+    "pool": _pool,
     "unix_socket": _text,
     "connect_timeout": seconds(0.1, 3600.0),
     "ssl_mode": word(*TLS),
@@ -106,7 +117,7 @@ def settings(url: StoreURL) -> Settings:
     socket = options.get("unix_socket", "")
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     prefix = options.get("prefix", DEFAULT_PREFIX)
-    label = f"{url.scheme}://{'' if socket else place}/{database}"
+    label = str(url._replace(host="" if socket else place, path="/" + database))
     said = [f"unix_socket={socket}"] if socket else []
     said += [f"prefix={prefix}"] if prefix != DEFAULT_PREFIX else []
     by_default = TLS[2] if options.get("ssl_ca") else TLS[0]
@@ -124,6 +135,7 @@ def settings(url: StoreURL) -> Settings:
         ca=options.get("ssl_ca") or None,
         cert=options.get("ssl_cert") or None,
         key=options.get("ssl_key") or None,
+        pool=options.get("pool", POOL),
     )
 
 
@@ -168,6 +180,6 @@ def _place(url: StoreURL) -> tuple[str, int]:
         good = True
     if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
         raise ConfigError(
-            f"{url}: {text!r} is no host and port; write host, host:port or [IPv6 address]:port"
+            f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port"
         )
     return host or "localhost", int(port or PORT)

@@ -20,8 +20,31 @@ from .schema import ALREADY, statements
 
 #: The longest pause before a transaction is tried again that was rolled back.
 AGAIN_S = 0.2
-#: The first verb on an empty database may take so long: it makes the tables.
+#: Time limit of the first verb on an empty database, which makes the tables, seconds.
 MAKE_S = 30.0
+#: What renews or releases: one connection more is kept for these, so that they never wait behind
+#: those who want something.
+_URGENT = (
+    "_leave_all", "_renew", "_stand", "_queue_extend", "_queue_settle", "_queue_return",
+    "_refresh_prolong", "_refresh_abandon", "_refresh_finish",
+)  # fmt: skip
+
+
+def urgent(sql: str) -> bool:
+    """Does this statement renew or release? A leave that buries its claim undoes a wish.
+
+    >>> [urgent(f"CALL a_{one})") for one in ("leave_2(1,0", "leave_2(1,9", "stand_2(1")]
+    [True, False, True]
+    """
+    verb = sql.partition("(")[0].rpartition("_")[0]
+    return verb.endswith(_URGENT) or (verb.endswith("_leave") and sql.endswith(",0)"))
+
+
+class Silent(StoreUnavailable):
+    """The server gives no answer, and may still be at it."""
+
+    def __init__(self, label: str, within: float) -> None:
+        super().__init__(f"{label} gave no answer within {within:.3g} s")
 
 
 class Link(Protocol):
@@ -47,7 +70,7 @@ class Exchange(ABC, Generic[L]):
         self._settings = settings
 
     @abstractmethod
-    async def _take(self, within: float) -> L:
+    async def _take(self, within: float, urgent: bool) -> L:
         """A connection for ourselves alone, within so many seconds."""
 
     @abstractmethod
@@ -56,7 +79,11 @@ class Exchange(ABC, Generic[L]):
 
     @abstractmethod
     def _drop(self, link: L) -> None:
-        """It can't be used by anybody: an answer may still be under way."""
+        """It can't be used by anybody: it leads nowhere."""
+
+    @abstractmethod
+    def _abandon(self, link: L) -> None:
+        """Nobody uses it any more, though the server may still be at what was asked."""
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None:
@@ -81,11 +108,11 @@ class Exchange(ABC, Generic[L]):
                 tries += 1
                 pause = back_off(tries, random.random(), AGAIN_S)
                 if said.code not in ROLLED_BACK or self.now() + pause >= until:
-                    raise complaint(said, self.label) from said
+                    raise complaint(said, self.label) from None
             await self.sleep(pause)
 
     async def _ask(self, sql: str, until: float) -> Rows:
-        link = await self._take(until - self.now())
+        link = await self._take(until - self.now(), urgent(sql))
         try:
             rows = await link.ask(sql, until - self.now())
         except ServerSaid as said:
@@ -94,8 +121,11 @@ class Exchange(ABC, Generic[L]):
             else:
                 self._give(link)
             raise
+        except StoreUnavailable as wrong:
+            (self._abandon if isinstance(wrong, Silent) else self._drop)(link)
+            raise
         except BaseException:
-            self._drop(link)
+            self._abandon(link)
             raise
         self._give(link)
         return rows
@@ -109,8 +139,3 @@ class Exchange(ABC, Generic[L]):
             except ServerSaid as said:
                 if said.code not in ALREADY:
                     raise complaint(said, self.label) from said
-
-
-def silent(label: str, within: float) -> StoreUnavailable:
-    """The error for a server that gives no answer."""
-    return StoreUnavailable(f"{label} gave no answer within {within:.3g} s")

@@ -11,7 +11,7 @@ from .statements import ident, literal, micros, of_names
 
 _NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 #: The server's time and all of a value as one: each column more is much work for a driver.
-_ALL = f"CONCAT_WS(' ', {_NOW}, version, fresh, stale, kept, cost, data)"
+_ALL = f"CONCAT_WS(' ', {_NOW}, version, fresh, stale, kept, stored, cost, data)"
 _COUNTS = ", ".join(Tally._fields)
 _ADDED = ", ".join(f"{one} = {one} + VALUES({one})" for one in Tally._fields)
 
@@ -27,7 +27,8 @@ class GuardCalls:
         self._ended = f"SELECT ended FROM {name}_duties WHERE guard = "  # noqa: S608
         self._look = f"""
 SELECT {_NOW}, d.id IS NOT NULL, d.owner, d.lease, d.failures, d.pause, d.failed, d.reason,
-  v.version, LENGTH(v.data), v.fresh, v.stale, v.kept, v.cost
+  v.version, LENGTH(v.data), IF(v.stored > {_NOW}, 0, v.fresh), IF(v.stored > {_NOW}, 0, v.stale),
+  v.kept, v.cost
 FROM (SELECT {{guard}} AS guard, {{entry}} AS entry) w
 LEFT JOIN {name}_duties d ON d.guard = w.guard AND d.entry = w.entry
 LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry

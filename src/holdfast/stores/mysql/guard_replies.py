@@ -17,7 +17,7 @@ from ...core.guard.model import (
     Value,
 )
 from ...errors import StoreUnavailable
-from .replies import Rows
+from .replies import Rows, text
 
 _MICRO = 1e-6
 _DUTY, _BUSY, _FAILING, _VALUE = range(1, 5)
@@ -25,10 +25,12 @@ _DUTY, _BUSY, _FAILING, _VALUE = range(1, 5)
 
 def read(raw: Any) -> Value | None:
     """What is kept; None if it is over."""
-    *numbers, data = bytes(raw).split(b" ", 6)
-    now, version, fresh, stale, kept, cost = map(int, numbers)
+    *numbers, data = bytes(raw).split(b" ", 7)
+    now, version, fresh, stale, kept, stored, cost = map(int, numbers)
     if kept <= now:
         return None
+    if (stored or version) > now:
+        fresh = stale = now  # the clock was set back since, so nobody knows how old it is
     return Value(data, (fresh - now) * _MICRO, (stale - now) * _MICRO, cost * _MICRO, version)
 
 
@@ -43,7 +45,7 @@ def begun(rows: Rows) -> tuple[Begun, int]:
     if code == _BUSY:
         return Busy(left), ended
     if code == _FAILING:
-        return Failing(left, bytes(data).decode()), ended
+        return Failing(left, text(data)), ended
     return Value(bytes(data), left, stale_us * _MICRO, cost_us * _MICRO, n), ended
 
 
@@ -52,12 +54,12 @@ def looked(rows: Rows, entry: Entry) -> EntryRecord:
     now, held, owner, lease, failures, pause, failed, reason, version, size, *times = rows[0]
     record = EntryRecord(entry, EntryState.MISSING)
     if held and lease > now:
-        record = record._replace(owner=bytes(owner).decode(), lease_in=(lease - now) * _MICRO)
+        record = record._replace(owner=text(owner), lease_in=(lease - now) * _MICRO)
     if failed and failed > now:
         record = record._replace(
             failures=failures,
             pause_in=max(0, pause - now) * _MICRO,
-            reason=bytes(reason).decode(),
+            reason=text(reason),
         )
     if version is None or times[2] <= now:
         return record
@@ -75,4 +77,4 @@ def looked(rows: Rows, entry: Entry) -> EntryRecord:
 
 def surveyed(rows: Rows) -> list[GuardRecord]:
     """The guards and their numbers."""
-    return [GuardRecord(bytes(name).decode(), Tally(*map(int, counts))) for name, *counts in rows]
+    return [GuardRecord(text(name), Tally(*map(int, counts))) for name, *counts in rows]

@@ -17,14 +17,10 @@ from ...core.queue.model import (
     Verdict,
 )
 from ...core.queue.policy import rate_burst
-from ...errors import ConfigError
 from .queue_looks import Place
 from .schema import QUEUE_VERSION
 from .statements import ident, literal, micros
 
-#: No statement is longer: less than a server takes in (``max_allowed_packet``) unless it was told
-#: to take less.
-STATEMENT_MAX = 15 * 1024 * 1024
 _VERDICTS = {Verdict.ACK: 0, Verdict.RETRY: 1, Verdict.DEAD: 2, Verdict.RETURN: 3}
 _NANO = 1_000_000_000
 
@@ -48,16 +44,10 @@ class QueueCalls:
         groups = b"".join(
             _sized(one) for one in sorted({_bytes(job.group) for job in jobs} - {b""})
         )
-        found = (
+        return (
             f"{self._put}{literal(_bytes(put.queue))},{literal(ident(put.lane))},{put.number},"
             f"{micros(put.window)},{literal(groups)},{literal(_in_parts([*map(_job, jobs)]))})"
         )
-        if len(found) > STATEMENT_MAX:
-            raise ConfigError(
-                f"{len(jobs)} jobs of {len(found) // 2} bytes are too much for one request "
-                f"to the server, which has room for {STATEMENT_MAX // 2}: put fewer at once"
-            )
-        return found
 
     def take(self, take: Take, lane: int) -> str:
         """Lend what is due; groups (0) or plain jobs (1) first."""

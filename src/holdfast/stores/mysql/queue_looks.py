@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.queue.model import JobRecord, JobState, QueueRecord
-from .replies import Rows
+from .replies import Rows, text
 from .statements import literal, of_names
 
 #: Where a job stands: its seq, its group, and is it a dead letter?
@@ -89,6 +89,11 @@ class QueueLooks:
         """So many jobs in the order of acceptance: those that stand so, those of one group."""
         return self._jobs("*", queue, state, None, group, most)
 
+    def letters(self, queue: str) -> str:
+        """The ids of all dead letters."""
+        which = self._queue.format(literal(queue.encode()))
+        return f"SELECT id FROM {self._prefix}_dead WHERE queue = {which} ORDER BY seq"  # noqa: S608
+
     def places(
         self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
     ) -> str:
@@ -134,7 +139,7 @@ def surveyed(rows: Rows) -> list[QueueRecord]:
     for name, depth, taken, dead, groups, only_dead, oldest, accepted, done in rows:
         sizes = (max(0, int(depth) - taken), taken, dead, groups + only_dead)
         age = max(0, oldest or 0) * _MICRO
-        found.append(QueueRecord(bytes(name).decode(), *sizes, age, int(accepted), int(done)))
+        found.append(QueueRecord(text(name), *sizes, age, int(accepted), int(done)))
     return sorted(found)
 
 
@@ -145,16 +150,16 @@ def listed(rows: Rows) -> list[JobRecord]:
         stands = _STATES[state]
         found.append(
             JobRecord(
-                bytes(known).decode(),
-                bytes(group).decode(),
+                text(known),
+                text(group),
                 stands,
                 bytes(payload),
                 attempts,
                 max(0, age) * _MICRO,
                 due * _MICRO if stands is JobState.DELAYED else 0.0,
                 ends * _MICRO if stands is JobState.TAKEN else 0.0,
-                bytes(owner).decode() if stands is JobState.TAKEN else "",
-                bytes(reason).decode(),
+                text(owner) if stands is JobState.TAKEN else "",
+                text(reason),
             )
         )
     return found

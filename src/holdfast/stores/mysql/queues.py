@@ -21,6 +21,7 @@ from ...core.queue.model import (
     Settle,
     Take,
     Taken,
+    TooLarge,
 )
 from ...errors import HoldfastError, StoreUnavailable
 from . import queue_looks as looks
@@ -33,6 +34,9 @@ from .replies import Rows
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
 #: Who was told so often in vain that something is due doesn't ask sooner than this.
 HASTE_S = 0.1
+#: No statement is longer. One that is longer than the other is sent to a server that was asked what
+#: it takes in: it cuts a connection that brings more, and what it says then may be lost.
+STATEMENT_MAX, STATEMENT_ASKED = 15 * 1024 * 1024, 512 * 1024
 #: A look may take so many seconds; the next one may be luckier.
 LOOK_S = 1.0
 #: A pause that nobody goes on with for so long is forgotten.
@@ -82,16 +86,32 @@ class MysqlQueues:
         #: Of each queue: which of its two lanes is served first by the next take.
         self._turns: dict[str, int] = {}
         self._since = 0
+        #: The longest statement that the server takes in; 0 until one was long.
+        self._room = 0
 
     async def put(self, put: Put, within: float) -> list[bool]:
         """Accept jobs, all or none; see the contract."""
         until = self._port.now() + within
         await self._sweep(put.queue, until)
         self._since += len(put.jobs)
-        rows = await self._port.call(self._calls.put(put), until - self._port.now())
+        sql = self._calls.put(put)
+        if len(sql) > STATEMENT_ASKED:
+            await self._fits(len(sql), len(put.jobs), until)
+        rows = await self._port.call(sql, until - self._port.now())
         if replies.said(rows) is None:
             raise StoreUnavailable("a copy of an earlier put came late, and changes nothing")
         return _flags(rows)
+
+    async def _fits(self, length: int, jobs: int, until: float) -> None:
+        """Refuse a statement for which the server has no room."""
+        if not self._room:
+            rows = await self._port.call("SELECT @@max_allowed_packet", until - self._port.now())
+            self._room = min(STATEMENT_MAX, int(replies.said(rows)) - 1)
+        if length > self._room:
+            raise TooLarge(
+                f"{jobs} jobs of {length // 2} bytes are too much for one request to the server, "
+                f"which has room for {self._room // 2} (max_allowed_packet): put fewer at once"
+            )
 
     async def take(self, take: Take, within: float) -> Taken:
         """Up to so many deliveries that are due; see the contract."""
@@ -208,15 +228,26 @@ class MysqlQueues:
         rows = await self._port.call(self._looks.jobs(queue, state, group, most), within)
         return looks.listed(rows)
 
+    async def letters(self, queue: str, within: float) -> list[str]:
+        """The ids of all dead letters; see the contract."""
+        rows = await self._port.call(self._looks.letters(queue), within)
+        return [bytes(one).decode("utf-8", "replace") for (one,) in rows]
+
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again; see the contract. One statement finds them, one revives them."""
-        return await self._mend(self._calls.revive, queue, JobState.DEAD, ids, within)
+        return await self._mend(self._calls.revive, queue, JobState.DEAD, ids, BATCH_MAX, within)
 
     async def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
         """Remove jobs; see the contract. One statement finds them, one removes them."""
-        return await self._mend(self._calls.purge, queue, state, ids, within)
+        most = min(most, BATCH_MAX)
+        return await self._mend(self._calls.purge, queue, state, ids, most, within)
 
     async def _mend(
         self,
@@ -224,12 +255,13 @@ class MysqlQueues:
         queue: str,
         state: JobState | None,
         ids: Sequence[str] | None,
+        most: int,
         within: float,
     ) -> int:
         until = self._port.now() + within
         if ids is not None and not ids:
             return 0
-        sql = self._looks.places(queue, state, ids, BATCH_MAX)
+        sql = self._looks.places(queue, state, ids, most)
         found = looks.placed(await self._port.call(sql, within))
         if not found:
             return 0
@@ -274,6 +306,6 @@ def _taken(answer: object) -> Taken:
             parts.append(raw[at : at + size])
             at += size
         known, group, payload = parts
-        names = known.decode(), group.decode()
+        names = known.decode("utf-8", "replace"), group.decode("utf-8", "replace")
         found.append(Delivered(seq, *names, payload, attempt, fence, max(0, age) * _MICRO))
     return Taken(tuple(found), int(wait) * _MICRO)

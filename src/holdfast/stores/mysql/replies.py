@@ -28,6 +28,11 @@ _GONE, _HELD, _WAITING, _REFUSED, _MISMATCH, _FULL = range(6)
 _MICRO = 1e-6
 
 
+def text(raw: Any) -> str:
+    """Bytes of a row as people read them, also if somebody has damaged them."""
+    return bytes(raw).decode("utf-8", "replace")
+
+
 def said(rows: Rows) -> Any:
     """The one thing that a procedure answers."""
     if len(rows) != 1 or len(rows[0]) != 1:
@@ -40,14 +45,26 @@ def _words(rows: Rows) -> list[bytes]:
     return (found.encode() if isinstance(found, str) else bytes(found)).split(b" ", 4)
 
 
+def _kind(number: int) -> str:
+    """The kind of a line, by its number."""
+    if not 0 <= number < len(KINDS):
+        raise StoreUnavailable(
+            f"a line's row says that it is of kind {number}, which there isn't: somebody has "
+            "changed it by hand. Once nobody holds the name, delete its row in the table of lines"
+        )
+    return KINDS[number]
+
+
 def joined(rows: Rows) -> Joined:
     """What became of a join."""
     words = _words(rows)
     code = int(words[0])
     if code == _REFUSED:
-        return Refused(int(words[3]) * _MICRO, words[4].decode())
+        # Nobody is named where the claims were changed from outside.
+        holder = words[4] if len(words) > 4 else b""
+        return Refused(int(words[3]) * _MICRO, holder.decode("utf-8", "replace"))
     if code == _MISMATCH:
-        return Mismatch(KINDS[int(words[1])], int(words[2]))
+        return Mismatch(_kind(int(words[1])), int(words[2]))
     if code == _FULL:
         return Full(int(words[1]))
     return _standing(code, words)
@@ -73,7 +90,7 @@ def numbers(rows: Rows) -> list[int] | None:
     found = said(rows)
     if found is None:
         return None
-    words = found.decode() if isinstance(found, bytes) else str(found)
+    words = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
     return [int(word) for word in words.split(",") if word]
 
 
@@ -81,7 +98,7 @@ def resized(rows: Rows) -> int | Mismatch | None:
     """The former capacity, or why it stays."""
     code, kind, capacity = map(int, _words(rows)[:3])
     if code == _MISMATCH:
-        return Mismatch(KINDS[kind], capacity)
+        return Mismatch(_kind(kind), capacity)
     return capacity if code == _HELD else None
 
 
@@ -90,20 +107,21 @@ def looked(rows: Rows) -> list[LineRecord]:
     found = []
     for (name, kind, capacity), part in itertools.groupby(rows, lambda row: tuple(row[:3])):
         claims = tuple(_claims(part))
-        found.append(LineRecord(bytes(name).decode(), KINDS[kind], capacity, claims))
+        found.append(LineRecord(text(name), _kind(kind), capacity, claims))
     return sorted(found, key=lambda line: line.name)
 
 
 def _claims(rows: Iterable[Sequence[Any]]) -> Iterable[ClaimRecord]:
     waiters = itertools.count(1)
-    for _, _, _, held, ticket, weight, owner, meta, age, left in rows:
+    for _, _, _, held, ticket, weight, owner, meta, age, left, kept in rows:
         yield ClaimRecord(
-            owner=bytes(owner).decode(),
+            owner=text(owner),
             fence=ticket,
             held=bool(held),
             weight=weight,
             age=max(0, age) * _MICRO,
             expires_in=left * _MICRO,
             position=0 if held else next(waiters),
-            meta=bytes(meta).decode(),
+            meta=text(meta),
+            kept=bool(kept),
         )

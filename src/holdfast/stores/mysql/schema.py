@@ -7,18 +7,19 @@ database at the same time, as long as the tables stay the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import resources
 
+from ...runtime.files import text
 from .config import DEFAULT_PREFIX
 
 #: Of the procedures. A change of what they do is a new version.
-VERSION = 1
+VERSION = 2
 FILES = ("tables", "line", "join", "keep", "leave", "together", "sweep")
 #: The same for serial queues, which came later: whoever uses locks alone needs none of these.
-QUEUE_VERSION = 1
+QUEUE_VERSION = 2
 QUEUE_FILES = (
     "queue_tables",
     "queue_track",
+    "queue_heal",
     "queue_put",
     "queue_take",
     "queue_settle",
@@ -26,14 +27,14 @@ QUEUE_FILES = (
     "queue_sweep",
 )
 #: The same for refresh guards, which came later still.
-REFRESH_VERSION = 1
+REFRESH_VERSION = 2
 REFRESH_FILES = ("refresh_tables", "refresh_begin", "refresh_end", "refresh_sweep")
 #: Between two statements, in a line of its own.
 _END = "//"
 #: The tables and procedures are made under this, whatever the server's default is.
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
 #: Somebody else has made it in the same moment.
-ALREADY = frozenset({1007, 1050, 1062, 1304, 1586})
+ALREADY = frozenset({1007, 1050, 1060, 1062, 1304, 1586})
 
 
 def session(version: str) -> str:
@@ -45,7 +46,8 @@ def session(version: str) -> str:
     isolation = "tx_isolation" if "mariadb" in version.lower() else "transaction_isolation"
     return (
         f"SET SESSION {isolation} = 'READ-COMMITTED', autocommit = 1, "
-        f"innodb_lock_wait_timeout = 1, sql_notes = 0, sql_mode = '{SQL_MODE}'"
+        f"innodb_lock_wait_timeout = 1, lock_wait_timeout = 5, sql_notes = 0, "
+        f"sql_mode = '{SQL_MODE}'"
     )
 
 
@@ -66,5 +68,4 @@ def script(prefix: str) -> str:
 
 
 def _text(file: str) -> str:
-    folder = resources.files(__name__.rpartition(".")[0]).joinpath("schema")
-    return folder.joinpath(f"{file}.sql").read_text(encoding="utf-8")
+    return text(__name__.rpartition(".")[0], "schema", f"{file}.sql")

@@ -26,12 +26,12 @@ _NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP
 #: The claims that are alive. One statement, because one sees everything as of one moment.
 _LOOK = """
 SELECT l.name, l.kind, l.capacity, 1 AS held, l.last AS ticket, l.weight, l.owner, l.meta,
-  {now} - l.since, l.expires - {now}
+  {now} - GREATEST(0, l.since), l.expires - {now}, l.leaving
 FROM {prefix}_lines l
 WHERE {{which}} AND l.lone IS NOT NULL AND l.expires > {now}
 UNION ALL
 SELECT l.name, l.kind, l.capacity, c.held, c.ticket, c.weight, c.owner, c.meta,
-  {now} - c.since, c.expires - {now}
+  {now} - GREATEST(0, c.since), c.expires - {now}, c.leaving
 FROM {prefix}_lines l JOIN {prefix}_claims c ON c.name = l.name AND c.ticket >= l.low
 WHERE {{which}} AND l.claims > 0 AND c.expires > {now}
 ORDER BY name, ticket

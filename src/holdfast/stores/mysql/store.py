@@ -30,7 +30,7 @@ from . import replies
 from .guards import MysqlGuards
 from .queues import MysqlQueues
 from .replies import Rows
-from .statements import Statements, by_name
+from .statements import SWEEP_ROWS, Statements, by_name
 
 #: What this store can do.
 CAPABILITIES = Capabilities(store="mysql", push=False, queues=True, guards=True)
@@ -39,6 +39,8 @@ KEEP_MAX = 64
 #: One leave in so many looks for names that nobody uses any more. Tickets are microseconds, so this
 #: is as good as chance.
 SWEEP_EVERY = 128
+#: The same after a sweep that removed most of what it looked at, as after a burst of names.
+SWEEP_OFTEN = 8
 #: Whoever waits looks so soon, then after longer and longer pauses. With the request that keeps the
 #: claim that is less than ten statements a second.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
@@ -91,6 +93,8 @@ class MysqlStore:
         self.label = port.label
         self.queues = MysqlQueues(port, prefix)
         self.guards = MysqlGuards(port, prefix)
+        #: Did the last sweep remove most of what it looked at?
+        self._burst = False
         #: Of each claim that waits: the pause before its next look, and its place.
         self._waiting: dict[str, tuple[float, int]] = {}
 
@@ -153,9 +157,10 @@ class MysqlStore:
         """Withdraw or release, and serve who now fits; see the contract."""
         until = self._port.now() + within
         rows = await self._port.call(self._statements.leave(leave), within)
-        if leave.ticket and leave.ticket % SWEEP_EVERY == 0:
+        if leave.ticket and leave.ticket % (SWEEP_OFTEN if self._burst else SWEEP_EVERY) == 0:
             with contextlib.suppress(HoldfastError):  # the next one does it as well
-                await self._port.call(self._statements.sweep, until - self._port.now())
+                swept = await self._port.call(self._statements.sweep, until - self._port.now())
+                self._burst = int(replies.said(swept)) > SWEEP_ROWS // 2
         return bool(replies.said(rows))
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:

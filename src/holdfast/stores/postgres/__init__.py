@@ -60,7 +60,8 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 def schema_script(url: StoreURL) -> str:
     """The text that makes the schema, for psql."""
-    return script(settings(url).schema)
+    found = settings(url)
+    return script(found.schema, found.trust)
 
 
 def apply_schema(url: StoreURL) -> str:
@@ -76,5 +77,5 @@ def _no_driver(missing: ImportError) -> ImportError | ConfigError:
     if (missing.name or "").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
         return missing
     return ConfigError(
-        f"postgresql:// needs psycopg 3.1.8 or later: pip install 'holdfast[postgres]' ({missing})"
+        f"postgresql:// needs psycopg 3.2 or later: pip install 'holdfast[postgres]' ({missing})"
     )

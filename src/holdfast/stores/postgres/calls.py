@@ -13,7 +13,15 @@ Value = bytes | None
 TEXT, BINARY = 0, 1
 #: More would make one transaction long.
 BATCH_MAX = 100
-_NO_TICKET = b"0"
+
+
+_URGENT = frozenset(
+    {
+        "keep", "leave", "leave_all", "look", "reclaim",
+        "queue_extend", "queue_settle", "queue_give_back",
+        "refresh_prolong", "refresh_abandon", "refresh_finish",
+    }
+)  # fmt: skip
 
 
 class Verb(NamedTuple):
@@ -24,6 +32,11 @@ class Verb(NamedTuple):
     sql: bytes
     formats: tuple[int, ...]
     answer: int = TEXT
+    #: Does it renew, release or look after what is held? One connection more is kept for these, so
+    #: that they never wait behind those who want something.
+    urgent: bool = False
+    #: What stands behind its values, unless a call says otherwise: see `bounded`.
+    usual: tuple[bytes, ...] = ()
 
 
 class Call(NamedTuple):
@@ -31,6 +44,49 @@ class Call(NamedTuple):
 
     verb: Verb
     values: tuple[Value, ...]
+    #: For how many milliseconds it waits at the server, if not for as long as is usual.
+    bound: tuple[bytes, ...] = ()
+
+
+#: The lock_timeout of a session, in milliseconds, and the shortest wait in seconds for which a
+#: request keeps it; nearly all waits are longer.
+SESSION_MS, SESSION_S = 4800, 4.9
+AS_THE_SESSION = (b"0",)
+
+
+def bounded(call: Call, within: float) -> Call:
+    """The call, told to wait for a row of somebody else's a little shorter than whoever asks: so
+    that the answer comes in time, and nothing waits at the server for nobody."""
+    if not call.verb.usual:
+        return call
+    wait = max(1, int(within * 1000 - min(100.0, within * 200)))
+    return Call(call.verb, call.values, (b"%d" % wait,))
+
+
+def guard_window(settings: Settings) -> bytes:
+    """The guard's window as a value: 0 without one, below 0 for the strict one."""
+    if settings.guard == "off":
+        return b"0"
+    return microseconds(-settings.window if settings.guard == "strict" else settings.window)
+
+
+def verb(
+    name: str,
+    call: str,
+    kinds: str,
+    *,
+    what: str = "",
+    end: str = "",
+    answer: int = TEXT,
+    bounded: bool = True,
+) -> Verb:
+    """A verb that calls this function; ``kinds``: b for a value as bytes, t for one as text."""
+    kinds += "t" if bounded else ""
+    marks = ", ".join(f"${at}" for at in range(1, len(kinds) + 1))
+    formats = tuple(BINARY if kind == "b" else TEXT for kind in kinds)
+    sql = f"SELECT {what}{call}({marks}){end}"
+    usual = AS_THE_SESSION if bounded else ()
+    return Verb(f"holdfast_{name}".encode(), sql.encode(), formats, answer, name in _URGENT, usual)
 
 
 def microseconds(seconds: float) -> bytes:
@@ -59,8 +115,7 @@ class Calls:
     def __init__(self, settings: Settings, patience: float) -> None:
         self._schema = quoted(settings.schema)
         self._relaxed = yes(settings.relaxed)
-        on = settings.guard != "off"
-        self._window = microseconds(settings.window) if on else b"-1"
+        self._window = guard_window(settings)
         self._patience = microseconds(patience)
         # b: bytes as they are; t: text
         self._join = self._verb("join", "btttttttbbtt")
@@ -68,18 +123,17 @@ class Calls:
         self._keep = self._verb("keep", "tttt")
         self._stand = self._verb("stand", "btttttt" + "btt")
         self._leave = self._verb("leave", "bttttttt")
+        #: The same where it undoes a wish.
+        self._undo = self._leave._replace(urgent=False)
         self._leave_all = self._verb("leave_all", "tttttt")
         self._resize = self._verb("resize", "bttt")
-        self._inspect = self._verb("inspect", "bb", "* FROM ")
+        self._inspect = self._verb("inspect", "bb", "* FROM ", bounded=False)
         self._look = self._verb("look", "tt")
         self._reclaim = self._verb("reclaim", "btttttt" + "bbtt")
 
-    def _verb(self, name: str, kinds: str, what: str = "") -> Verb:
-        marks = ", ".join(f"${at}" for at in range(1, len(kinds) + 1))
-        call = f"{self._schema}.{name}_{VERSION}({marks})"
-        sql = f"SELECT {what}{call}"
-        formats = tuple(BINARY if kind == "b" else TEXT for kind in kinds)
-        return Verb(f"holdfast_{name}".encode(), sql.encode(), formats)
+    def _verb(self, name: str, kinds: str, what: str = "", *, bounded: bool = True) -> Verb:
+        call = f"{self._schema}.{name}_{VERSION}"
+        return verb(name, call, kinds, what=what, bounded=bounded)
 
     def join(self, claim: Claim, wait: bool, address: str = "") -> Call:
         """Enter the line; without ``wait`` only if it is held at once."""
@@ -155,7 +209,7 @@ class Calls:
     def leave(self, leave: Leave) -> Call:
         """Withdraw or release."""
         return Call(
-            self._leave,
+            self._undo if leave.suspect else self._leave,
             (
                 leave.name.encode(),
                 leave.id.encode() or None,

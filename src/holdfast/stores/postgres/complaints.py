@@ -7,7 +7,7 @@ import re
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 
 #: There is no schema yet, or none of this version.
-NO_SCHEMA = frozenset({"3F000", "42883", "42P01"})
+NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
 #: A prepared statement that the server has forgotten (DISCARD), or planned for another schema.
 FORGOTTEN = frozenset({"26000", "0A000"})
 #: It can't be written to: it is a standby.
@@ -31,6 +31,9 @@ _UNAVAILABLE = {
     "08": "the connection broke",
     "40": "the request was in the way of another one, and was rolled back",
     "53": "it has not enough of what it needs",
+    "54000": "its queue of NOTIFY is full: a session that listens has had a transaction open for "
+    "long. Find it in pg_stat_activity, and end it",
+    "22003": "a row of its tables holds a number that can't be: somebody has changed it by hand",
     "55": "somebody keeps a row or a table locked for too long",
     "57": "it is being stopped or started, or somebody ended the request",
     "58": "its machine has trouble",
@@ -43,11 +46,18 @@ _WRONG = {
     "28": "the user or the password is wrong, or this user may not come from here (pg_hba.conf)",
     "3D": "there is no such database",
     "3F": "the schema isn't there. Write it with `holdfast schema`, or leave out create=off",
-    "42501": "the user lacks a right; the page of this store (docs/stores/postgres.md) lists them",
+    "42501": "the user lacks a right. The owner of the schema (holdfast, unless ?schema= names it) "
+    "gives it: GRANT USAGE ON SCHEMA holdfast TO app; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "
+    "holdfast TO app; and for refresh guards GRANT SELECT ON holdfast.refresh_values TO app",
     "42883": "a function of the schema isn't there: it is of another version. Write it again with "
     "`holdfast schema`",
     "42P01": "a table of the schema isn't there. Write it again with `holdfast schema`",
+    "42703": "a column of the schema isn't there: it is of another version. Write it again with "
+    "`holdfast schema`",
     "42P05": "prepared statements get mixed up: a pooler is in between and hides it",
+    "HF002": "something there belongs to somebody who could use the rights of whoever makes the "
+    "schema. If it is in order, make the schema as its owner, or name that one: trust=ROLE in the "
+    "URL. If not, it was put there by somebody else; look at it before it is dropped",
     "HF001": "transactions there aren't READ COMMITTED by themselves, and behind a pooler we can't "
     "change that: ALTER ROLE ... SET default_transaction_isolation = 'read committed'",
 }
@@ -73,9 +83,18 @@ _NO_ENTRY = re.compile(
 )
 
 
+#: The same of these: others have all connections.
+_FULL = re.compile(r"connection slots are reserved|too many (?:clients|connections)", re.IGNORECASE)
+
+
 def no_entry(said: str, label: str) -> HoldfastError:
     """The exception for an attempt to connect that failed with these words."""
     text = " ".join(said.split()) or "no reason was given"
     if _NO_ENTRY.search(text) and "No such file" not in text:
-        return ConfigError(f"{label} lets us not in: {text}")
+        return ConfigError(f"{label} doesn't let us in: {text}")
+    if _FULL.search(text):
+        text += (
+            ". It has as many connections as it may have: raise max_connections, put a pooler in "
+            "between, or make pool= smaller"
+        )
     return StoreUnavailable(f"{label} took no connection: {text}")

@@ -9,14 +9,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...core.policy import PATIENCE_S
 from ...errors import ConfigError
-from ...url import seconds, word
-
-if TYPE_CHECKING:
-    from ...url import StoreURL
+from ...url import StoreURL, seconds, word
 
 DEFAULT_SCHEMA = "holdfast"
 #: So many connections a client has at most, and one more to listen.
@@ -25,6 +22,7 @@ POOL, POOL_MAX = 10, 1000
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::([0-9]+))?")
 
 
@@ -46,6 +44,8 @@ class Settings(NamedTuple):
     pool: int = POOL
     #: Does a pooler in between, if there is one, keep a session for each of its clients?
     sessions: bool = False
+    #: Roles whose objects in the schema are taken as our own when it is made.
+    trust: tuple[str, ...] = ()
 
     @property
     def window(self) -> float:
@@ -64,6 +64,13 @@ def _schema(text: str) -> str:
     if not _SCHEMA.fullmatch(text) or text.startswith("pg_"):
         raise ValueError("small letters, digits and _, at most 63, and not pg_ at its beginning")
     return text
+
+
+def _roles(text: str) -> tuple[str, ...]:
+    found = tuple(text.split(","))
+    if not all(_ROLE.fullmatch(one) for one in found):
+        raise ValueError("must be names of roles with commas between: letters, digits, _ and -")
+    return found
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:
@@ -126,6 +133,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "create": word("on", "off"),
     "pool": _number(1, POOL_MAX),
     "pooler": word("transaction", "session"),
+    "trust": _roles,
     **dict.fromkeys(LIBPQ, _text),
 }
 
@@ -161,6 +169,7 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
         options.get("create", "on") == "on",
         options.get("pool", POOL),
         options.get("pooler", "transaction") == "session",
+        options.get("trust", ()),
     )
     if found.guard == "strict" and found.window < PATIENCE_S:
         raise ConfigError(
@@ -198,8 +207,8 @@ def _places(url: StoreURL) -> tuple[str, str]:
         found = _PLACE.fullmatch(text)
         if not found or not 0 <= int(found[2] or 0) < 65536:
             raise ConfigError(
-                f"{url}: {text!r} is no host and port; write host, host:port or "
-                "[IPv6 address]:port, with a comma between several"
+                f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port, "
+                "with a comma between several"
             )
         hosts.append(_plain(found[1].strip("[]")))
         ports.append(found[2] or "")
@@ -215,7 +224,11 @@ def _label(words: Mapping[str, str], options: Mapping[str, Any]) -> str:
         port = ports[at] if at < len(ports) else ports[0] if len(ports) == 1 else ""
         name = f"[{host}]" if ":" in host else host
         shown.append(f"{name}:{port}" if port else name)
-    text = f"postgresql://{','.join(shown)}/{words.get('dbname', '')}"
+    place, path = ",".join(shown), "/" + words.get("dbname", "")
+    if place.startswith("/") and "@" not in place:  # the folder of a socket
+        text = str(StoreURL("postgresql", "", path)).replace("://", f"://{place}", 1)
+    else:
+        text = str(StoreURL("postgresql", place, path))
     schema = options.get("schema", DEFAULT_SCHEMA)
     return text + (f"?schema={schema}" if schema != DEFAULT_SCHEMA else "")
 

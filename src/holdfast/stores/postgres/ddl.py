@@ -2,43 +2,76 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
-from importlib.resources import files
 
 from ...core.guard.model import TALLY_KEPT_S
-from ...core.model import WAITERS_MAX
-from ...core.policy import NAP_S_MAX, TOMB_S
+from ...core.model import TTL_S_MAX, WAITERS_MAX
+from ...core.policy import NAP_S_MAX, PATIENCE_S, TOMB_S
+from ...core.queue.model import DELAY_S_MAX
+from ...runtime import files
+from .config import GRACE_S_MAX
 
-#: The names of the functions end with this: clients of two releases can share a schema.
-VERSION = 1
+#: The names of the functions, of helpers too, end with this: clients of two releases can share a
+#: schema, and an older release's functions never replace a newer one's.
+VERSION = 2
 #: The same for the functions of queues...
-QUEUE_VERSION = 1
+QUEUE_VERSION = 2
 #: ...which came with this version of the whole.
 WITH_QUEUES = 2
 #: The same for the functions of refresh guards, and the version that they came with.
-REFRESH_VERSION = 1
+REFRESH_VERSION = 2
 WITH_GUARDS = 3
+#: The version of the whole. In 4 the verbs heal what was changed from outside, and wait for a row
+#: no longer than whoever asked.
+WHOLE = 4
 #: Who sleeps is woken for so long after it was asked: it asks again in a second at the latest.
 ASLEEP_S = NAP_S_MAX + 0.5
 #: Whoever makes the schema holds this advisory lock meanwhile.
 LOCK = 7_236_142
 _PARTS = (
-    "tables", "line", "verbs", "guard", "rights",
-    "queue_tables", "queue_line", "queue_verbs", "queue_look", "queue_rights",
+    "owners", "tables", "line", "verbs", "look", "guard", "rights",
+    "queue_tables", "queue_line", "queue_mend", "queue_verbs", "queue_look", "queue_rights",
     "refresh_tables", "refresh_verbs", "refresh_rights",
 )  # fmt: skip
 _US = 1_000_000
+_NEVER = 9_223_372_036_854_775_807
+#: No clock and no ticket is ever as great: the year 148,108.
+_CLOCK_MAX = 2**62
+#: The functions that the texts define; one with a version of its own has a mark behind its name.
+_FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION \{schema\}\.(\w+)")
 
 
 @cache
-def statements(schema: str) -> str:
-    """Everything that makes the schema; what is there already stays as it is."""
-    texts = [
-        (files("holdfast.stores.postgres") / "schema" / f"{part}.sql").read_text()
-        for part in _PARTS
-    ]
+def statements(schema: str, trusted: tuple[str, ...] = ()) -> str:
+    """Everything that makes the schema; what is there already stays as it is.
+
+    Whose objects it doesn't adopt: see `owners`.
+    """
+    return _made(schema, _PARTS, trusted)
+
+
+@cache
+def owners(schema: str, trusted: tuple[str, ...] = ()) -> str:
+    """Raises HF002 if something in the schema belongs neither to whoever runs this, nor to a
+    superuser, nor to one of the ``trusted`` roles."""
+    return _made(schema, ("owners",), trusted)
+
+
+def _made(schema: str, parts: tuple[str, ...], trusted: tuple[str, ...]) -> str:
+    texts = [files.text("holdfast.stores.postgres", "schema", f"{part}.sql") for part in parts]
     marks = {
         "schema": quoted(schema),
+        "plain_schema": schema,
+        "trusted": ", ".join(f"'{one}'" for one in trusted),
+        "whole": WHOLE,
+        "never": _NEVER,
+        "clock_max": _CLOCK_MAX,
+        "seats_max": 2_000_000_000,
+        "patience_us": int(PATIENCE_S * _US),
+        "ttl_max_us": int(TTL_S_MAX * _US),
+        "window_max_us": int(GRACE_S_MAX * _US),
+        "delay_max_us": int(DELAY_S_MAX * _US),
         "version": VERSION,
         "queue_version": QUEUE_VERSION,
         "version_with_queues": WITH_QUEUES,
@@ -50,16 +83,32 @@ def statements(schema: str) -> str:
         "ask_again_us": int(NAP_S_MAX * _US),
         "waiters_max": WAITERS_MAX,
     }
-    text = "\n".join(texts)
+    text = _versioned(dict(zip(parts, texts, strict=True)))
     for mark, value in marks.items():
         text = text.replace(f"{{{mark}}}", str(value))
     return text
 
 
-def script(schema: str) -> str:
+def _versioned(texts: dict[str, str]) -> str:
+    """All parts as one text, in which the helpers, too, carry the version in their names."""
+    whole = "\n".join(texts.values())
+    helpers = [name for name in _FUNCTION.findall(whole) if not name.endswith("_")]
+    if not helpers:
+        return whole
+    calls = re.compile(rf"\b({'|'.join(helpers)})\(")
+    names = re.compile(rf"'({'|'.join(helpers)})'")
+    found = []
+    for part, text in texts.items():
+        called = calls.sub(rf"\1_{VERSION}(", text)
+        rights = part.endswith("rights")
+        found.append(names.sub(rf"'\1_{VERSION}'", called) if rights else called)
+    return "\n".join(found)
+
+
+def script(schema: str, trusted: tuple[str, ...] = ()) -> str:
     """The same as a script for psql, in one transaction."""
     head = f"BEGIN ISOLATION LEVEL READ COMMITTED;\nSELECT pg_advisory_xact_lock({LOCK});\n"
-    return f"{head}\n{statements(schema)}\nCOMMIT;\n"
+    return f"{head}\n{statements(schema, trusted)}\nCOMMIT;\n"
 
 
 def is_there(schema: str) -> str:

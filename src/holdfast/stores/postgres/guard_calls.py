@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from ...core.guard.model import Abandon, Entry, Finish, Prolong, Tally, Wish
 from ...core.policy import TOMB_S
-from .calls import BINARY, TEXT, Call, Verb, after, array, blobs, microseconds
+from .calls import BINARY, TEXT, Call, Verb, after, array, blobs, microseconds, verb
 from .config import Settings
 from .ddl import REFRESH_VERSION, quoted
 
-_COLUMNS = "version, fresh, stale, kept, cost, data"
+_COLUMNS = "version, fresh, stale, kept, stored, cost, data"
 #: The server's time and all of a value as one: each column more is work on either side.
 _ALL = (
     "timestamptz_send(clock_timestamp()) || int8send(version) || int8send(fresh) || int8send(stale)"
-    " || int8send(kept) || int8send(cost) || data"
+    " || int8send(kept) || int8send(stored) || int8send(cost) || data"
 )
 
 
@@ -48,15 +48,16 @@ class GuardCalls:
         self._prolong = self._verb("prolong", "ttttt", "unnest(", ")")
         self._invalidate = self._verb("invalidate", "tt")
         self._tidy = self._verb("tidy", "tt")
-        self._look = self._verb("look", "bb", "* FROM ")
-        self._survey = self._verb("survey", "bb", "* FROM ")
+        self._look = self._verb("look", "bb", "* FROM ", bounded=False)
+        self._survey = self._verb("survey", "bb", "* FROM ", bounded=False)
         self._tally = self._verb("tally", "bt")
 
-    def _verb(self, name: str, kinds: str, what: str = "", end: str = "") -> Verb:
-        marks = ", ".join(f"${at}" for at in range(1, len(kinds) + 1))
-        sql = f"SELECT {what}{self._schema}.refresh_{name}_{REFRESH_VERSION}({marks}){end}"
-        formats = tuple(BINARY if kind == "b" else TEXT for kind in kinds)
-        return Verb(f"holdfast_refresh_{name}".encode(), sql.encode(), formats, BINARY)
+    def _verb(
+        self, name: str, kinds: str, what: str = "", end: str = "", *, bounded: bool = True
+    ) -> Verb:
+        call = f"{self._schema}.refresh_{name}_{REFRESH_VERSION}"
+        name = f"refresh_{name}"
+        return verb(name, call, kinds, what=what, end=end, answer=BINARY, bounded=bounded)
 
     def read(self, entry: Entry) -> Call:
         """The value of one entry."""

@@ -25,18 +25,21 @@ from .replies import Rows, strange
 _MICRO = 1e-6
 #: From 1970 to 2000, from where the server counts.
 _EPOCH_US = 946_684_800_000_000
-#: The server's time, the version, until when it is fresh, stale and kept, the cost; then the value.
-_head = struct.Struct("!6q")
+#: The server's time, the version, until when it is fresh, stale and kept, when it was stored, the
+#: cost; then the value.
+_head = struct.Struct("!7q")
 
 
 def read(raw: bytes | None) -> Value | None:
     """What is kept; None if it is over."""
     if raw is None or len(raw) < _head.size:
         return None
-    now, version, fresh, stale, kept, cost = _head.unpack_from(raw)
+    now, version, fresh, stale, kept, stored, cost = _head.unpack_from(raw)
     now += _EPOCH_US
     if kept <= now:
         return None
+    if (stored or version) > now:
+        fresh = stale = now  # the clock was set back since, so nobody knows how old it is
     seconds = (fresh - now) * _MICRO, (stale - now) * _MICRO, cost * _MICRO
     return Value(raw[_head.size :], *seconds, version)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...core.queue.model import Extend, JobState, Put, Settle, Start, Take
 from ...core.queue.policy import rate_burst
-from .calls import BINARY, TEXT, Call, Verb, after, array, blobs, microseconds, yes
+from .calls import Call, Verb, after, array, blobs, guard_window, microseconds, verb, yes
 from .config import Settings
 from .ddl import QUEUE_VERSION, quoted
 
@@ -22,29 +22,33 @@ class Marks(NamedTuple):
     expired: int = 0
 
 
+#: More than there are.
+_ALL = (1 << 31) - 1
+
+
 class QueueCalls:
     """Makes the calls for one schema."""
 
     def __init__(self, settings: Settings) -> None:
         self._schema = quoted(settings.schema)
         self._relaxed = yes(settings.relaxed)
-        self._window = microseconds(settings.window) if settings.guard != "off" else b"-1"
+        self._window = guard_window(settings)
         # b: bytes as they are; t: text
         self._put = self._verb("put", "b" + "t" * 10)
         self._take = self._verb("take", "btttb" + "t" * 14, "* FROM ")
         self._give_back = self._verb("give_back", "btt")
         self._settle = self._verb("settle", "t" * 8)
         self._extend = self._verb("extend", "tttt")
-        self._survey = self._verb("survey", "bb", "* FROM ")
-        self._jobs = self._verb("jobs", "btbt", "* FROM ")
+        self._survey = self._verb("survey", "bb", "* FROM ", bounded=False)
+        self._jobs = self._verb("jobs", "btbt", "* FROM ", bounded=False)
+        letters = self._verb("jobs", "btbt", "id FROM ", bounded=False)
+        self._letters = letters._replace(name=b"holdfast_queue_letters")
         self._revive = self._verb("revive", "btt")
-        self._purge = self._verb("purge", "bttt")
+        self._purge = self._verb("purge", "btttt")
 
-    def _verb(self, name: str, kinds: str, what: str = "") -> Verb:
-        marks = ", ".join(f"${at}" for at in range(1, len(kinds) + 1))
-        sql = f"SELECT {what}{self._schema}.queue_{name}_{QUEUE_VERSION}({marks})"
-        formats = tuple(BINARY if kind == "b" else TEXT for kind in kinds)
-        return Verb(f"holdfast_queue_{name}".encode(), sql.encode(), formats)
+    def _verb(self, name: str, kinds: str, what: str = "", *, bounded: bool = True) -> Verb:
+        call = f"{self._schema}.queue_{name}_{QUEUE_VERSION}"
+        return verb(f"queue_{name}", call, kinds, what=what, bounded=bounded)
 
     def put(self, put: Put, tidy: bool) -> Call:
         """Accept jobs; ``tidy``: remove some of what is over, too."""
@@ -139,13 +143,20 @@ class QueueCalls:
         where = None if group is None else group.encode()
         return Call(self._jobs, (queue.encode(), _state(state), where, b"%d" % most))
 
+    def letters(self, queue: str) -> Call:
+        """The ids of all dead letters."""
+        return Call(self._letters, (queue.encode(), b"dead", None, b"%d" % _ALL))
+
     def revive(self, queue: str, ids: Sequence[str] | None) -> Call:
         """Try dead letters again."""
         return Call(self._revive, (queue.encode(), _ids(ids), self._relaxed))
 
-    def purge(self, queue: str, state: JobState | None, ids: Sequence[str] | None) -> Call:
-        """Remove jobs."""
-        return Call(self._purge, (queue.encode(), _state(state), _ids(ids), self._relaxed))
+    def purge(
+        self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
+    ) -> Call:
+        """Remove up to so many jobs."""
+        values = (queue.encode(), _state(state), _ids(ids), b"%d" % most, self._relaxed)
+        return Call(self._purge, values)
 
 
 def _state(state: JobState | None) -> bytes | None:

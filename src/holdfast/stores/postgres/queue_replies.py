@@ -97,5 +97,10 @@ def listed(rows: Rows) -> list[JobRecord]:
     return found
 
 
+def ids(rows: Rows) -> list[str]:
+    """An answer of ids alone."""
+    return [_hex(row[0]) for row in rows]
+
+
 def _hex(raw: bytes | None) -> str:
     return bytes.fromhex((raw or b"").decode()).decode("utf-8", "replace")

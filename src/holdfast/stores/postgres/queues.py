@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...core.model import Gone, Held
 from ...core.queue.model import (
+    BATCH_MAX,
     Extend,
     JobRecord,
     JobState,
@@ -202,14 +203,24 @@ class PostgresQueues:
         call = self._calls.jobs(queue, state, group, most)
         return replies.listed(await self._port.ask(call, within))
 
+    async def letters(self, queue: str, within: float) -> list[str]:
+        """The ids of all dead letters; see the contract."""
+        return replies.ids(await self._port.ask(self._calls.letters(queue), within))
+
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """See the contract."""
         rows = await self._port.ask(self._calls.revive(queue, ids), within)
         return replies.number(rows, self._label)
 
     async def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
         """See the contract."""
-        rows = await self._port.ask(self._calls.purge(queue, state, ids), within)
+        call = self._calls.purge(queue, state, ids, min(most, BATCH_MAX))
+        rows = await self._port.ask(call, within)
         return replies.number(rows, self._label)

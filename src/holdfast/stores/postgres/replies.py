@@ -130,6 +130,7 @@ def _claim(
         expires_in=left_us / _US,
         position=max(0, place - held),
         meta=_name(row[9]),
+        kept=row[10] == b"t",
     )
 
 

@@ -18,10 +18,10 @@ from ...core.policy import PATIENCE_S
 from ...errors import HoldfastError, StoreUnavailable
 from .cluster_values import Reading
 from .complaints import MOVED, ServerSaid, complaint
-from .guard import Guard, Reply, Verdict
+from .guard import LOOKS, Guard, Reply, Verdict, asks
 from .keys import BUCKETS
 from .library import EXTEND, KEEP, PROLONG
-from .nodes import Face, Node
+from .nodes import Face, Node, looked, scanned
 from .scripts import Call
 from .slots import ASK, ELSEWHERE, sent_to
 from .topology import Members, Place
@@ -33,6 +33,8 @@ PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
 FRESH_S = 0.5
 #: Finding out where the slots are may take so long, if there is an old map to go by.
 FIND_S = 1.0
+#: Seconds for all buckets to open their windows; what fails is done by their first use.
+OPEN_S = 0.5
 #: Renewals: these go on while a slot is on its way.
 _OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
 
@@ -62,6 +64,8 @@ class ClusterPort:
         self._silent: set[Place] = set()
         #: What the guard of each primary said last.
         self._verdicts: dict[Place, Verdict] = {}
+        #: Until then every bucket is known to have its window.
+        self._opened = 0.0
         self._found_at = -FRESH_S
         self._stale = True
         self._finding = False
@@ -105,9 +109,7 @@ class ClusterPort:
 
     def _node(self, place: Place) -> Node:
         node = self._nodes.get(place)
-        if node is None:
-            node = self._nodes.setdefault(place, self._face.open(place, self.guard))
-        return node
+        return node or self._nodes.setdefault(place, self._face.open(place, self.guard.of_node()))
 
     def _unreachable(self, place: Place) -> None:
         self._stale = True
@@ -147,6 +149,8 @@ class ClusterPort:
                 raise
             said = _refusal(reply)
             if said is None:
+                if reply.__class__ is list and asks(reply):
+                    await self._open_windows(reply[1] if len(reply) == 3 else 0.0, until)
                 return reply
             if self._told(bucket, place, said) and hops < 2:
                 hops += 1
@@ -166,6 +170,16 @@ class ClusterPort:
             if isinstance(said, ServerSaid):
                 return
         self._last[bucket] = place
+
+    async def _open_windows(self, seconds: float, until: float) -> None:
+        """Have the guards of all buckets look, so that all windows end together."""
+        now = self._now()
+        if not self.guard.on or now < self._opened:
+            return
+        self._opened = now + max(seconds, self.guard.window / LOOKS)
+        at = [(one, place) for one, place in enumerate(self._map) if place is not None]
+        calls = [self._node(place).guard.asked(bucket) for bucket, place in at]
+        await self.ask_many(calls, min(OPEN_S, until - now))
 
     async def ask(self, call: Call, within: float) -> Reply:
         """Send one call to the node of its bucket; see the protocol."""
@@ -319,7 +333,7 @@ class ClusterPort:
         """
         until = self._now() + within
         primaries = await self._primaries(until)
-        works = [_looked(self._node(place), at) for place, at in primaries.items()]
+        works = [looked(self._node(place), at) for place, at in primaries.items()]
         said = await self._face.together(works, until)
         verdicts: dict[Place, Verdict] = {}
         wrong: Exception | None = None
@@ -335,6 +349,8 @@ class ClusterPort:
             raise wrong
         self._verdicts = verdicts
         worst = max(verdicts.values(), key=lambda one: one.seconds)
+        if worst.seconds:
+            await self._open_windows(worst.seconds, until)
         ids = sorted(one.run_id for one in verdicts.values())
         records = sorted(one.record for one in verdicts.values())
         return Verdict(b" ".join(ids), worst.seconds, worst.cause, b" ".join(records))
@@ -343,7 +359,7 @@ class ClusterPort:
         """The keys of all primaries that match; see the protocol."""
         until = self._now() + within
         primaries = await self._primaries(until)
-        works = [_scanned(self._node(place), pattern) for place in primaries]
+        works = [scanned(self._node(place), pattern) for place in primaries]
         found: set[bytes] = set()
         for place, said in zip(primaries, await self._face.together(works, until), strict=True):
             if isinstance(said, Exception):
@@ -373,11 +389,3 @@ def _refusal(reply: Reply | Exception) -> ServerSaid | None:
     if isinstance(reply, ServerSaid) and reply.code in ELSEWHERE:
         return reply
     return None
-
-
-def _looked(node: Node, bucket: int) -> Callable[[float], Coroutine[Any, Any, Any]]:
-    return lambda within: node.look_at(bucket, within)
-
-
-def _scanned(node: Node, pattern: bytes) -> Callable[[float], Coroutine[Any, Any, Any]]:
-    return lambda within: node.scan(pattern, within)

@@ -76,6 +76,8 @@ _WRONG = {
 }
 _NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
 _NO_RIGHT = re.compile(r"(?:run|execute) the '([\w|]+)' command", re.IGNORECASE)
+#: Errors of our scripts on a key whose content they did not write.
+_DAMAGED = re.compile(r"user_script.*(?:attempt to|bad argument|too short|is damaged|malformed)")
 _OLDEST = "6.2"
 
 
@@ -115,6 +117,11 @@ def _other(error: ServerSaid) -> str:
         return (
             "the user lacks a right to a command that the scripts call; the page of this store "
             "(docs/stores/redis.md) lists them all"
+        )
+    if _DAMAGED.search(str(error)):
+        return (
+            "what lies in a key of holdfast was damaged from outside. `holdfast doctor` names keys "
+            "that are not as they must be; delete this one (DEL) when nobody holds the name"
         )
     if "unauthenticated" in error.text:
         return _WRONG["NOAUTH"]

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import ConfigError
-from ...url import seconds, word
-
-if TYPE_CHECKING:
-    from ...url import StoreURL
+from ...url import StoreURL, seconds, word
 
 PORT = 6379
 DEFAULT_PREFIX = "holdfast"
@@ -68,6 +65,8 @@ class Settings(NamedTuple):
     replicas: int = 0
     #: The class that a given client makes its connections of.
     connection_class: Any = None
+    #: How to give a login, for the error of one that is missing.
+    login: str = "put it into the URL, as in redis://user:password@host/0"
 
     def __repr__(self) -> str:
         return f"Settings({self.label!r})"
@@ -194,6 +193,8 @@ def _of_url(url: StoreURL) -> Settings:
         if db is None:
             db = _database(url)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if kind == "tls":  # said here, because versions of redis-py have other defaults
+        arguments.setdefault("ssl_check_hostname", arguments.get("ssl_cert_reqs") != "none")
     arguments["db"] = db or 0
     prefix = options.get("prefix", DEFAULT_PREFIX)
     return Settings(
@@ -224,7 +225,7 @@ def _place(url: StoreURL) -> tuple[str, int]:
         good = True
     if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
         raise ConfigError(
-            f"{url}: {text!r} is no host and port; write host, host:port or [IPv6 address]:port"
+            f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port"
         )
     return _plain(host) or "localhost", int(port or PORT)
 
@@ -233,20 +234,21 @@ def _database(url: StoreURL) -> int:
     text = url.path.replace("/", "")
     if text and not (text.isascii() and text.isdigit()):
         raise ConfigError(
-            f"{url}: {text!r} is no database; the path of a {url.scheme}:// URL is its number, as "
-            f"in {url.scheme}://localhost:6379/0"
+            f"{url._replace(path='')}: the path is no database; that of a {url.scheme}:// URL is "
+            f"its number, as in {url.scheme}://localhost:6379/0"
         )
     return int(text or 0)
 
 
 def _label(scheme: str, place: str, db: int, prefix: str) -> str:
-    text = f"{scheme}://{place}"
+    text = str(StoreURL(scheme, path=place)) if _is_socket(scheme) else f"{scheme}://{place}"
     if _is_socket(scheme):
         text += f"?db={db}" if db else ""
     else:
         text += f"/{db}"
     if prefix != DEFAULT_PREFIX:
-        text += f"{'&' if '?' in text else '?'}prefix={prefix}"
+        told = prefix if "@" not in prefix else "..."  # it may be a password's end
+        text += f"{'&' if '?' in text else '?'}prefix={told}"
     return text
 
 

@@ -13,15 +13,15 @@ How it is decided stands in ``lua/guard.lua``; no driver is known here.
 from __future__ import annotations
 
 import logging
-import math
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 from ...core.policy import PATIENCE_S
 from ...core.ports import NotYet
 from ...errors import ConfigError, StoreUnavailable
-from .complaints import ServerSaid
+from .complaints import ServerSaid, complaint
 from .config import Settings
 from .keys import BUCKETS
 from .library import EXTEND, JOIN, JOIN_FREE, KEEP, NEXT, PUT, RECLAIM, STAND, TAKE
@@ -31,18 +31,18 @@ log = logging.getLogger("holdfast")
 
 Reply = Any
 
-#: How long nobody is let in, unless the URL says otherwise. It is known to the second since when a
-#: server is up, so one that is up for 5 s is older than the usual window. A strict guard waits for
-#: as long as a lease may last: whoever is cut off meanwhile has lost it by then, and knows it.
+#: How long nobody is let in, unless the URL says otherwise. A strict guard waits for as long as a
+#: lease may last: whoever is cut off meanwhile has lost it by then, and knows it.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
+#: A server that has been up for less may have taken the place of one on which usual leases run:
+#: see ``lua/guard.lua``.
+YOUNG_S = 30.0
 #: So often in a window those who hold look whether the server is still the one that they know.
 LOOKS = 3
 #: Replicas are given this long to confirm; on a shared connection all else waits meanwhile.
 WAIT_MS_MAX = 500
 #: The guard has to be asked: what a script answers then.
 ASK_GUARD = 6
-#: Whoever asked has to wait, and has a place to wait at.
-WAITS = 2
 _RUN_ID = re.compile(rb"^run_id:([0-9a-f]{40})\r?$", re.MULTILINE)
 _PROMOTED = re.compile(rb"^second_repl_offset:([0-9]+)\r?$", re.MULTILINE)
 _ROLE = re.compile(rb"^role:(\w+)\r?$", re.MULTILINE)
@@ -67,14 +67,44 @@ class Verdict(NamedTuple):
     record: bytes = b""
 
 
+class Known(NamedTuple):
+    """Which server a client knows, since when, and whether it knew another one before."""
+
+    run_id: bytes = b""
+    since: float = 0.0
+    former: bool = False
+
+
+class Latest:
+    """The latest fence that a client was given, by whichever server."""
+
+    __slots__ = ("fence",)
+
+    def __init__(self) -> None:
+        self.fence = 0
+
+
+class Told:
+    """What the log of a client has said already, whichever node it was about."""
+
+    __slots__ = ("evicts", "unguarded")
+
+    def __init__(self) -> None:
+        self.evicts = self.unguarded = False
+
+
 class Unconfirmed(StoreUnavailable):
     """Fewer replicas than asked for have confirmed a grant or a renewal."""
 
 
 class Guard:
-    """What a port needs to know of the guard; ``mode`` is that of the URL."""
+    """What a port needs to know of the guard; ``mode`` is that of the URL.
 
-    def __init__(self, settings: Settings) -> None:
+    ``now``: seconds, on a clock that is never set.
+    """
+
+    def __init__(self, settings: Settings, now: Callable[[], float] = float) -> None:
+        self._now = now
         self.mode = settings.guard
         self.window = settings.grace or WINDOW_S[self.mode]
         self.label = settings.label
@@ -85,20 +115,51 @@ class Guard:
                 f"{self.label}: grace={self.window:g} is too short for guard=strict; a claim that "
                 f"waits may be believed for {PATIENCE_S:g} seconds, so it must be at least that"
             )
-        requests = Requests(settings.prefix)
-        #: A look at one record, and at all of them: a server that forgets, forgets them together.
-        self.look = requests.guard([0], self.window, strict)
-        self.all = requests.guard(range(BUCKETS), self.window, strict)
+        self._strict = strict
+        self._requests = Requests(settings.prefix)
+        self._known = Known()
+        self.latest = Latest()
         #: What is asked on every new connection.
         self.hello: Sequence[tuple[bytes, ...]] = ()
         if self.on:
-            sections = [b"server", b"replication", *([b"memory"] if strict else [])]
-            self.hello = [(b"INFO", section) for section in sections]
-        self._told = False
+            self.hello = [(b"INFO", section) for section in (b"server", b"replication", b"memory")]
+        self._told = Told()
+
+    def look(self) -> Call:
+        """A look at one record: a server that forgets, forgets all of them together."""
+        return self._call([0])
 
     def asked(self, bucket: int) -> Call:
-        """What is asked where a script of this bucket wants it."""
-        return self.all
+        """What is asked where a script of this bucket wants it: a look at all records."""
+        return self._call(range(BUCKETS))
+
+    def scope(self, bucket: int) -> int:
+        """The same for all buckets of which `asked` asks at once."""
+        return 0
+
+    def _call(self, buckets: Sequence[int]) -> Call:
+        known = self._known
+        seconds = self._now() - known.since if known.run_id else 0.0
+        return self._requests.guard(
+            buckets,
+            self.window,
+            self._strict,
+            seconds,
+            known.former,
+            self.latest.fence,
+            known.run_id,
+        )
+
+    def of_node(self) -> Self:
+        """The same guard for one more server: it knows that one by itself."""
+        other = copy(self)
+        other._known = Known()
+        return other
+
+    def _meet(self, run_id: bytes) -> None:
+        known = self._known
+        if run_id and run_id != known.run_id:
+            self._known = Known(run_id, self._now(), bool(known.run_id))
 
     def server(self, said: Sequence[Reply]) -> bytes:
         """The run id from the answers to `hello`, or nothing if the server hides it."""
@@ -112,24 +173,40 @@ class Guard:
             )
         if not (found and role):
             refusal = next((one for one in said if isinstance(one, ServerSaid)), None)
+            if refusal is not None:
+                wrong = complaint(refusal, self.label)
+                if isinstance(wrong, StoreUnavailable):  # it passes: the next connection can ask
+                    raise wrong
             self._unavailable(f" ({refusal})" if refusal else "")
             return b""
-        if self.mode == "strict":
-            self._keeps_all(texts[2])
+        self._keeps_all(texts[2])
         promoted = _PROMOTED.search(texts[1])
-        return found[1] + (b"." + promoted[1] if promoted else b"")
+        run_id = found[1] + (b"." + promoted[1] if promoted else b"")
+        self._meet(run_id)
+        return run_id
 
     def _keeps_all(self, memory: bytes) -> None:
         limit, policy = _LIMIT.search(memory), _POLICY.search(memory)
-        if limit and policy and limit[1] != b"0" and policy[1] != b"noeviction":
+        if not (limit and policy) or limit[1] == b"0" or policy[1] == b"noeviction":
+            return
+        if self.mode == "strict":
             raise ConfigError(
                 f"{self.label} may evict keys ({policy[1].decode()}), so guard=strict can't keep "
                 "its promise: set maxmemory-policy to noeviction"
             )
+        if not self._told.evicts:
+            self._told.evicts = True
+            log.error(
+                "%s may evict keys (maxmemory-policy %s): an evicted lock is free while its holder "
+                "still works. Set maxmemory-policy to noeviction, or use a server of its own for "
+                "locks",
+                self.label,
+                policy[1].decode(),
+            )
 
     def _unavailable(self, why: str) -> None:
-        if not self._told:
-            self._told = True
+        if not self._told.unguarded:
+            self._told.unguarded = True
             log.warning(
                 "%s doesn't say which server it is%s, so there is no guard against a restart "
                 "without data or a fail-over; give the right to INFO, or say guard=off",
@@ -144,13 +221,14 @@ class Guard:
         return Unconfirmed(f"{self.label}: {said} of {replicas} replicas have confirmed in time")
 
     def verdict(self, reply: Reply) -> Verdict | ServerSaid:
-        """The answer to `look` or `all`."""
+        """The answer to `look` or `asked`."""
         match reply:
             case [bytes() as run_id]:
                 return Verdict(run_id, record=run_id)
             case [bytes() as run_id, int() as ms, bytes() as cause, bytes() as record]:
                 if not run_id:
                     self._unavailable("")
+                self._meet(run_id)
                 return Verdict(run_id, ms / 1000, cause, record)
             case ServerSaid():
                 return reply
@@ -160,14 +238,13 @@ class Guard:
 class ClusterGuard(Guard):
     """Of a cluster: a node has only some of the records, each in a slot of its own."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        requests, strict = Requests(settings.prefix), self.mode == "strict"
-        self._of = [requests.guard([one], self.window, strict) for one in range(BUCKETS)]
-
     def asked(self, bucket: int) -> Call:
         """What is asked where a script of this bucket wants it."""
-        return self._of[bucket]
+        return self._call([bucket])
+
+    def scope(self, bucket: int) -> int:
+        """The same for all buckets of which `asked` asks at once."""
+        return bucket
 
 
 def grants(call: Call, reply: Reply) -> bool:
@@ -178,7 +255,7 @@ def grants(call: Call, reply: Reply) -> bool:
         return reply.__class__ is list and not asks(reply)
     if call.script not in (JOIN, STAND, RECLAIM, TAKE, NEXT):
         return False
-    return reply.__class__ is int or (reply.__class__ is list and reply[0] == 1)
+    return reply.__class__ is int or (reply.__class__ is list and reply[:1] == [1])
 
 
 def wait_words(replicas: int, left: float) -> tuple[bytes, ...]:
@@ -188,17 +265,15 @@ def wait_words(replicas: int, left: float) -> tuple[bytes, ...]:
 
 def asks(reply: Reply) -> bool:
     """Does a script say that the guard has to be asked?"""
-    return reply.__class__ is list and reply[0] == ASK_GUARD
+    return reply.__class__ is list and len(reply) > 0 and reply[0] == ASK_GUARD
 
 
 def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
     """What a call is answered as long as nobody is let in; None: it may be sent again."""
     if not verdict.seconds:
         return None
-    if call.script is JOIN:
+    if call.script in (JOIN, TAKE):
         return [ASK_GUARD, verdict.seconds, verdict.cause]
-    if call.script is TAKE:
-        return [WAITS, min(1000, math.ceil(verdict.seconds * 1000))]
     return reply if call.script in (STAND, JOIN_FREE) else None
 
 

@@ -19,6 +19,9 @@ from .value_keys import Place as Keys
 class Node(Protocol):
     """A port to one node of the cluster."""
 
+    #: It knows this node, and what was there before.
+    guard: Guard
+
     @property
     def label(self) -> str:
         """What people see."""
@@ -127,3 +130,13 @@ class Face(Protocol):
     def forked(self) -> None:
         """We are the child of a fork."""
         ...
+
+
+def looked(node: Node, bucket: int) -> Callable[[float], Coroutine[Any, Any, Any]]:
+    """What asks a node what its guard says of a bucket."""
+    return lambda within: node.look_at(bucket, within)
+
+
+def scanned(node: Node, pattern: bytes) -> Callable[[float], Coroutine[Any, Any, Any]]:
+    """What asks a node for its keys that match."""
+    return lambda within: node.scan(pattern, within)

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from ...core.ports import Unreached
 from ...core.queue.model import Delivered, Job, Put, Take, Taken
 from ...errors import StoreUnavailable
 from . import queue_replies as replies
@@ -53,6 +54,8 @@ class ClusterQueues(RedisQueues):
         found = [False] * len(put.jobs)
         due = 0
         for (shard, of), reply in zip(parts.items(), said, strict=True):
+            if isinstance(reply, Unreached) and len(parts) > 1:  # other nodes may have theirs
+                raise StoreUnavailable(str(reply)) from reply
             answers, more = replies.accepted(reply, len(of), self._port.label)
             for at, new in zip(of, answers, strict=True):
                 found[at] = new

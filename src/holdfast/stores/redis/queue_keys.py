@@ -14,6 +14,7 @@ from binascii import crc32
 from typing import NamedTuple
 
 from ...core.queue.model import Job
+from ...errors import HoldfastError
 from .keys import BUCKETS, bucket_of, guard_of, tag_of
 
 #: Shards of a queue in a cluster. It can't be changed: the keys depend on it.
@@ -30,6 +31,14 @@ _ROW = struct.Struct(">ddIH")
 _ROW_BYTES = _ROW.size
 #: The beginning of one without delay, whose id isn't known: all but the bytes of its id.
 _PLAIN = bytes(12)
+
+
+#: Beyond every time that is written in a row, µs.
+_END_OF_TIME = 9e15
+
+
+class Damaged(HoldfastError):
+    """What lies in the store was damaged from outside."""
 
 
 class Row(NamedTuple):
@@ -50,10 +59,19 @@ def row_of(job: Job, window: float) -> bytes:
 
 
 def read_row(raw: bytes) -> Row:
-    """A job as it is kept."""
-    accepted, _, _, size = _ROW.unpack_from(raw)
-    end = _ROW_BYTES + size
-    return tuple.__new__(Row, (accepted, raw[_ROW_BYTES:end].decode(), raw[end:]))
+    """A job as it is kept; `Damaged` if the bytes can't be those of one."""
+    try:
+        accepted, _, _, size = _ROW.unpack_from(raw)
+        end = _ROW_BYTES + size
+        if not 0 <= accepted < _END_OF_TIME or end > len(raw):
+            raise ValueError("not the numbers of a job")
+        return tuple.__new__(Row, (accepted, raw[_ROW_BYTES:end].decode(), raw[end:]))
+    except (struct.error, ValueError) as wrong:
+        raise Damaged(
+            f"a job of the queue was damaged from outside ({wrong}): {raw[:40]!r}. Its lease ends, "
+            "and it comes again; find its field in the hash of jobs (docs/stores/redis.md) and "
+            "remove it with HDEL"
+        ) from wrong
 
 
 def bucket_in(queue: bytes, shard: int) -> int:

@@ -15,6 +15,9 @@ from .scripts import Call
 Reply = Any
 #: So many jobs are read in one call.
 _ROWS = 100
+#: A job so that the one accepted last is the least: of those of one moment, the one with the
+#: number farthest from nought, as those that begin with a delay are numbered downwards.
+_Last = tuple[float, int, int, bytes]
 #: How much of what is looked for is asked for at a time.
 _PART = 500
 
@@ -90,17 +93,12 @@ class Looking:
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
         """Up to so many jobs in the order of acceptance."""
-        firsts: list[tuple[float, int, bytes]] = []
+        firsts: list[_Last] = []
         async for shard, (field, _, at, _) in self._seen(queue, state, within):
-            if group is not None and replies.split(field)[1] != group:
-                continue
-            one = (-at, shard, field)
-            if len(firsts) < most:
-                heapq.heappush(firsts, one)
-            else:
-                heapq.heappushpop(firsts, one)
+            if group is None or replies.split(field)[1] == group:
+                _among(firsts, most, shard, field, at)
         wanted: dict[int, list[bytes]] = {shard: [] for shard in self._shards}
-        for _, shard, field in firsts:
+        for _, _, shard, field in firsts:
             wanted[shard].append(field)
         found = [
             one
@@ -117,7 +115,7 @@ class Looking:
         fields.sort(key=replies.split)
         for start in range(0, len(fields), _ROWS):
             part = await self._look(queue, shard, within, b"rows", *fields[start : start + _ROWS])
-            found += replies.shown(part)
+            found += replies.shown(part, self._port.label)
         return found
 
     async def _seen(
@@ -130,46 +128,72 @@ class Looking:
             while True:
                 part = await self._look(queue, shard, within, b"scan", cursor)
                 cursor = part[0]
-                for one in replies.seen(part[1:]):
+                for one in replies.seen(part[1:], self._port.label):
                     if (state is None or one[1] == state) and one[0] not in known:
                         known.add(one[0])
                         yield shard, one
                 if cursor == b"0":
                     break
 
-    async def some(
-        self, queue: str, state: JobState | None, ids: frozenset[str] | None, within: float
+    async def oldest(
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: frozenset[str] | None,
+        most: int,
+        within: float,
     ) -> dict[int, list[bytes]]:
-        """Up to 1,000 jobs that stand so (all but those that are taken), or these, by shard."""
+        """Up to so many jobs that stand so (all but those that are taken), or of these, by shard:
+        the first in the order of acceptance."""
+        firsts: list[_Last] = []
+        async for shard, (field, stands, at, id_) in self._seen(queue, state, within):
+            if stands != JobState.TAKEN and (ids is None or id_ in ids):
+                _among(firsts, most, shard, field, at)
         found: dict[int, list[bytes]] = {}
-        count = 0
-        async for shard, (field, stands, _, id_) in self._seen(queue, state, within):
-            if stands == JobState.TAKEN or (ids is not None and id_ not in ids):
-                continue
+        for _, _, shard, field in sorted(firsts, reverse=True):
             found.setdefault(shard, []).append(field)
-            count += 1
-            if count == BATCH_MAX:
-                break
         return found
+
+    async def ids_of_letters(self, queue: str, within: float) -> list[str]:
+        """Those of all dead letters, those of a group as they died."""
+        # Each shard numbers its jobs by itself.
+        found = {(at, field): id_ async for at, field, id_ in self._dead(queue, within)}
+        return [found[one] for one in sorted(found, key=lambda one: replies.split(one[1]))]
+
+    async def _dead(self, queue: str, within: float) -> AsyncIterator[tuple[int, bytes, str]]:
+        """All dead letters: shard, field, id."""
+        for shard in self._shards:
+            start = 0
+            while True:
+                ends = b"%d" % start, b"%d" % (start + _PART - 1)
+                part = await self._look(queue, shard, within, b"dead", *ends)
+                for field, raw in zip(part[::2], part[1::2], strict=True):
+                    yield shard, field, raw.decode()
+                start += _PART
+                if len(part) < 2 * _PART:
+                    break
 
     async def letters(
         self, queue: str, ids: frozenset[str] | None, within: float
     ) -> dict[int, list[bytes]]:
         """Up to 1,000 dead letters, these or any, by shard; those of a group as they died."""
         found: dict[int, list[bytes]] = {}
-        left = BATCH_MAX
-        for shard in self._shards:
-            start = 0
-            while left:
-                ends = b"%d" % start, b"%d" % (start + _PART - 1)
-                part = await self._look(queue, shard, within, b"dead", *ends)
-                for field, raw in zip(part[::2], part[1::2], strict=True):
-                    if left and (ids is None or raw.decode() in ids):
-                        found.setdefault(shard, []).append(field)
-                        left -= 1
-                start += _PART
-                if len(part) < 2 * _PART:
+        left = BATCH_MAX if ids is None else min(BATCH_MAX, len(ids))
+        async for shard, field, id_ in self._dead(queue, within):
+            if ids is None or id_ in ids:
+                found.setdefault(shard, []).append(field)
+                left -= 1
+                if not left:
                     break
         for fields in found.values():
             fields.sort(key=replies.split)
         return found
+
+
+def _among(firsts: list[_Last], most: int, shard: int, field: bytes, at: float) -> None:
+    """Keep it if it is one of the first ``most`` in the order of acceptance."""
+    one = (-at, -abs(replies.split(field)[0]), shard, field)
+    if len(firsts) < most:
+        heapq.heappush(firsts, one)
+    else:
+        heapq.heappushpop(firsts, one)

@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.queue.model import Delivered, JobRecord, JobState
-from ...errors import HoldfastError, StoreUnavailable
-from .complaints import ServerSaid, complaint
+from ...errors import StoreUnavailable
+from .guard import ASK_GUARD
 from .queue_keys import Layout, read_row
+from .replies import read, strange
 
 Reply = Any
-#: The guard has to be asked once more: meanwhile nobody gets anything.
-_BARRED_S = 0.2
+#: Nobody gets anything: the guard has to be asked once more, or bars for longer than is slept.
+_BARRED_S, _BARRED_MAX_S = 0.2, 1.0
 #: How much stands before the deliveries, and of each; of a job; of one that was seen.
 _HEADS, _DELIVERY, _JOB, _SEEN = 3, 4, 8, 4
 #: A named tuple without the call of its own ``__new__``.
 _new = tuple.__new__
 
 
+@read
 def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
     """The answer to a put: of each, is it new? And how many are to be woken at home."""
     due = 0
@@ -33,6 +35,7 @@ def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
     raise strange(reply, label)
 
 
+@read
 def taken(
     reply: Reply, shard: int, layout: Layout, label: str
 ) -> tuple[tuple[Delivered, ...], float]:
@@ -48,8 +51,8 @@ def taken(
             return tuple(found), 0.0
         if what == 2 and count == 2:
             return (), reply[1] / 1000
-        if what == 6:
-            return (), _BARRED_S
+        if what == ASK_GUARD:
+            return (), min(reply[1], _BARRED_MAX_S) if count == 3 else _BARRED_S
     raise strange(reply, label)
 
 
@@ -64,6 +67,7 @@ def _delivered(part: Sequence[Any], fence: int, now: int, shard: int, layout: La
     return _new(Delivered, job)
 
 
+@read
 def went_on(
     reply: Reply, count: int, layout: Layout, label: str
 ) -> tuple[list[bool], tuple[Delivered, ...] | None]:
@@ -77,6 +81,7 @@ def went_on(
     raise strange(reply, label)
 
 
+@read
 def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
     """The answer to a settle or an extend: of each, was it ours? And how many are to be woken."""
     if reply == 1 and count == 1:
@@ -87,6 +92,7 @@ def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
     raise strange(reply, label)
 
 
+@read
 def counted(reply: Reply, label: str) -> tuple[int, int]:
     """How many; and how many are to be woken at home, or ms until there may be more."""
     match reply:
@@ -97,6 +103,7 @@ def counted(reply: Reply, label: str) -> tuple[int, int]:
     raise strange(reply, label)
 
 
+@read
 def listed(reply: Reply, label: str) -> list[Any]:
     """What a look has found."""
     match reply:
@@ -105,7 +112,8 @@ def listed(reply: Reply, label: str) -> list[Any]:
     raise strange(reply, label)
 
 
-def shown(reply: Sequence[Any]) -> list[tuple[float, JobRecord]]:
+@read
+def shown(reply: Sequence[Any], label: str) -> list[tuple[float, JobRecord]]:
     """Jobs as people see them, each with when it was accepted."""
     now, *rest = reply
     found = []
@@ -128,7 +136,8 @@ def shown(reply: Sequence[Any]) -> list[tuple[float, JobRecord]]:
     return found
 
 
-def seen(rest: Sequence[Any]) -> list[tuple[bytes, str, float, str]]:
+@read
+def seen(rest: Sequence[Any], label: str) -> list[tuple[bytes, str, float, str]]:
     """Of each job of a part: field, state, when it was accepted, id."""
     return [
         (rest[i], _text(rest[i + 1]), rest[i + 2], _text(rest[i + 3]))
@@ -148,12 +157,3 @@ def split(field: bytes) -> tuple[int, str]:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def strange(reply: Reply, label: str) -> Exception:
-    """The error for what is no answer to it, or for one."""
-    if isinstance(reply, HoldfastError):
-        return reply
-    if isinstance(reply, ServerSaid):
-        return complaint(reply, label)
-    return StoreUnavailable(f"{label} answered what no script of holdfast answers: {reply!r:.80}")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.model import Gone, Granted, Held, Loss
 from ...core.queue.model import (
+    BATCH_MAX,
     Extend,
     JobRecord,
     JobState,
@@ -38,6 +39,8 @@ ADDRESS_S = 0.2
 _STALE_MAX = 100
 #: The most deliveries that are settled or prolonged in one call.
 _CALL_MAX = 500
+#: The most jobs that are removed by what one look through a queue has found.
+_PURGE_MAX = 50_000
 
 
 class Port(Protocol):
@@ -280,17 +283,32 @@ class RedisQueues:
         """Some jobs of a queue; see the contract."""
         return await self._looking.jobs(queue, state, group, most, within)
 
+    async def letters(self, queue: str, within: float) -> list[str]:
+        """The ids of all dead letters; see the contract."""
+        return await self._looking.ids_of_letters(queue, within)
+
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again; see the contract."""
         found = await self._looking.letters(queue, _set(ids), within)
         return await self._mend(b"revive", queue, "", found, within)
 
     async def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
-        """Remove jobs; see the contract."""
-        found = await self._looking.some(queue, state, _set(ids), within)
-        return await self._mend(b"purge", queue, state or "", found, within)
+        """Remove jobs; see the contract. Looking for the oldest reads the whole queue, so that many
+        are removed by what one look has found."""
+        found = await self._looking.oldest(queue, state, _set(ids), min(most, _PURGE_MAX), within)
+        done = 0
+        while any(found.values()):
+            some = {shard: fields[:BATCH_MAX] for shard, fields in found.items()}
+            done += await self._mend(b"purge", queue, state or "", some, within)
+            found = {shard: fields[BATCH_MAX:] for shard, fields in found.items()}
+        return done
 
     async def _mend(
         self, act: bytes, queue: str, state: str, found: dict[int, list[bytes]], within: float

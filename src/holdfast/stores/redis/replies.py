@@ -8,8 +8,11 @@ that no script of ours gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import reprlib
+import struct
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from ...core.model import (
     Claim,
@@ -32,29 +35,53 @@ from .complaints import ServerSaid, complaint, said
 from .guard import barred
 
 Reply = Any
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: What reading a reply raises that no script of ours gives.
+_ODD = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, struct.error)
+
+
+def read(parse: Callable[P, T]) -> Callable[P, T]:
+    """A function that reads a reply, its first argument; any odd one is the same error, which
+    names the server, its last argument."""
+
+    @wraps(parse)
+    def safe(*args: P.args, **more: P.kwargs) -> T:
+        try:
+            return parse(*args, **more)
+        except HoldfastError:
+            raise
+        except _ODD as wrong:
+            raise strange(args[0], str(args[-1])) from wrong
+
+    return safe
+
 
 _KINDS = {kind.value[:1].encode(): kind.value for kind in Kind}
-_CLAIM = 7
+_CLAIM = 8
 
 
+@read
 def joined(reply: Reply, claim: Claim, label: str) -> Joined:
     """The answer to a join; raises `NotYet` if the guard says no."""
     if type(reply) is int:
         return Held(reply, claim.spec.ttl)
     match reply:
-        case [3, ms, owner]:
+        case [3, int() as ms, bytes() as owner]:
             return Refused(ms / 1000, _text(owner))
-        case [4, kind, capacity]:
+        case [4, bytes() as kind, int() as capacity]:
             return Mismatch(_KINDS[kind], capacity)
-        case [5, waiters]:
+        case [5, int() as waiters]:
             return Full(waiters)
         case [6]:
             raise barred(label, 0.0, b"")
-        case [6, seconds, cause]:
+        case [6, int() | float() as seconds, bytes() as cause]:
             raise barred(label, seconds, cause)
     return _standing(reply, label)
 
 
+@read
 def stood(reply: Reply, keep: Keep, label: str) -> Standing:
     """The answer to a stand."""
     if type(reply) is int:
@@ -64,43 +91,46 @@ def stood(reply: Reply, keep: Keep, label: str) -> Standing:
 
 def _standing(reply: Reply, label: str) -> Standing:
     match reply:
-        case [6, ticket, position, ms]:
+        case [2 | 6, int() as ticket, int() as position, int() as ms]:
             return Waiting(ticket, position, ms / 1000)
-        case [1, ticket, ms]:
+        case [1, int() as ticket, int() as ms]:
             return Held(ticket, ms / 1000)
-        case [2, ticket, position, ms]:
-            return Waiting(ticket, position, ms / 1000)
-        case [0, reason]:
+        case [0, bytes() as reason]:
             return Gone(Loss(_text(reason)))
-    raise _strange(reply, label)
+    raise strange(reply, label)
 
 
+@read
 def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exception | None]:
     """The answers to the keeps of one call; None: ask with stand."""
     if not isinstance(reply, list) or len(reply) != len(keeps):
-        raise _strange(reply, label)
+        raise strange(reply, label)
     answers: list[Standing | Exception | None] = []
     for one, keep in zip(reply, keeps, strict=True):
         if isinstance(one, bytes):
             answers.append(complaint(said(_text(one)), label))
-        else:
+        elif isinstance(one, int):
             answers.append(Held(one, keep.ttl) if one > 0 else None)
+        else:
+            raise strange(reply, label)
     return answers
 
 
+@read
 def let_in(reply: Reply, claims: Sequence[Claim], label: str) -> list[Held] | None:
     """The answer to a join of several lines that are empty; None: nothing was done."""
     if reply == 0 or reply == [6]:
         return None
     if not isinstance(reply, list) or len(reply) != len(claims):
-        raise _strange(reply, label)
-    return [Held(one, claim.spec.ttl) for one, claim in zip(reply, claims, strict=True)]
+        raise strange(reply, label)
+    return [Held(one + 0, claim.spec.ttl) for one, claim in zip(reply, claims, strict=True)]
 
 
+@read
 def released(reply: Reply, many: int, label: str) -> list[bool | None]:
     """The answers to the releases of one call; None: ask with leave."""
     if not isinstance(reply, list) or len(reply) != many:
-        raise _strange(reply, label)
+        raise strange(reply, label)
     return [None if one < 0 else one == 1 for one in reply]
 
 
@@ -114,10 +144,11 @@ def whole(reply: Reply | Exception) -> Reply:
 def left(reply: Reply, label: str) -> bool:
     """The answer to a leave: was the claim there?"""
     if type(reply) is not int:
-        raise _strange(reply, label)
+        raise strange(reply, label)
     return reply == 1
 
 
+@read
 def resized(reply: Reply, label: str) -> int | Mismatch | None:
     """The answer to a resize."""
     match reply:
@@ -125,17 +156,18 @@ def resized(reply: Reply, label: str) -> int | Mismatch | None:
             return None
         case int():
             return reply
-        case [4, kind, capacity]:
+        case [4, bytes() as kind, int() as capacity]:
             return Mismatch(_KINDS[kind], capacity)
-    raise _strange(reply, label)
+    raise strange(reply, label)
 
 
+@read
 def looked(reply: Reply, name: str, label: str) -> LineRecord | None:
     """The answer to an inspect; None if nobody is there."""
     if reply is None:
         return None
     if not isinstance(reply, list) or len(reply) % _CLAIM != 2:
-        raise _strange(reply, label)
+        raise strange(reply, label)
     rows = [reply[i : i + _CLAIM] for i in range(2, len(reply), _CLAIM)]
     rows.sort(key=lambda row: (-row[0], row[1]))
     held = sum(row[0] for row in rows)
@@ -149,10 +181,20 @@ def looked(reply: Reply, name: str, label: str) -> LineRecord | None:
             expires_in=left_us / 1e6,
             position=max(0, place - held),
             meta=_text(meta),
+            kept=bool(kept),
         )
-        for place, (is_held, ticket, weight, age, left_us, owner, meta) in enumerate(rows, 1)
+        for place, (is_held, ticket, weight, age, left_us, owner, meta, kept) in enumerate(rows, 1)
     )
     return LineRecord(name, _KINDS[reply[0]], reply[1], claims)
+
+
+@read
+def scanned(reply: Reply, label: str) -> tuple[bytes, list[bytes]]:
+    """The answer to a SCAN: where to go on, and the keys so far."""
+    match reply:
+        case [bytes() as cursor, list() as keys] if all(one.__class__ is bytes for one in keys):
+            return cursor, keys
+    raise strange(reply, label)
 
 
 def poked(message: bytes) -> tuple[str, int] | None:
@@ -171,7 +213,12 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _strange(reply: Reply, label: str) -> Exception:
+def strange(reply: Reply, label: str) -> Exception:
+    """The error for what is no answer to what was asked, or for one."""
+    if isinstance(reply, HoldfastError):
+        return reply
     if isinstance(reply, ServerSaid):
         return complaint(reply, label)
-    return StoreUnavailable(f"{label} answered what no script of holdfast answers: {reply!r:.80}")
+    return StoreUnavailable(
+        f"{label} answered what no script of holdfast answers: {reprlib.repr(reply)}"
+    )

@@ -316,12 +316,25 @@ class Requests:
         mine = _id(keep.claim.id), b"%d" % keep.ticket, _ms(keep.ttl), words
         return self._call(RECLAIM, spec.name, *mine, _ms(window))
 
-    def guard(self, buckets: Sequence[int], window: float, strict: bool) -> Call:
+    def guard(
+        self,
+        buckets: Sequence[int],
+        window: float,
+        strict: bool,
+        known: float = 0.0,
+        former: bool = False,
+        latest: int = 0,
+        run_id: bytes = b"",
+    ) -> Call:
         """Look at the records of the guard, and write them as they must be. ``window``: seconds
-        in which nobody is let in. Answer: `guard.verdict`."""
+        in which nobody is let in. ``known``: seconds since when the server ``run_id`` is known,
+        ``former``: whether another one was before that; ``latest``: the latest fence. Answer:
+        `guard.verdict`."""
         keys = [guard_of(self.prefix, bucket) for bucket in buckets]
-        args = tail(_ms(window)) + tail(b"%d" % strict)
-        return Call(GUARD, buckets[0], _start(GUARD, keys, 2) + args)
+        numbers = strict, known * 1000, former, latest
+        args = [_ms(window), *(b"%d" % one for one in numbers), run_id]
+        head = _start(GUARD, keys, len(args)) + b"".join(map(tail, args))
+        return Call(GUARD, buckets[0], head)
 
     def resize(self, name: str, capacity: int) -> Call:
         """Change a line's capacity. Answer: `replies.resized`."""

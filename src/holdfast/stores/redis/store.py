@@ -154,6 +154,7 @@ class RedisStore:
         self.capabilities = CAPABILITIES._replace(push_grants=not port.replicas)
         self.watch_every = guard.window / LOOKS if guard.on else math.inf
         self.lease_max = guard.window if guard.mode == "strict" else math.inf
+        self._latest = guard.latest
         #: What the guard said last.
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
@@ -171,9 +172,13 @@ class RedisStore:
         requests = self._requests
         if not wait:
             reply = await self._port.ask(requests.join(claim, False), within)
+            if reply.__class__ is int:
+                self._note(reply)
+                return Held(reply, claim.spec.ttl)
             return replies.joined(reply, claim, self.label)
         reply = await self._port.enter(claim.id, partial(requests.join, claim, True), within)
         if reply.__class__ is int:
+            self._note(reply)
             return Held(reply, claim.spec.ttl)
         answer = replies.joined(reply, claim, self.label)
         if isinstance(answer, Waiting):
@@ -194,7 +199,15 @@ class RedisStore:
         reply = await self._port.stand(
             keep.claim.id, lambda address: self._requests.stand(keep, address), within
         )
-        return replies.stood(reply, keep, self.label)
+        standing = replies.stood(reply, keep, self.label)
+        if isinstance(standing, Held):
+            self._note(standing.fence)
+        return standing
+
+    def _note(self, fence: int) -> None:
+        """This fence was granted to us: no server may give a smaller one from now on."""
+        if fence > self._latest.fence:
+            self._latest.fence = fence
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.
@@ -251,6 +264,7 @@ class RedisStore:
         within: float,
     ) -> None:
         """Put back those that the server has forgotten, if it has; replaces their answers."""
+        self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)
         for at, reply in zip(places, said, strict=True):
@@ -274,9 +288,12 @@ class RedisStore:
 
     def _stood(self, keep: Keep, reply: Reply | Exception) -> Standing | Exception:
         try:
-            return replies.stood(_whole(reply), keep, self.label)
+            standing = replies.stood(_whole(reply), keep, self.label)
         except HoldfastError as wrong:
             return wrong
+        if isinstance(standing, Held):
+            self._note(standing.fence)
+        return standing
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and wake who now fits; see the contract."""
@@ -285,7 +302,10 @@ class RedisStore:
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """Enter several lines that are empty; see the contract."""
-        return await self._together.join_free(claims, within)
+        held = await self._together.join_free(claims, within)
+        if held:
+            self._note(max(one.fence for one in held))
+        return held
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """Withdraw or release many in one round trip; see the contract."""
@@ -300,7 +320,10 @@ class RedisStore:
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until poked or until the time is over; see the contract."""
-        return await self._port.wait(claim.id, waiting.ticket, seconds)
+        granted = await self._port.wait(claim.id, waiting.ticket, seconds)
+        if granted is not None:
+            self._note(granted.fence)
+        return granted
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
         """The lines whose name begins with the prefix; see the contract."""

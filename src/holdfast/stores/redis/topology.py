@@ -95,11 +95,12 @@ def topology(url: StoreURL) -> Sentinels | Members | None:
 
 def _one(url: StoreURL, ending: str, path: str) -> Settings:
     """The settings of one server, but for where it is."""
-    label = f"{url.scheme}://{url.host}{url.path.rstrip('/')}"
+    label = str(url._replace(path=url.path.rstrip("/")))
     plain = url._replace(scheme=url.scheme.removesuffix(ending), host="", path=path)
     found = settings(plain)
     if found.prefix != Settings._field_defaults["prefix"]:
-        label += f"?prefix={found.prefix}"
+        told = found.prefix if "@" not in found.prefix else "..."
+        label += f"?prefix={told}"
     return found._replace(label=label)
 
 
@@ -112,7 +113,7 @@ def _places(url: StoreURL, port: int) -> tuple[Place, ...]:
         host = host.removeprefix("[").removesuffix("]")
         if not host or not (number.isascii() and number.isdigit() and 0 < int(number) < 65536):
             raise ConfigError(
-                f"{url}: {text!r} is no host and port; write {url.scheme}://host1:{port},host2:{port}"
+                f"{url}: not a host and port each; write {url.scheme}://host1:{port},host2:{port}"
             )
         found.append((host, int(number)))
     return tuple(found)
@@ -121,7 +122,7 @@ def _places(url: StoreURL, port: int) -> tuple[Place, ...]:
 def _sentinels(url: StoreURL) -> Sentinels:
     places = _places(url, SENTINEL_PORT)
     service, _, database = url.path.strip("/").partition("/")
-    if not service:
+    if not service or ":" in service:
         raise ConfigError(
             f"{url} doesn't say what the sentinels call the servers: write "
             f"{url.scheme}://host1,host2/NAME/0"

@@ -44,6 +44,7 @@ class ValueRequests:
             b"%d" % wish.known,
             wish.owner.encode(),
             seat,
+            b"%d" % self.place(wish.entry).check,
         )
         return self._both(BEGIN, wish.entry, *args)
 

@@ -27,7 +27,11 @@ from .library import tail
 #: Shards for the numbers of guards. It can't be changed: the keys depend on it.
 SHARDS = 8
 MARK = b"\xf1hf"
+#: Tolerance, in milliseconds, when a stored expiry is compared with the longest one allowed.
+_LATE_MS = 1000
 #: See ``lua/value.lua``; times are milliseconds there, but for the cost.
+#: As `sane` there.
+_MOST = 9e15
 _HEAD = struct.Struct(">3sIddddd")
 HEAD_BYTES = _HEAD.size
 _unpack = _HEAD.unpack_from
@@ -101,22 +105,24 @@ def written(finish: Finish, check: int) -> tuple[bytes, int]:
 def seen(raw: bytes | None, left: int, check: int) -> Value | None:
     """A value that was read, ``left`` milliseconds before its end (below 0: none or no end).
 
-    Raises `ServerSaid` if it is none of ours, and ``ValueError`` if it is another one's.
+    None as well if it was damaged from outside: then it is computed again. Raises `ServerSaid` if
+    it is none of ours.
     """
-    if raw is None:
+    if not raw:
         return None
+    if raw[:3] != MARK:
+        raise _foreign()
     if len(raw) < HEAD_BYTES:
-        raise _foreign()
-    mark, whose, version, ttl, rest, keep, cost = _unpack(raw)
-    if mark != MARK:
-        raise _foreign()
-    if whose != check:
-        raise ValueError("the value of another key")
+        return None
+    _, whose, version, ttl, rest, keep, cost = _unpack(raw)
+    if whose != check or not 0 <= version < _MOST or version % 1:
+        return None
     if left < 0 or left > ttl + rest:
-        # Written just now, after we asked how long it is kept; one without an end is ignored.
+        # Written just now, after we asked how long it is kept; one without an end is ignored. One
+        # that is kept for much longer was stored before the clock was set back: it isn't fresh.
         if left == -1:
             return None
-        left = ttl + rest
+        left = ttl + rest if left <= ttl + rest + _LATE_MS else 0
     fresh, stale = (left - rest) / 1000, (left - keep) / 1000
     return _new(Value, (raw[HEAD_BYTES:], fresh, stale, cost, int(version)))
 

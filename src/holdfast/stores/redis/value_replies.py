@@ -16,8 +16,8 @@ from ...core.guard.model import (
     Tally,
     Value,
 )
-from ...errors import HoldfastError, StoreUnavailable
 from .complaints import ServerSaid, complaint
+from .replies import read, strange
 from .value_keys import Place, seen
 
 Reply = Any
@@ -25,6 +25,7 @@ _STATE = struct.Struct(">32sddIddH")
 _NOBODY = b"\0" * 32
 
 
+@read
 def value(left: Reply, raw: Reply, place: Place, label: str) -> Value | None:
     """What a reading of a value has brought."""
     if left.__class__ is int and (raw is None or raw.__class__ is bytes):
@@ -32,11 +33,10 @@ def value(left: Reply, raw: Reply, place: Place, label: str) -> Value | None:
             return seen(raw, left, place.check)
         except ServerSaid as foreign:
             raise complaint(foreign, label) from None
-        except ValueError as wrong:
-            raise StoreUnavailable(f"{label} answered with {wrong}") from None
     raise strange(raw if isinstance(raw, Exception) else left, label)
 
 
+@read
 def begun(reply: Reply, place: Place, label: str) -> Begun:
     """The answer to a begin."""
     match reply:
@@ -53,6 +53,7 @@ def begun(reply: Reply, place: Place, label: str) -> Begun:
     raise strange(reply, label)
 
 
+@read
 def yes(reply: Reply, label: str) -> bool:
     """The answer to what is done or not."""
     if reply.__class__ is int:
@@ -60,6 +61,7 @@ def yes(reply: Reply, label: str) -> bool:
     raise strange(reply, label)
 
 
+@read
 def shown(reply: Reply, entry: Entry, place: Place, label: str) -> EntryRecord:
     """The answer to a look."""
     match reply:
@@ -83,6 +85,8 @@ def shown(reply: Reply, entry: Entry, place: Place, label: str) -> EntryRecord:
 
 def _with_duty(record: EntryRecord, state: bytes, now: int) -> EntryRecord:
     """The same with who computes the next value, and how often that failed."""
+    if len(state) < _STATE.size:  # it was damaged from outside, and counts as missing
+        return record
     claim, _, till, failures, pause, row, size = _STATE.unpack_from(state)
     owner, reason = state[_STATE.size : _STATE.size + size], state[_STATE.size + size :]
     if claim != _NOBODY and till > now:
@@ -99,15 +103,18 @@ def _state_of(found: Value) -> EntryState:
     return EntryState.STALE if found.stale_in > 0 else EntryState.EXPIRED
 
 
+@read
 def names(reply: Reply, label: str) -> list[str]:
     """The answer to what guards there are."""
     return [_text(one) for one in _listed(reply, label)]
 
 
+@read
 def summed(reply: Reply, label: str) -> Tally | None:
     """The answer to the numbers of a guard; None if there are none."""
     flat = _listed(reply, label)
-    found = {_text(name): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
+    pairs = zip(flat[::2], flat[1::2], strict=True)
+    found = {_text(name): int(count) for name, count in pairs if count.isdigit()}
     known = {name: found[name] for name in Tally._fields if name in found}
     return Tally(**known) if known else None
 
@@ -121,12 +128,3 @@ def _listed(reply: Reply, label: str) -> list[bytes]:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def strange(reply: Reply, label: str) -> Exception:
-    """The error for what is no answer to it, or for one."""
-    if isinstance(reply, HoldfastError):
-        return reply
-    if isinstance(reply, ServerSaid):
-        return complaint(reply, label)
-    return StoreUnavailable(f"{label} answered what no script of holdfast answers: {reply!r:.80}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...core.finding import Finding
 from ...core.ports import Store
+from ...errors import ConfigError
 from ...url import StoreURL, word
 from .store import CAPABILITIES, SqliteStore
 
@@ -27,20 +28,35 @@ __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
 def open_blocking(url: StoreURL) -> Store:
     """A store for threads. It opens its files with the first verb."""
-    from .blocking.port import ThreadPort
-
+    try:
+        from .blocking.port import ThreadPort
+    except ImportError as missing:
+        raise _not_here(missing) from missing
     return SqliteStore(ThreadPort(url))
 
 
 def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It opens its files with the first verb."""
-    from .aio import LoopPort
-
+    try:
+        from .aio import LoopPort
+    except ImportError as missing:
+        raise _not_here(missing) from missing
     return SqliteStore(LoopPort(url))
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """What is right and wrong with the files of a store, for ``holdfast doctor``."""
-    from .blocking.doctor import examine
-
+    try:
+        from .blocking.doctor import examine
+    except ImportError as missing:
+        raise _not_here(missing) from missing
     return examine(url)
+
+
+def _not_here(missing: ImportError) -> ImportError | ConfigError:
+    if (missing.name or "") not in ("fcntl", "grp", "pwd", "resource", "sqlite3", "_sqlite3"):
+        return missing
+    return ConfigError(
+        f"the embedded store (sqlite://) needs a POSIX system with {missing.name}, which is not "
+        "here: name the store of a server, as in HOLDFAST_URL=redis://localhost:6379/0"
+    )

@@ -57,12 +57,21 @@ class Engine(Protocol):
         """Look at the jobs of one."""
         ...
 
+    def letters(self, queue: str, within: float) -> list[str]:
+        """The ids of all dead letters."""
+        ...
+
     def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again."""
         ...
 
     def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
         """Remove jobs."""
         ...
@@ -139,12 +148,21 @@ class SqliteQueues:
         """The jobs of a queue; see the contract."""
         return await self._call(self._engine.jobs, queue, state, group, most, within)
 
+    async def letters(self, queue: str, within: float) -> list[str]:
+        """The ids of all dead letters; see the contract."""
+        return await self._call(self._engine.letters, queue, within)
+
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again; see the contract."""
         return await self._call(self._engine.revive, queue, ids, within)
 
     async def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
         """Remove jobs; see the contract."""
-        return await self._call(self._engine.purge, queue, state, ids, within)
+        return await self._call(self._engine.purge, queue, state, ids, most, within)

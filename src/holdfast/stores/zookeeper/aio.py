@@ -12,9 +12,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...errors import ConfigError, HoldfastError, StoreUnavailable
-from ...runtime.aio import AioLatch
+from ...errors import HoldfastError, StoreUnavailable
+from ...runtime.aio import AioLatch, another_loop
 from ...runtime.blocking import boottime
+from ...runtime.starting.blocking import DaemonThread
 from .blocking.driver import Driver, Slot, understood
 from .config import Settings
 from .requests import Request
@@ -118,6 +119,13 @@ class LoopPort:
         if driver is not None:
             await loop.run_in_executor(None, driver.stop)
 
+    def abandon(self) -> None:
+        """Our loop runs no more: end the session; its thread needs no loop."""
+        self._closed = True
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            DaemonThread(target=driver.stop, name="holdfast-zookeeper-end").start()
+
     def forked(self) -> None:
         """We are the child of a fork; see the protocol."""
         if self._driver is not None:
@@ -133,10 +141,7 @@ class LoopPort:
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
-            raise ConfigError(
-                "an AsyncClient belongs to the event loop in which it was first used, and this "
-                "is another one: make a client in each loop"
-            )
+            raise another_loop()
         return loop
 
     async def _reach(self, until: float) -> Driver:

@@ -115,7 +115,7 @@ def settings(url: StoreURL) -> Settings:
         )
     for one in hosts:
         if not _HOST.fullmatch(one):
-            raise ConfigError(f"{one!r} is no host in zookeeper://; write host or host:{PORT}")
+            raise ConfigError(f"{url}: this is no host and port; write host or host:{PORT}")
     full = ",".join(one if re.search(r":\d+$", one) else f"{one}:{PORT}" for one in hosts)
     chroot = _chroot(url.path)
     options = url.options
@@ -146,7 +146,7 @@ def _chroot(path: str) -> str:
     parts = [one for one in path.split("/") if one]
     if not all(_PART.fullmatch(one) for one in parts):
         raise ConfigError(
-            f"the chroot {path!r} of a zookeeper:// URL may have parts of letters, digits and any "
+            "the chroot (the path) of a zookeeper:// URL may have parts of letters, digits and any "
             "of _ . -, with / between them"
         )
     return "/".join(parts)

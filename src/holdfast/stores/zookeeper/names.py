@@ -41,7 +41,6 @@ _KAZOO = re.compile(r".*__(r?)lock__(-?\d{10})", re.DOTALL)
 _CURATOR = re.compile(r".*-lock-(-?\d{10})", re.DOTALL)
 _CURATOR_OTHERS = re.compile(r".*-(?:__WRIT__|__READ__|lease-)-?\d{10}", re.DOTALL)
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-:@=+,~")
-_DOT = ord(".")
 _TURN = 1 << 32
 
 

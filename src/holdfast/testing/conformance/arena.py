@@ -36,7 +36,11 @@ ASKS_AGAIN_S = 1.25
 SOON_S = 10.0
 #: A lease that a case must not lose is kept through a second in which the machine stands still:
 #: renewed each third, it has two thirds left. Where nothing renews it, it is given this long, too.
-KEPT_S = 1.6
+KEPT_S = 2.4
+#: From so many processes on that want each processor, a server is late to answer.
+OVERLOADED = 2
+#: How many processes want a processor, where the system says that.
+_load: Callable[[], tuple[float, ...]] = getattr(os, "getloadavg", lambda: (0.0,))
 
 
 @dataclass(frozen=True)
@@ -100,8 +104,10 @@ def at_once(begun: float) -> float:
 
 def unclear(begun: float) -> bool:
     """Have we or the server stood still, since then, for so long that a store may rightly say that
-    it got no answer? At the end of a wait it is given a tenth of a second."""
-    return max(lag.most(begun, GRACE_S), pulse.most(begun)) > GRACE_S / 2
+    it got no answer? At the end of a wait it is given a tenth of a second. A server that has to
+    stand in line for a processor needs longer than that, too."""
+    still = max(lag.most(begun, GRACE_S), pulse.most(begun))
+    return still > GRACE_S / 2 or _load()[0] > OVERLOADED * (os.cpu_count() or 1)
 
 
 class Caught(Generic[E]):

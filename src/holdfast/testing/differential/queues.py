@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ...core.model import Gone, Held
 from ...core.queue.model import (
+    BATCH_MAX,
     Delivered,
     Extend,
     Job,
@@ -308,7 +309,7 @@ class QueueWalk:
         state = self._dice.choice([JobState.DEAD, JobState.DELAYED])
         if self._dice.random() < 0.3:
             self._told(f"purge {state}")
-            gone = await self._queues.purge(self._name, state, None, WITHIN_S)
+            gone = await self._queues.purge(self._name, state, None, BATCH_MAX, WITHIN_S)
             # An id is remembered for its window, whatever became of its job.
             assert gone == self._ledger.purge(state), (gone, state)
 

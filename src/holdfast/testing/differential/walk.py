@@ -22,6 +22,10 @@ class Summary(NamedTuple):
     restarts: int
 
 
+#: How many fit where nobody may choose.
+_FIXED = {Kind.LOCK: 1, Kind.ELECTION: 1, Kind.RWLOCK: RWLOCK_CAPACITY}
+
+
 class Use(NamedTuple):
     """A name and what it is used as, most of the time."""
 
@@ -241,6 +245,8 @@ class Walk:
         kind, capacity = use.kind, use.capacity
         if rng.random() < 0.04:
             kind = rng.choice(list(Kind))
+            # A line says of these how many fit, whatever its row says
+            capacity = _FIXED.get(kind, capacity)
         if kind is Kind.SEMAPHORE and rng.random() < 0.15:
             capacity = rng.choice([1, 2, 4, 6, 8])
         weight = min(rng.choice(use.weights), capacity)

@@ -1,4 +1,4 @@
-"""A hook at every step of every verb that a client sends to its store.
+"""A hook at every step of every verb that a client sends to its store: of locks, queues and guards.
 
 A step of a verb is *before* it is sent, when it is *sent* and not answered, or *after* its answer
 is here and nobody has seen it yet. The hook is called there, and may do what it likes: cancel the
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from ...core.client import ClientBase
 from ...core.model import (
@@ -38,7 +38,13 @@ from ...core.model import (
 from ...core.ports import Store
 
 T = TypeVar("T")
-Verb = Literal["join", "join_free", "keep", "leave", "leave_all", "wait", "inspect", "resize"]
+#: ``wait`` is that of locks, of queues or of guards.
+Verb = Literal[
+    "join", "join_free", "keep", "leave", "leave_all", "wait", "inspect", "resize",
+    "put", "take", "give_back", "settle", "settle_and_take", "extend", "survey", "jobs", "letters",
+    "revive", "purge",
+    "read", "begin", "finish", "abandon", "prolong", "invalidate", "look", "tally",
+]  # fmt: skip
 When = Literal["before", "sent", "after"]
 
 
@@ -84,6 +90,9 @@ class _Aimed:
         self.close = real.close
         self.forked = real.forked
         self.label = real.label
+        for part in ("queues", "guards"):
+            if hasattr(real, part):
+                setattr(self, part, _Part(getattr(real, part), self._steps))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -120,6 +129,20 @@ class _Aimed:
             work.close()
         self._hook(Step(verb, "after"))
         return answer
+
+
+class _Part:
+    """The verbs of queues or of guards with the hook around them."""
+
+    def __init__(self, real: Any, steps: Callable[..., Any]) -> None:
+        self._real = real
+        self._steps = steps
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if name not in get_args(Verb):
+            return found
+        return lambda *given, **more: self._steps(name, found(*given, **more))
 
 
 class _Watched(Generic[T]):

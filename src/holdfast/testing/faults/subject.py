@@ -28,6 +28,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from ..surroundings import surroundings
 from .pipe import readable
 
 #: What is waited for takes no longer than so many seconds, unless somebody says otherwise.
@@ -66,7 +67,7 @@ class Subject:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+            env={**surroundings(PYTHONPATH=path), **(environment or {})},
         )
         self.pid = self.process.pid
         self._heard = b""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import NamedTuple
 
 from ...core.client import ClientBase
 from ...core.guard.guard import GuardBase
 from ...core.hold import HoldBase
 from ..simulator import unhurried
+from ..simulator.fates import pair
+from ..simulator.faults import steps
 from ..simulator.runtime import SimRuntime
-from ..simulator.watch import Violation
+from ..simulator.trouble import Violation
 from ..simulator.workload import SimOwner
 from ..simulator.world import Cancelled, Process, Task, World
 from .server import GuardedStore, GuardServer
@@ -29,6 +32,8 @@ FAULTS = {
     "pause": 140,
     "kill": 40,
     "interrupt": 140,
+    "pair": 240,
+    "step": 60,
 }
 STEPS_MAX = 300_000
 #: No call takes longer than this once everything is healed, in seconds of the world.
@@ -49,7 +54,7 @@ class Verdict(NamedTuple):
 class GuardHistory:
     """A world with a server, processes, callers and faults."""
 
-    def __init__(self, seed: int, telling: bool = False) -> None:
+    def __init__(self, seed: int, telling: bool = False, calm: bool = False) -> None:
         self.seed = seed
         self.telling = telling
         self.story: list[str] = []
@@ -64,10 +69,12 @@ class GuardHistory:
         #: In every second one they follow each other within the time that a message takes.
         self.storm = rng.random() < 0.5
         self.pace = rng.choice((0.002, 0.02, 0.1)) if self.storm else 1.0
+        if calm:
+            self.actions, self.storm, self.pace = 2, False, 0.2
         if self.storm:
             self.actions *= 5
         over = self.actions * self.pace * (2 if self.storm else 1)
-        for number in range(rng.randint(2, 4)):
+        for number in range(2 if calm else rng.randint(2, 4)):
             rate = 1.0 + rng.uniform(-0.004, 0.004)
             process = self.world.process(threads=number % 2 == 1, rate=rate)
             store = GuardedStore(self.server, process)
@@ -77,12 +84,13 @@ class GuardHistory:
             self.clients[process.pid] = client
             self.guards[process.pid] = guards_of(client)
         self.tasks: list[tuple[Caller, Task]] = []
-        for number in range(rng.randint(4, 8)):
+        for number in range(3 if calm else rng.randint(4, 8)):
             process = self.world.processes[number % len(self.world.processes)]
             caller = Caller(self, process, number, rng.getrandbits(32))
             task = self.world.spawn(process, caller.main(), f"caller {number}")
             self.tasks.append((caller, task))
-        kinds = rng.choices(list(FAULTS), list(FAULTS.values()), k=rng.choice((0, 3, 6, 10)))
+        many = 0 if calm else rng.choice((0, 3, 6, 10))
+        kinds = rng.choices(list(FAULTS), list(FAULTS.values()), k=many)
         for kind in kinds:
             when, length = rng.uniform(0, over), rng.choice((0.2, 1.0, 3.0))
             self.world.at(when, self._fault(kind, rng.getrandbits(16), length))
@@ -99,9 +107,7 @@ class GuardHistory:
                 raise Violation("bounded waiting", f"callers {stuck} never came to an end")
         except Violation as found:
             violation = found
-        for _, task in self.tasks:
-            if not task.done.done:
-                task.coro.close()
+        self.world.close()
         shared = {one._shared for some in self.guards.values() for one in some.values()}
         gets = sum(one.counts["hits"] for one in shared)
         steps = self.world.steps
@@ -190,7 +196,18 @@ class GuardHistory:
             failure = KeyboardInterrupt() if process.threads else Cancelled()
             self.world.interrupt(mine[victim // 7 % len(mine)], failure)
 
+    def _pair(self, process: Process, victim: int, length: float) -> None:
+        """Two requests of a process fail, one after the other, each in its own way."""
+        aims = pair(random.Random(victim), self.server.verbs)
+        self.server.fated.setdefault(process.pid, []).extend(aims)
+
+    def _step(self, process: Process, victim: int, length: float) -> None:
+        """The clock of the server is set, at once or slowly."""
+        for when, delta in steps(victim, length):
+            self.world.after(when, partial(self.server.step, delta))
+
     def _heal(self) -> None:
+        self.server.fated.clear()
         net = self.server.net
         net.lose_request = net.lose_reply = net.reset = net.slow = 0.0
         net.cut.clear()

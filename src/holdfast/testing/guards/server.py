@@ -23,9 +23,14 @@ from ...stores.memory.values import Values
 from ..simulator.server import CAPABILITIES, Box, Server, SimStore
 from ..simulator.world import Fut, Process, World
 
+#: The longest lease of a duty, and the longest pause after failures, that the workload asks for.
+LEASE_S_MAX, PAUSE_S_MAX, FAILED_S_MAX = 2.0, 4.0, 60.0
+
 
 class GuardServer(Server):
     """The one server of the world, with values."""
+
+    verbs = ("read", "begin", "finish", "abandon", "prolong", "invalidate")
 
     def __init__(self, world: World, ttl_max: float) -> None:
         super().__init__(world, ttl_max)
@@ -37,6 +42,14 @@ class GuardServer(Server):
         self.grace_until = 0.0
         if not keep_data:
             self.values = Values()
+
+    def clamp(self, now: float) -> None:
+        """No duty outlasts its lease, and no failure its pause."""
+        super().clamp(now)
+        for entry in self.values._entries.values():
+            entry.lease_until = min(entry.lease_until, now + LEASE_S_MAX)
+            entry.pause_until = min(entry.pause_until, now + PAUSE_S_MAX)
+            entry.failed_until = min(entry.failed_until, now + FAILED_S_MAX)
 
     def _woken(self, answer: Any) -> tuple[Any, list[Any]]:
         pokes, self.values.pokes = self.values.pokes, []

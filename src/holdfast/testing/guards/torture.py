@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..promise import demand
+from ..surroundings import surroundings
 
 KEYS = 3
 #: The processes are given so long to start, seconds.
@@ -129,8 +130,8 @@ def _start(options: Options, place: Path, rng: random.Random) -> subprocess.Pope
         "aio": rng.random() < 0.5,
     }
     command = [sys.executable, "-m", "holdfast.testing.guards.worker", json.dumps(task)]
-    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.Popen(command, env=surroundings)
+    path = os.pathsep.join(filter(None, sys.path))
+    return subprocess.Popen(command, env=surroundings(PYTHONPATH=path))
 
 
 def judge(place: Path) -> Outcome:

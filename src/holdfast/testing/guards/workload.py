@@ -16,7 +16,7 @@ from ...core.client import ClientBase
 from ...core.guard.guard import GuardBase
 from ...core.guard.options import options
 from ...errors import ComputeFailed, RefreshTimeout, StoreUnavailable
-from ..simulator.watch import Violation
+from ..simulator.trouble import Violation
 from ..simulator.world import Cancelled, Process
 
 if TYPE_CHECKING:

@@ -16,7 +16,9 @@ judged in some seconds.
 Only what certainly was is held against anybody. A hold counts from the return of acquire until
 release is called, the loss is known, the worker is killed, or the time has come until which it was
 to be believed when last looked at, whichever is first. What a worker did that was killed is unknown
-from there.
+from there. A claim that was there when its name's state was damaged counts no longer: a store can't
+know what was taken from it; what comes afterwards has to be right. Where the last fence may have
+been among it, the order of fences is judged before and afterwards, each by itself.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import contextlib
 import gc
 import math
 import time
+from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
@@ -127,12 +130,28 @@ def _all(reader: Reader) -> Iterator[Violation]:
         held = [claim for claim in claims if claim.how == "held"]
         held.sort(key=lambda claim: claim.fence)
         yield from _exclusion(name, held)
-        yield from _fences(name, held)
-        yield from _fifo(reader, name, held)
+        for some in _spans(held, reader.forgotten.get(name, [])):
+            yield from _fences(name, some)
+            yield from _fifo(reader, name, some)
         yield from _revived(name, held)
         yield from _unanswered(reader, name, claims)
     for thing, writes in reader.things.items():
         yield from _writes(thing, [write for write in writes if write.accepted])
+
+
+def _spans(held: list[Claim], forgotten: list[float]) -> Iterator[list[Claim]]:
+    """Those that were asked for and granted between two moments at which the last fence, and so the
+    order, may have been lost."""
+    if not forgotten:
+        yield held
+        return
+    times = sorted(forgotten)
+    spans: dict[int, list[Claim]] = {}
+    for claim in held:
+        span = bisect_left(times, claim.asked)
+        if span == bisect_left(times, claim.held):
+            spans.setdefault(span, []).append(claim)
+    yield from spans.values()
 
 
 def _exclusion(name: str, held: list[Claim]) -> Iterator[Violation]:

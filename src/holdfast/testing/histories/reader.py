@@ -24,6 +24,7 @@ class Claim:
         "answered",
         "asked",
         "capacity",
+        "damaged",
         "died",
         "fence",
         "held",
@@ -62,7 +63,7 @@ class Claim:
         self.why = ""
         self.fence = 0
         self.held = self.until = self.looked = -math.inf
-        self.leaving = self.left = self.lost = self.died = math.inf
+        self.leaving = self.left = self.lost = self.died = self.damaged = math.inf
         self.kept: bool | None = None
         #: A look that passed after the loss was known.
         self.revived = -math.inf
@@ -71,8 +72,8 @@ class Claim:
 
     @property
     def end(self) -> float:
-        """Until when its owner certainly believed in it."""
-        return min(self.leaving, self.lost, self.died, max(self.until, self.looked))
+        """Until when its owner certainly believed in it, and nobody damaged it in the store."""
+        return min(self.leaving, self.lost, self.died, self.damaged, max(self.until, self.looked))
 
     def __repr__(self) -> str:
         return f"claim {self.number} of {self.worker}"
@@ -104,6 +105,10 @@ class Reader:
         #: Workers that ended as they should, and those that were killed, with the time.
         self.ended: set[str] = set()
         self.dead: dict[str, float] = {}
+        #: Name -> (from, to) of each time in which its state in the store was damaged.
+        self.damages: dict[str, list[tuple[float, float]]] = {}
+        #: Name -> when its last fence may have been damaged.
+        self.forgotten: dict[str, list[float]] = {}
         #: Worker -> (from, to) of each time that it was stopped.
         self.stops: dict[str, list[tuple[float, float]]] = {}
         self._claims: dict[tuple[str, int], Claim] = {}
@@ -122,6 +127,8 @@ class Reader:
             "write": self._write,
             "wrote": self._wrote,
             "dead": self._dead,
+            "damaged": self._damaged,
+            "forgotten": self._forgotten,
             "stopped": self._stop,
             "continued": self._go_on,
             "bye": self._bye,
@@ -162,6 +169,10 @@ class Reader:
         for who, since in self._stopped.items():
             self.stops.setdefault(who, []).append((since, math.inf))
         self._stopped.clear()
+        for name, spans in self.damages.items():
+            for claim in self.names.get(name, ()):
+                met = (max(since, claim.asked) for since, until in spans if until >= claim.asked)
+                claim.damaged = min(met, default=math.inf)
         if self.dead:
             for claim in self._claims.values():
                 claim.died = self.dead.get(claim.worker, math.inf)
@@ -231,6 +242,13 @@ class Reader:
 
     def _dead(self, event: dict[str, Any]) -> None:
         self.dead.setdefault(event["who"], event["t"])
+
+    def _damaged(self, event: dict[str, Any]) -> None:
+        span = event.get("since", event["t"]), event["t"]
+        self.damages.setdefault(event["who"], []).append(span)
+
+    def _forgotten(self, event: dict[str, Any]) -> None:
+        self.forgotten.setdefault(event["who"], []).append(event["t"])
 
     def _stop(self, event: dict[str, Any]) -> None:
         self._stopped[event["who"]] = event["t"]

@@ -21,6 +21,9 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
     wrote    w accepted [order] it was accepted, or refused
     dead stopped continued  who     what somebody else did to a worker (or the machine, by its
                                 own account, when it is over); dead: is about to
+    damaged who [since]         the state of this name in the store is about to be damaged, or was
+                                at some moment since then
+    forgotten who               so is its last fence: those given from then on may be less
     bye                         the worker ends, with nothing under way
 """
 
@@ -134,9 +137,10 @@ class Recorder:
         known = {} if order is None else {"order": order}
         self._write("wrote", w=number, accepted=accepted, **known)
 
-    def happened(self, what: str, who: str) -> None:
-        """Somebody else was killed (``dead``), ``stopped`` or ``continued``."""
-        self._write(what, who=who)
+    def happened(self, what: str, who: str, since: float | None = None) -> None:
+        """Somebody else was killed (``dead``), ``stopped`` or ``continued``, or a name's state in
+        the store is about to be ``damaged``, or was at some moment after ``since``."""
+        self._write(what, who=who, **({} if since is None else {"since": since}))
 
     def halted(self, since: float) -> None:
         """What the machine held us up since then (see ``holdfast.testing.lag``) was no doing of

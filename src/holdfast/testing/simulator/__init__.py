@@ -10,7 +10,7 @@ import gc
 from collections.abc import Generator
 
 from .history import History, Plan, Verdict, make_plan
-from .watch import Violation
+from .trouble import Violation
 
 __all__ = ["History", "Plan", "Verdict", "Violation", "check", "make_plan", "run"]
 

@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
@@ -17,6 +17,17 @@ from . import Verdict, check, run
 from .shrink import shrink
 
 CHUNK = 50
+
+
+class Kind(NamedTuple):
+    """What histories are of: the flag of ``./dev sim``, and what runs a seed and a plan."""
+
+    flag: str
+    check: Callable[..., Verdict]
+    run: Callable[..., Verdict]
+
+
+LOCKS = Kind("", check, run)
 
 
 class Tally(NamedTuple):
@@ -35,14 +46,14 @@ def quiet() -> None:
     warnings.simplefilter("ignore")
 
 
-def chunk(first: int, count: int) -> Tally:
+def chunk(first: int, count: int, kind: Kind = LOCKS) -> Tally:
     """Run some seeds in this process."""
     quiet()
     begun, steps = time.process_time(), 0
     faults: Counter[str] = Counter()
     violations = []
     for seed in range(first, first + count):
-        verdict = check(seed)
+        verdict = kind.check(seed)
         steps += verdict.steps
         faults.update(fault.kind for fault in verdict.plan.faults)
         if verdict.violation is not None:
@@ -50,20 +61,20 @@ def chunk(first: int, count: int) -> Tally:
     return Tally(count, steps, time.process_time() - begun, faults, violations)
 
 
-def campaign(first: int, count: int, jobs: int) -> Iterator[Tally]:
+def campaign(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> Iterator[Tally]:
     """Run many seeds on several cores, a chunk at a time, in order."""
     starts = range(first, first + count, CHUNK)
     sizes = [min(CHUNK, first + count - start) for start in starts]
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(chunk, starts, sizes)
+        yield from pool.map(chunk, starts, sizes, [kind] * len(starts))
 
 
-def many(first: int, count: int, jobs: int) -> int:
+def many(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> int:
     """Run them, say how far it is, sum up; 1 if anything was violated."""
     total = Tally(0, 0, 0.0, Counter(), [])
     begun = time.monotonic()
     tty = sys.stderr.isatty()
-    for tally in campaign(first, count, jobs):
+    for tally in campaign(first, count, jobs, kind):
         total = Tally(
             total.histories + tally.histories,
             total.steps + tally.steps,
@@ -72,7 +83,7 @@ def many(first: int, count: int, jobs: int) -> int:
             total.violations + tally.violations,
         )
         for seed, text in tally.violations:
-            say(f"seed {seed}: {text}\n    see it: ./dev sim --replay {seed}")
+            say(f"seed {seed}: {text}\n    see it: ./dev sim{kind.flag} --replay {seed}")
         if tty:
             sys.stderr.write(f"\r{total.histories}/{count} histories ")
             sys.stderr.flush()
@@ -92,14 +103,14 @@ def many(first: int, count: int, jobs: int) -> int:
     return 1 if total.violations else 0
 
 
-def replay(seed: int) -> int:
+def replay(seed: int, kind: Kind = LOCKS) -> int:
     """Tell the history of a seed step by step; if it fails, also its smallest form."""
     quiet()
-    verdict = check(seed, telling=True)
+    verdict = kind.check(seed, telling=True)
     tell(f"history of seed {seed}", verdict)
     if verdict.violation is None:
         return 0
-    small = run(shrink(verdict).plan, telling=True)
+    small = kind.run(shrink(verdict, kind.run).plan, telling=True)
     tell("the smallest history found with the same violation", small)
     return 1
 
@@ -125,10 +136,11 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, kind: Kind = LOCKS) -> int:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog="./dev sim", description="Run seeded histories of the real core and judge them."
+        prog=f"./dev sim{kind.flag}",
+        description="Run seeded histories of the real core and judge them.",
     )
     parser.add_argument("histories", nargs="?", type=int, default=2000, help="how many (2000)")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (0)")
@@ -136,8 +148,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--replay", type=int, metavar="SEED", help="tell one history step by step")
     args = parser.parse_args(argv)
     if args.replay is not None:
-        return replay(args.replay)
-    return many(args.first, args.histories, args.jobs)
+        return replay(args.replay, kind)
+    return many(args.first, args.histories, args.jobs, kind)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .fates import pair
 from .world import Cancelled, Process
 
 if TYPE_CHECKING:
@@ -33,26 +36,53 @@ KINDS = (
     "cancel", "cancel", "cancel", "cancel", "interrupt", "interrupt", "interrupt", "fork", "clock",
     "aim_keep", "aim_keep", "aim_join", "aim_join", "aim_leave", "fade", "fade",
 )  # fmt: skip
+#: Seconds by which a server's clock is set, forward and back.
+STEPS_S = (1.0, 3600.0, 315_360_000.0)
+#: Number of steps of a clock that is set slowly.
+PARTS = 10
 
 
-def plan(rng: random.Random, horizon: float) -> list[Fault]:
+def plan(
+    rng: random.Random, horizon: float, kinds: tuple[str, ...] = KINDS, least: int = 3
+) -> list[Fault]:
     """Three to ten faults within the time."""
     return [
         Fault(
-            rng.choice(KINDS),
+            rng.choice(kinds),
             rng.uniform(0.05, horizon),
             rng.choice((0.05, 0.5, 2.0, 4.0, 12.0)) * rng.random() + 0.01,
             rng.randrange(1 << 16),
         )
-        for _ in range(rng.randint(3, 10))
+        for _ in range(rng.randint(least, 10))
     ]
+
+
+def extra(seed: int, horizon: float) -> list[Fault]:
+    """Pairs of failures that follow each other, in two of three histories; in every third one the
+    clock of the server is set, once or more often. By a generator of their own, so that the other
+    faults of a seed stay what they are."""
+    rng = random.Random(seed ^ 0xFA7E)
+    kinds = ["pair"] * rng.choice((0, 1, 3)) + ["step"] * rng.choice((0, 0, rng.randint(1, 3)))
+    return [
+        Fault(kind, rng.uniform(0.0, horizon), 4.0 * rng.random() + 0.01, rng.randrange(1 << 16))
+        for kind in kinds
+    ]
+
+
+def steps(victim: int, length: float) -> Iterator[tuple[float, float]]:
+    """By how much a clock is set, and when: at once, or in parts within this length."""
+    rng = random.Random(victim)
+    delta = rng.choice(STEPS_S) * rng.choice((1, -1))
+    parts = 1 if victim % 2 else PARTS
+    for part in range(parts):
+        yield length * part / PARTS, delta / parts
 
 
 class Faults:
     """Carries out the planned faults of a history."""
 
-    def __init__(self, history: History) -> None:
-        self.history = history
+    def __init__(self, history: Any) -> None:
+        self.history: History = history
         self.done = 0
 
     def arm(self, faults: list[Fault]) -> None:
@@ -143,7 +173,7 @@ class Faults:
 
         def back() -> None:
             server.restart(False)
-            history.watch.data_lost = history.world.time
+            history.watch.lost_data()
 
         history.world.after(fault.length, back)
 
@@ -223,6 +253,26 @@ class Faults:
         self.history.world.after(
             3.5, lambda: self._cut(fault._replace(length=14.0), ("up", "down"))
         )
+
+    def pair(self, fault: Fault) -> None:
+        """Two requests of a process fail, one after the other, each in its own way."""
+        history = self.history
+        process = history.some_process(fault.victim)
+        aims = pair(random.Random(fault.victim), history.server.verbs)
+        history.server.fated.setdefault(process.pid, []).extend(aims)
+
+    def step(self, fault: Fault) -> None:
+        """The clock of the server is set, at once or slowly: by a second, an hour, ten years."""
+        for when, delta in steps(fault.victim, fault.length):
+            self.history.world.after(when, partial(self._set, delta))
+
+    def _set(self, delta: float) -> None:
+        history = self.history
+        if history.healed:
+            return
+        history.tell(None, f"the clock of the server is set by {delta:g} s")
+        history.server.step(delta)
+        history.watch.clock_was_set(delta)
 
     def clock(self, fault: Fault) -> None:
         """The wall clock of a process jumps by up to an hour. Nothing may depend on it."""

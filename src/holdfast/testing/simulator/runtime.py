@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ...core.ports import Guard
 from ...errors import NotSupported
-from .world import Fut, Process, Task
+from .world import Cancelled, Fut, Process, Task
 
 T = TypeVar("T")
 
@@ -46,11 +46,15 @@ class SimRuntime:
     so an undo is simply carried out. Else as asyncio does: it goes on whatever is cancelled.
     """
 
+    awaits = False
+
     def __init__(self, process: Process) -> None:
         self.process = process
         self.now = process.now
         self._world = process.world
         self._ids = process.world.rng
+        #: The task of the keeper that was started last.
+        self.keeper: Task | None = None
 
     def bind(self) -> None:
         """One world, one loop."""
@@ -61,6 +65,10 @@ class SimRuntime:
     def new_id(self) -> str:
         """A new secret, from the seed."""
         return f"{self._ids.getrandbits(128):032x}"
+
+    def interrupts(self, failure: BaseException) -> bool:
+        """What strikes an actor comes from outside."""
+        return not isinstance(failure, Exception)
 
     def flow(self) -> Hashable:
         """The task that takes this step."""
@@ -93,10 +101,13 @@ class SimRuntime:
         if self.process.threads:
             return await work
         errand = Task(self.process, work, "errand")
-        errand.quiet = True
+        errand.quiet = errand.nobody = True
         self._world.run_now(errand)
         result: T = await errand.done
         return result
+
+    def follow(self, made: object, what: str) -> None:
+        """The workload's callbacks are plain functions."""
 
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
@@ -104,8 +115,13 @@ class SimRuntime:
         """Start the keeper."""
 
         async def keep() -> None:
-            await main()
-            over()
+            try:
+                await main()
+            finally:
+                over()
 
-        self._world.spawn(self.process, keep(), f"{self.process!r} {name}")
-        return lambda: None
+        task = self._world.spawn(self.process, keep(), f"{self.process!r} {name}")
+        # Ctrl-C strikes no thread of ours, but a program may cancel all tasks of its loop.
+        task.nobody = self.process.threads
+        self.keeper = task
+        return lambda: None if task.nobody else self._world.interrupt(task, Cancelled())

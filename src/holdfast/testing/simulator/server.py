@@ -1,6 +1,8 @@
 """The store model: the reference line of claims behind a network that fails in every known way.
 
-The server keeps its clock; clients' clocks differ from it in rate by less than the margin allows.
+The server keeps its clock, unless a fault sets it; clients' clocks differ from it in rate by less
+than the margin allows. A lease that would outlast its own ttl proves that the clock was set back,
+and is cut to that.
 It may be down, restart with its data, or restart without (then it grants nothing until every lease
 that it may have forgotten is over: the grace that a guard against amnesia gives). Tickets are
 ``max(last + 1, time in microseconds)``, so they rise across all of that.
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...core.model import (
@@ -27,9 +30,12 @@ from ...core.model import (
 )
 from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke
-from .world import Fut, Process, World
+from .fates import AGAIN_S, CUT_S, DOWN_S, TOO_LATE_S, Aim, Fate
+from .world import Cancelled, Fut, Process, World
 
 CAPABILITIES = Capabilities(store="simulated")
+#: What the clock of a server shows at first: enough to be set back by some ten years.
+EPOCH_S = 2_000_000_000.0
 
 
 class Net:
@@ -47,36 +53,88 @@ class Net:
 class Server:
     """The one server of the world."""
 
+    #: What clients ask for.
+    verbs: tuple[str, ...] = ("join", "keep", "leave", "join_free", "leave_all")
+
     def __init__(self, world: World, ttl_max: float) -> None:
         self.world = world
         self.net = Net()
         self.lines = Lines()
         self.up = True
         self.generation = 0
+        #: Seconds by which the clock was set, in all.
+        self.skew = 0.0
         self.grace_until = 0.0
         self.ttl_max = ttl_max
         self.stores: dict[int, SimStore] = {}
         #: process -> (verb, what to do while its next request of that verb, for one name or for
         #: several, is under way).
         self.aims: dict[int, tuple[str, Callable[[], None]]] = {}
+        self.before_verb: Callable[[str, tuple[Any, ...]], None] = lambda *_: None
         self.after_verb: Callable[[], None] = lambda: None
+        #: process -> the fates of some of its requests to come, one after the other.
+        self.fated: dict[int, list[Aim]] = {}
+        #: process -> the verbs that it has sent so far.
+        self.sent: dict[int, list[str]] = {}
+        #: Seconds after its time-out at which a late request arrives.
+        self.too_late: tuple[float, ...] = TOO_LATE_S
+        #: The ids of the claims that were given back in time.
+        self.freed: set[str] = set()
+        #: Called with the process that a fate strikes.
+        self.struck: Callable[[Process, Aim], None] = lambda *_: None
 
     def now(self) -> float:
         """The clock of the server."""
-        return 50_000.0 + self.world.time
+        return EPOCH_S + self.world.time + self.skew
+
+    def step(self, delta: float) -> None:
+        """The clock is set; what it was compared with is put right where that shows."""
+        self.skew += delta
+        if delta < 0:
+            self.clamp(self.now())
+
+    def clamp(self, now: float) -> None:
+        """No lease outlasts its own length."""
+        self.grace_until = min(self.grace_until, now + self.ttl_max + 1.0)
+        for line in self.lines.lines.values():
+            for row in line.rows():
+                longest = max(row.ttl, self.lines.patience)
+                row.expires = min(row.expires, now + longest)
+                line.first = min(line.first, row.expires)
 
     def restart(self, keep_data: bool) -> None:
         """Come back, with the data or without. Without, in grace."""
         self.up = True
         self.generation += 1
         if not keep_data:
-            self.lines = Lines()
+            self.lines = type(self.lines)()
             self.grace_until = self.now() + self.ttl_max + 1.0
 
     def stop(self) -> None:
         """Be gone: every connection breaks."""
         self.up = False
         self.generation += 1
+
+    def fate(self, process: Process, verb: str) -> Fate | None:
+        """What becomes of the request that this process sends now."""
+        sent = self.sent.setdefault(process.pid, [])
+        sent.append(verb)
+        aims = self.fated.get(process.pid)
+        if not aims or not aims[0].hits(verb, len(sent) - 1):
+            return None
+        aim = aims.pop(0)
+        self.struck(process, aim)
+        return aim.fate
+
+    def down(self, seconds: float) -> None:
+        """Be down for this time, if it is up."""
+        if self.up:
+            self.stop()
+            self.world.after(seconds, partial(self._back, self.generation))
+
+    def _back(self, generation: int) -> None:
+        if self.generation == generation:
+            self.restart(keep_data=True)
 
     def handle(self, verb: str, args: tuple[Any, ...], address: tuple[int, int]) -> Any:
         """Carry out one verb and send the pokes that come of it."""
@@ -87,6 +145,7 @@ class Server:
             return StoreUnavailable("the server restarted without its data: no grants yet")
         if now < self.grace_until and verb == "join_free":
             return None
+        self.before_verb(verb, args)
         answer, pokes = getattr(self, f"_{verb}")(*args, now, address)
         self.after_verb()
         for poke in pokes:
@@ -105,7 +164,10 @@ class Server:
         return answers, pokes
 
     def _leave(self, leave: Leave, now: float, address: Any) -> tuple[Any, list[Poke]]:
-        return self.lines.leave(leave, now)
+        there, pokes = self.lines.leave(leave, now)
+        if there:
+            self.freed.add(leave.id)
+        return there, pokes
 
     def _join_free(
         self, claims: Sequence[Claim], now: float, address: Any
@@ -115,7 +177,7 @@ class Server:
     def _leave_all(
         self, leaves: Sequence[Leave], now: float, address: Any
     ) -> tuple[Any, list[Poke]]:
-        done = [self.lines.leave(leave, now) for leave in leaves]
+        done = [self._leave(leave, now, address) for leave in leaves]
         return [there for there, _ in done], [poke for _, pokes in done for poke in pokes]
 
     def _inspect(
@@ -261,9 +323,12 @@ class SimStore:
             del server.aims[self.process.pid]
             world.after(rng.random() * 0.004, aim[1])
         lost = rng.random() < net.lose_request or (self.process.pid, "up") in net.cut
+        fate = server.fate(self.process, verb)
+        if fate is not None:
+            lost = self._strike(fate, within, partial(self._arrive, conn, verb, args)) or lost
         if not lost:
             conn.last = max(conn.last, world.time + _delay(server))
-            world.at(conn.last, lambda: self._arrive(conn, verb, args, reply))
+            world.at(conn.last, lambda: self._arrive(conn, verb, args, reply, fate))
         try:
             return await reply
         except StoreUnavailable:
@@ -273,12 +338,44 @@ class SimStore:
             conn.broken = self.process.threads  # asyncio goes on using it, in order
             raise
 
-    def _arrive(self, conn: Connection, verb: str, args: tuple[Any, ...], reply: Fut[Any]) -> None:
+    def _strike(self, fate: Fate, within: float, arrive: Callable[..., None]) -> bool:
+        """Prepare what is to become of a request; does it not arrive in time?"""
+        world, rng = self.world, self.world.rng
+        nobody: Fut[Any] = Fut(world)
+        if fate is Fate.LATE:
+            world.after(
+                within / self.process.rate + rng.choice(self.server.too_late),
+                lambda: arrive(nobody),
+            )
+        elif fate is Fate.DOUBLED:
+            world.after(rng.choice(AGAIN_S), lambda: arrive(nobody))
+        elif fate is Fate.CANCELLED and world.current is not None and not world.current.nobody:
+            task = world.current
+            failure = KeyboardInterrupt() if self.process.threads else Cancelled()
+            world.after(rng.random() * 0.004, lambda: world.interrupt(task, failure))
+        elif fate is Fate.CUT:
+            cut = {(self.process.pid, "up")}
+            self.server.net.cut |= cut
+            world.after(rng.choice(CUT_S), lambda: self.server.net.cut.difference_update(cut))
+        return fate in (Fate.LATE, Fate.UNSENT, Fate.CUT)
+
+    def _arrive(
+        self,
+        conn: Connection,
+        verb: str,
+        args: tuple[Any, ...],
+        reply: Fut[Any],
+        fate: Fate | None = None,
+    ) -> None:
         server, world, net = self.server, self.world, self.server.net
         if not server.up or conn.generation != server.generation:
             world.after(_delay(server), lambda: reply.fail(StoreUnavailable("connection reset")))
             return
         answer = server.handle(verb, args, (self.process.pid, 0))
+        if fate is Fate.DOWN:
+            server.down(world.rng.choice(DOWN_S))
+        if fate in (Fate.LOST, Fate.DOUBLED, Fate.DOWN):
+            return
         if isinstance(answer, StoreUnavailable):
             world.after(_delay(server), lambda: reply.fail(answer))
             return

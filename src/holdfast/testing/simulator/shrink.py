@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from . import run
-from .history import Plan, Verdict
+from .running import Plan, Verdict
 
 
 def smaller(plan: Plan) -> Iterator[Plan]:
@@ -24,8 +23,8 @@ def smaller(plan: Plan) -> Iterator[Plan]:
             yield plan._replace(actions=actions)
 
 
-def shrink(verdict: Verdict, tries: int = 2000) -> Verdict:
-    """The smallest plan found that violates the same invariant."""
+def shrink(verdict: Verdict, run: Callable[[Plan], Verdict], tries: int = 2000) -> Verdict:
+    """The smallest plan found that violates the same invariant, where plans are run so."""
     if verdict.violation is None:
         return verdict
     best, wanted = verdict, verdict.violation.invariant

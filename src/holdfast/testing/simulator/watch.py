@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...core.hold import HoldBase
 from ...core.lease import Lease
-from ...core.model import Loss, State
-from ..promise import PromiseBroken
+from ...core.model import Claim, Keep, Leave, Loss, State
+from ...core.policy import PATIENCE_S, REQUEST_S
+from .trouble import Trouble, Violation
 
 if TYPE_CHECKING:
     from ...stores.memory.line import Line
@@ -18,16 +20,6 @@ if TYPE_CHECKING:
 GRACE_S = 0.25
 #: With the store in reach, an abandoned claim is withdrawn within so many seconds.
 UNDONE_S = 3.0
-#: No outage shorter than this part of a lease may lose it: a pushed one is renewed at its half.
-OUTAGE_PART = 0.45
-
-
-class Violation(PromiseBroken):
-    """An invariant does not hold; ``invariant`` is its name."""
-
-    def __init__(self, invariant: str, story: str) -> None:
-        super().__init__(f"{invariant}: {story}")
-        self.invariant = invariant
 
 
 class Grant:
@@ -77,39 +69,90 @@ class Grant:
             and self.process.now() < lease.deadline
         )
 
+    def outdated(self, trouble: Trouble) -> bool:
+        """Did its lease begin before the clock of the server was set forward?"""
+        return trouble.outdated(self.process, self.lease)
+
     def __repr__(self) -> str:
         return f"{self.name!r} fence {self.lease.fence % 10**9} of {self.process!r}"
 
 
-class Watch:
+class Watch(Trouble):
     """Sees every grant, release and look of a history."""
 
-    def __init__(self, world: World, server: Server, capacity: dict[str, int]) -> None:
-        self.world = world
+    def __init__(self, world: World, server: Server, capacity: dict[str, int], spared: Any) -> None:
+        super().__init__(world)
         self.server = server
+        #: Which rows may be left at the end.
+        self._spared = spared
         #: The greatest capacity that a name ever had.
         self.capacity = capacity
         self.grants: dict[str, list[Grant]] = {name: [] for name in capacity}
-        #: name -> (when returned, fence) of the greatest fence returned so far.
-        self.fences: dict[str, list[tuple[float, int]]] = {name: [] for name in capacity}
+        #: name -> (when returned, fence, when its acquire began) of the fences returned so far.
+        self.fences: dict[str, list[tuple[float, int, float]]] = {name: [] for name in capacity}
         self.seen_fences: dict[str, set[int]] = {name: set() for name in capacity}
-        self.data_lost = -1.0
-        self.over = False
-        #: A violation seen where none can be raised, in a callback.
-        self.found: Violation | None = None
         #: Tickets that an operator has broken, or is about to.
         self.broken: set[int] = set()
-        #: Virtual times until which faults may excuse a lost lease.
-        self.trouble: list[tuple[float, float, int | None]] = []
         #: Acquires that ended with an exception: when; nothing of them may be left for long.
         self.abandoned: dict[str, float] = {}
+        #: Acquires whose holds were given back.
+        self.ended: set[str] = set()
         self._held_before: dict[str, tuple[frozenset[int], int]] = {}
+        self._others: dict[str, tuple[int, float, int]] = {}
+        server.before_verb = self.server_before
         server.after_verb = self.server_line
+
+    # -- what happens to the server ----------------------------------------------------------
+
+    def lost_data(self) -> None:
+        """The server came back without its data."""
+        super().lost_data()
+        self._forget_fences()
+
+    def _forget_fences(self) -> None:
+        """Where the data were lost and the clock was set back, fences may fall, once."""
+        if not (self.rewound and self.data_lost >= 0):
+            return
+        for name, fences in self.fences.items():
+            later = [one for one in fences if one[2] > self.data_lost]  # served since then
+            self.fences[name], self.seen_fences[name] = later, {fence for _, fence, _ in later}
+
+    def clock_was_set(self, delta: float) -> None:
+        """The clock of the server was set."""
+        super().clock_was_set(delta)
+        self._forget_fences()
 
     # -- the server's side -------------------------------------------------------------------
 
+    def server_before(self, verb: str, args: tuple[Any, ...]) -> None:
+        """Before each verb: what it may not change, as it names others."""
+        named = {item for arg in args for item in _names(arg)}
+        now = self.server.now()
+        self._others = {
+            row.id: (row.ticket, row.expires, row.weight)
+            for line in self.server.lines.lines.values()
+            for row in line.held.values()
+            if row.expires > now and row.id not in named and row.ticket not in named
+        }
+
+    def _untouched(self) -> None:
+        """The holders that a verb didn't name are what they were: state, fence and lease."""
+        if not self._others:
+            return
+        now = {
+            row.id: (row.ticket, row.expires, row.weight)
+            for line in self.server.lines.lines.values()
+            for row in line.held.values()
+        }
+        for id_, was in self._others.items():
+            if now.get(id_) != was:
+                raise Violation(
+                    "ownership", f"a request for others made of {was} {now.get(id_, 'nothing')}"
+                )
+
     def server_line(self) -> None:
         """After each verb: served in order, within the capacity, and counted right."""
+        self._untouched()
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             used = sum(r.weight for r in line.held.values())
@@ -141,6 +184,11 @@ class Watch:
             if since is None or row.expires <= now or self.world.time < since + UNDONE_S:
                 continue
             process = self.world.processes[int(row.owner.split(":")[1]) - 1]
+            # Several names are given up together: the first undo was at most a request before.
+            if self.forward >= since - UNDONE_S - REQUEST_S:
+                continue  # the tombstone is over before its time, and a late copy may enter
+            if self.world.time < self.back + max(row.ttl, PATIENCE_S):
+                continue  # it was dead, and nobody had cleared it away
             if process.alive and not process.paused and not self.troubled(UNDONE_S):
                 raise Violation("no leak", f"{name!r}: {row.meta} was interrupted and is left")
 
@@ -149,14 +197,12 @@ class Watch:
         for row in line.waiting.values():
             if row.expires > now or self.troubled(row.ttl + 8.0):
                 continue
+            if self.world.time < self.forward + row.ttl + 8.0:
+                continue
             process = self.world.processes[int(row.owner.split(":")[1]) - 1]
             waits = row.id in self.server.stores[process.pid].boxes
             if waits and process.alive and not process.paused:
                 raise Violation("keep-alive", f"{name!r}: {row.meta} of {row.owner} lost its place")
-
-    def troubled(self, span: float) -> bool:
-        """Was there a fault within so many seconds?"""
-        return any(end > self.world.time - span for _, end, _ in self.trouble)
 
     def told(self, hold: HoldBase) -> None:
         """``on_lost`` was called: never for what was given back in good time."""
@@ -180,14 +226,17 @@ class Watch:
         if not adopted:
             if fence in self.seen_fences[name]:
                 raise Violation("fence order", f"{grant}: this fence was given before")
-            earlier = max((f for t, f in self.fences[name] if t < begun), default=0)
+            earlier = max((f for t, f, _ in self.fences[name] if t < begun), default=0)
             if fence <= earlier:
                 raise Violation("fence order", f"{grant} after {earlier} had returned")
             self.seen_fences[name].add(fence)
-            self.fences[name].append((self.world.time, fence))
-        others = [g for g in self.grants[name] if g.believed() and not g.broken]
+            if not self.rewound or begun > self.data_lost:
+                self.fences[name].append((self.world.time, fence, begun))
+        others = [
+            g for g in self.grants[name] if g.believed() and not g.broken and not g.outdated(self)
+        ]
         total = sum(g.hold.weight for g in others) + hold.weight
-        if total > self.capacity[name] and not grant.broken:
+        if total > self.capacity[name] and not grant.broken and not grant.outdated(self):
             raise Violation("exclusion", f"{grant} was returned while {others} are believed")
         self.grants[name] = [g for g in self.grants[name] if not g.released]
         self.grants[name].append(grant)
@@ -205,6 +254,8 @@ class Watch:
         line = self.server.lines.lines.get(grant.name)
         row = line.held.get(grant.lease.claim.id) if line is not None else None
         if row is None or row.leaving or row.expires <= self.server.now():
+            if grant.outdated(self) and not self.told_late(grant.process, grant.lease):
+                return
             raise Violation(
                 "local honesty", f"{grant} is believed, but the server holds it no more"
             )
@@ -224,20 +275,13 @@ class Watch:
         grant.lost_seen = True
         if reason not in (Loss.EXPIRED, Loss.UNREACHABLE) or grant.broken:
             return
-        if not grant.lease.renewing or self.data_lost >= grant.begun:
+        if not grant.lease.renewing or self.data_lost >= grant.begun or grant.outdated(self):
             return
         process, ttl = grant.process, grant.lease.ttl
         if grant.lease.deadline == grant.first_deadline:
             ttl = min(ttl, grant.first_lease)  # granted by a push and not yet renewed
-        # when it was over, which may be long before anybody looked
-        when = min(self.world.time, (grant.lease.deadline - process.offset) / process.rate)
-        since = when - ttl * 1.5 - 6.0
-        total = sum(
-            min(end, when) - max(start, since)
-            for start, end, pid in self.trouble
-            if end > since and start < when and pid in (None, process.pid)
-        )
-        if total < ttl * OUTAGE_PART:
+        total = self.unexplained(process, grant.lease, ttl)
+        if total is not None:
             raise Violation(
                 "keep-alive", f"{grant} ({ttl:g} s) lost after {total:.2f} s of trouble"
             )
@@ -247,12 +291,23 @@ class Watch:
         self.honest(grant)
         grant.good_at_release = grant.believed()
         grant.released = True
+        self.ended.add(grant.lease.claim.spec.meta)
+
+    def given_back(self, grant: Grant, kept: bool) -> None:
+        """Release has answered: that it was held until then only if the store says so, too."""
+        lease = grant.lease
+        excused = grant.broken or max(self.data_lost, self.forward) >= grant.begun
+        if not kept or excused or lease.end is not State.RELEASED or lease.reason is not None:
+            return
+        if lease.claim.id not in self.server.freed:
+            raise Violation("no false answer", f"{grant}: its release counts, but freed nothing")
 
     def busy(self, meta: str) -> None:
         """An acquire answered "busy": no grant of it may exist."""
         for name, line in self.server.lines.lines.items():
             for row in line.rows():
-                if row.meta == meta and row.expires > self.server.now():
+                now = self.server.now()  # a clock that is set back revives the dead
+                if row.meta == meta and row.since <= now < row.expires:
                     raise Violation("no false negative", f"{name!r} answered busy, but is granted")
 
     def in_time(self, process: Process, begun: float, timeout: float, stopped: float) -> None:
@@ -263,12 +318,14 @@ class Watch:
         if took > timeout + GRACE_S:
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
-    def at_the_end(self, spared: Any) -> None:
+    def at_the_end(self) -> None:
         """All flows are over and all faults healed: only what the dead left may remain."""
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             for row in line.rows():
-                if row.expires > now and not row.leaving and not spared(row):
+                if self.forward >= 0 and (row.meta in self.abandoned or row.meta in self.ended):
+                    continue  # a late copy found no tombstone; it lasts for one lease
+                if row.expires > now and not row.leaving and not self._spared(row):
                     raise Violation(
                         "no leak", f"{name!r}: {row.meta} of {row.owner} is left behind"
                     )
@@ -276,3 +333,16 @@ class Watch:
             for grant in grants:
                 if grant.believed() and grant.process.alive and grant.lease.end is State.RELEASED:
                     raise Violation("no resurrection", f"{grant} was released and is believed")
+
+
+def _names(arg: Any) -> Iterator[Any]:
+    """The ids of the claims that an argument of a verb names; for a break, the ticket."""
+    if isinstance(arg, list | tuple) and not hasattr(arg, "_fields"):
+        for one in arg:
+            yield from _names(one)
+    elif isinstance(arg, Claim):
+        yield arg.id
+    elif isinstance(arg, Keep):
+        yield from (arg.claim.id, arg.new_id)
+    elif isinstance(arg, Leave):
+        yield arg.id or arg.ticket

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...core.client import ClientBase
@@ -11,7 +11,7 @@ from ...core.election import ElectionBase
 from ...core.hold import HoldBase
 from ...core.lock import LockBase
 from ...core.model import RWLOCK_CAPACITY, Kind, Leave
-from ...core.multi import MultiLockBase
+from ...core.multi import MultiHoldBase, MultiLockBase
 from ...core.rwlock import RWSideBase
 from ...core.semaphore import OnConflict, SemaphoreBase
 from ...errors import ConfigError, LockLost, NotAcquired, NotHeld, NotSupported, StoreUnavailable
@@ -46,14 +46,7 @@ class Actor:
 
     async def main(self) -> None:
         """Do a number of things, one after the other; leave nothing held."""
-        choices = (
-            [self.plain] * 6
-            + [self.semaphore] * 3
-            + [self.rwlock] * 3
-            + [self.several] * 3
-            + [self.election, self.hand_over, self.adopt, self.limited]
-            + [self.resize, self.intrude, self.reenter, self.operator]
-        )
+        choices = self.choices()
         done = 0
         while done < self.history.plan.actions or self.history.world.steps < STEPS_MIN:
             done += 1
@@ -71,6 +64,17 @@ class Actor:
                 grant.released = True  # an exception left the body: nobody works on
             await self._in_the_end(self._give_up_all)
             await self._in_the_end(lambda: self.pause(0.3))
+
+    def choices(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        """What it may do, each as often as it is likely."""
+        return (
+            [self.plain] * 6
+            + [self.semaphore] * 3
+            + [self.rwlock] * 3
+            + [self.several] * 3
+            + [self.election, self.hand_over, self.adopt, self.limited]
+            + [self.resize, self.intrude, self.reenter, self.operator]
+        )
 
     async def _in_the_end(self, act: Callable[[], Awaitable[None]]) -> None:
         """What a claimant does whatever interrupts it, as a ``finally`` would."""
@@ -90,6 +94,7 @@ class Actor:
                     await self.pause(0.5)
                 except EXPECTED:
                     break
+            self.watch.ended.add(grant.lease.claim.spec.meta)
             self.holding.pop()
 
     # -- the things to do --------------------------------------------------------------------
@@ -159,18 +164,13 @@ class Actor:
                     self.watch.abandoned[lock._spec.meta] = self.history.world.time
         if hold is None:
             return
-        for one in hold._holds:
-            if one.lost is None:
-                self.holding.append(self.watch.granted(self.process, one, begun))
+        self._got_all(hold, begun)
         await self.pause(1.0)
         if rng.random() < 0.3:
             for grant in reversed(list(self.holding)):
                 await self._release(grant)
             return
-        for grant in self.holding:
-            self.watch.released(grant)
-        await hold._release()
-        self.holding.clear()
+        await self._release_all(hold)
 
     async def election(self) -> None:
         """A term of office."""
@@ -247,10 +247,22 @@ class Actor:
 
     # -- the parts ---------------------------------------------------------------------------
 
-    async def _take(self, lock: LockBase) -> Grant | None:
+    def _got_all(self, hold: MultiHoldBase, begun: float) -> None:
+        for one in hold._holds:
+            self.holding.append(self.watch.granted(self.process, one, begun))
+
+    async def _release_all(self, hold: MultiHoldBase) -> None:
+        for grant in self.holding:
+            self.watch.released(grant)
+        kept = await hold._release()
+        for grant in self.holding:
+            self.watch.given_back(grant, kept)
+        self.holding.clear()
+
+    async def _take(self, lock: LockBase, wait: float | None = -1.0) -> Grant | None:
         world = self.history.world
         begun, stopped = world.time, self.process.stopped_for
-        wait = self._patience()
+        wait = self._patience() if wait == -1.0 else wait
         try:
             hold = await lock._acquire(timeout=wait)
         except BaseException:
@@ -282,7 +294,7 @@ class Actor:
     async def _release(self, grant: Grant) -> None:
         self.watch.released(grant)
         self.history.tell(self, f"  releases {grant}")
-        await grant.hold._release()
+        self.watch.given_back(grant, await grant.hold._release())
         if grant in self.holding:
             self.holding.remove(grant)
 
@@ -299,12 +311,10 @@ class Actor:
 
     def _wish(self, kind: Kind, name: str, capacity: int, weight: int, **options: Any) -> Any:
         self.calls += 1
-        ttl = self.rng.choice((0.4, 2.0, 2.0, 6.0, 10.0))
+        drawn = self.rng.choice((0.4, 2.0, 2.0, 6.0, 10.0))
+        options = {"ttl": drawn, "on_lost": self._told, **options}
         meta = f"{self.number}.{self.calls}"
-        options.setdefault("on_lost", self._told)
-        return self.client._wish(
-            kind, name, capacity=capacity, weight=weight, ttl=ttl, meta=meta, **options
-        )
+        return self.client._wish(kind, name, capacity=capacity, weight=weight, meta=meta, **options)
 
     def _lock(self, name: str, reentrant: bool = False, **options: Any) -> LockBase:
         ctx, spec, terms, timeout = self._wish(Kind.LOCK, name, 1, 1, **options)

@@ -7,6 +7,7 @@ message travels. A seed therefore is a history, and the same seed is the same hi
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import random
@@ -106,7 +107,9 @@ class Process:
 class Task:
     """A coroutine on its way, in a process."""
 
-    __slots__ = ("coro", "done", "name", "process", "queued", "quiet", "throw", "waits_on")
+    __slots__ = (
+        "coro", "done", "name", "nobody", "process", "queued", "quiet", "throw", "waits_on",
+    )  # fmt: skip
 
     def __init__(self, process: Process, coro: Coroutine[Any, Any, Any], name: str) -> None:
         self.process = process
@@ -118,6 +121,8 @@ class Task:
         self.queued = False
         #: Somebody waits for its end and deals with what it raises.
         self.quiet = False
+        #: It is none of the caller's: nobody can interrupt it.
+        self.nobody = False
 
 
 class World:
@@ -130,6 +135,7 @@ class World:
         self.steps = 0
         self.current: Task | None = None
         self.processes: list[Process] = []
+        self.tasks: list[Task] = []
         self._ready: list[Task] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._tie = itertools.count()
@@ -145,6 +151,7 @@ class World:
     def spawn(self, process: Process, coro: Coroutine[Any, Any, Any], name: str) -> Task:
         """Start a task."""
         task = Task(process, coro, name)
+        self.tasks.append(task)
         self.ready(task)
         return task
 
@@ -170,6 +177,13 @@ class World:
         if task.waits_on is not None and task in task.waits_on.waiters:
             task.waits_on.waiters.remove(task)
         self.ready(task)
+
+    def close(self) -> None:
+        """End all that is under way, and what it begins when it ends."""
+        for task in self.tasks:  # grows meanwhile
+            if not task.done.done:
+                with contextlib.suppress(RuntimeError):  # it would go on in its `finally`
+                    task.coro.close()
 
     def step(self) -> bool:
         """One step; False when nothing is left to happen."""

@@ -10,5 +10,6 @@ store must be empty. The numbers come from a seed, which is printed.
 from __future__ import annotations
 
 from .run import Options, Outcome, run
+from .trouble import Descriptors, Scene, Trouble
 
-__all__ = ["Options", "Outcome", "run"]
+__all__ = ["Descriptors", "Options", "Outcome", "Scene", "Trouble", "run"]

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core.model import RWLOCK_CAPACITY
 from ...core.policy import PATIENCE_S
-from ...errors import FenceRejected, HoldfastError, LockLost, NotHeld, StoreUnavailable
+from ...errors import (
+    ConfigError,
+    FenceRejected,
+    HoldfastError,
+    LockLost,
+    NotHeld,
+    StoreUnavailable,
+)
 from ...fenced import FencedFile
 from ...sync import Client
 from .. import lag
@@ -22,6 +30,8 @@ from ..histories import Recorder
 #: A worker whose parent has died ends itself, after so many seconds at the latest.
 LIFE_S = 3600.0
 PERMITS = 3
+#: The kinds of names: ``kind-0``, ``kind-1``, ... behind the prefix of the run.
+KINDS = ("lock", "rwlock", "semaphore")
 TIMEOUTS_S = (0.0, 0.05, 0.3, 1.0, None)
 BODY_S = 0.05
 #: The fence must do without it in the rest.
@@ -69,8 +79,9 @@ class Worker:
         self._dice = random.Random(f"{options.seed} {number}")
         self._name = f"worker-{number}"
         self._folder = Path(options.folder)
-        self._recorder = Recorder(self._folder / f"{self._name}.jsonl", self._name)
         self._client = face.client(options.store, ttl=options.ttl, label=self._name)
+        # Last, as its file tells that all is there that work needs.
+        self._recorder = Recorder(self._folder / f"{self._name}.jsonl", self._name)
         self._forks = 0
         self._to_fork = False
 
@@ -93,7 +104,7 @@ class Worker:
 
     def _wish(self) -> Wish:
         dice = self._dice
-        kind = dice.choice(("lock", "lock", "rwlock", "semaphore"))
+        kind = dice.choice(("lock", *KINDS))
         name = f"{self._options.prefix}{kind}-{dice.randrange(self._options.names)}"
         timeout = dice.choice(TIMEOUTS_S)
         if kind == "semaphore":
@@ -157,7 +168,8 @@ class Worker:
                 await self._write(wish.name, hold.fence)
             elif wish.kind == "rwlock" and hold.weight > 1 and self._dice.random() < 0.3:
                 self._recorder.shrink(claim, 1)
-                with contextlib.suppress(StoreUnavailable):
+                # With troubles, damage that the store tells of comes as a ConfigError
+                with contextlib.suppress(StoreUnavailable, ConfigError):
                     await hold.downgrade()
             if self._to_fork:
                 self._to_fork = False
@@ -173,6 +185,9 @@ class Worker:
             await self._face.outside(lambda: ledger.append(fence, entry))
         except FenceRejected:
             self._recorder.wrote(number, False)
+        except OSError as wrong:  # no descriptors: what is written to isn't under torture
+            if wrong.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
         else:
             self._recorder.wrote(number, True)
 

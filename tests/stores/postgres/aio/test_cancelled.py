@@ -53,6 +53,7 @@ async def strike(
     # Given requests that are on their way, and whose answers are kept back
     proxy.hold("reply")
     go.set()
+    await asyncio.sleep(0)  # none of them waits for it any more, whatever else is under way
     while not under_way(client):
         await asyncio.sleep(0)
     for _ in range(chance.randrange(8)):

@@ -171,6 +171,38 @@ def test_a_user_who_may_not_subscribe_waits_all_the_same(
     assert caplog.text.count("doesn't let us subscribe") == 1
 
 
+def test_a_right_to_subscribe_that_is_given_later_is_of_use(
+    new_redis: NewRedis,
+    own_name: str,
+    protocol: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("holdfast.stores.redis.aio.port.DEAF_S", 0.5)
+    server = new_redis(users=("user app on >secret ~holdfast:* resetchannels +@all",))
+
+    async def until(true: Callable[[], Any]) -> None:
+        async with asyncio.timeout(10):
+            while not true():
+                await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        url = server.url_for("app", "secret")
+        async with AsyncClient(f"{url}?protocol={protocol}") as client:
+            hold = await client.lock(own_name).acquire()
+            waiter = asyncio.create_task(client.lock(own_name).acquire(timeout=30))
+            await until(lambda: "doesn't let us subscribe" in caplog.text)
+            port: Any = client._ctx.store._port  # type: ignore[attr-defined]
+            assert port._ear is None
+            # When the right is given, then the waiter listens
+            server.ask("ACL", "SETUSER", "app", "&holdfast:*")
+            await until(lambda: port._ear is not None)
+            await hold.release()
+            assert await (await waiter).release()
+
+    play(main)
+
+
 def test_a_user_who_may_not_run_scripts_is_told_so(new_redis: NewRedis, own_name: str) -> None:
     server = new_redis(users=("user app on >secret ~holdfast:* &* +@all -evalsha",))
 

@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.core.model import Gone, Held
 from holdfast.core.queue.model import (
+    BATCH_MAX,
     Extend,
     Job,
     JobState,
@@ -238,7 +239,7 @@ class Twins:
     def purge(self) -> None:
         some = set(self.dice.sample(self.ids, min(4, len(self.ids))))
         fields = [field for field, id_ in self.fields().items() if id_ in some]
-        theirs = jobs_look.purge(self.queue, None, sorted(some), self.now)
+        theirs = jobs_look.purge(self.queue, None, sorted(some), BATCH_MAX, self.now)
         call = self.requests.mend(b"purge", self.name, 0, "", fields)
         self.same(("purge", some), theirs, replies.counted(self.ask(call), LABEL)[0])
 
@@ -259,14 +260,14 @@ class Twins:
         while True:
             call = self.requests.look(self.name, 0, b"scan", cursor)
             cursor, *rest = replies.listed(self.ask(call), LABEL)
-            found.update({field: id_ for field, _, _, id_ in replies.seen(rest)})
+            found.update({field: id_ for field, _, _, id_ in replies.seen(rest, LABEL)})
             if cursor == b"0":
                 return found
 
     def look(self) -> None:
         """All jobs stand as they do in memory."""
         call = self.requests.look(self.name, 0, b"rows", *self.fields())
-        rows = replies.shown(replies.listed(self.ask(call), LABEL))
+        rows = replies.shown(replies.listed(self.ask(call), LABEL), LABEL)
         theirs = jobs_look.records(self.queue, self.now)
         self.same("look", *(sorted(map(_stands, some)) for some in (theirs, [r for _, r in rows])))
         record = jobs_look.survey(self.name, self.queue, self.now)

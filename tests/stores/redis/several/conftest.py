@@ -8,8 +8,10 @@ import pytest
 import redis
 from redis.cluster import key_slot
 
+from holdfast.core.queue.model import Job
 from holdfast.stores.redis.guard import WINDOW_S
 from holdfast.stores.redis.keys import bucket_of
+from holdfast.stores.redis.queue_keys import SHARDS, Layout
 from tests.servers.cluster import Cluster
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
@@ -50,3 +52,9 @@ def client_of(cluster: Cluster) -> redis.RedisCluster:
     """A client as a user makes one; close it."""
     first = next(one for one in cluster.servers if one.runs)
     return redis.RedisCluster(host=first.host, port=first.port)
+
+
+def group_in(shard: int) -> str:
+    """A group that belongs to this shard of a queue."""
+    names = (f"g{number}" for number in range(1000))
+    return next(one for one in names if Layout(SHARDS).home_of(Job("x", one, b"")) == shard)

@@ -27,6 +27,25 @@ def test_sentinels_that_agree_lead_to_the_primary(new_watched: Callable[..., Wat
     assert troubles(watched.url.replace("holdfast-test", "other"))["sentinels"] is Level.FAIL
 
 
+def test_sentinels_with_a_password_of_their_own_name_where_to_give_it(
+    new_watched: Callable[..., Watched],
+) -> None:
+    watched = new_watched(*KEPT, replicas=0, sentinels=1)
+    watched.sentinels[0].ask("ACL", "SETUSER", "default", "resetpass", ">theirs")
+    # Without one, and with a wrong one
+    for url in (watched.url, f"{watched.url}?sentinel_password=ours"):
+        (finding,) = examined(url)["sentinel"]
+        assert finding.level is Level.WARN
+        assert "redis://user:password@host" not in finding.text
+        assert "sentinel_password=" in finding.remedy
+        assert "start it" not in finding.remedy
+    assert Level.FAIL not in troubles(f"{watched.url}?sentinel_password=theirs").values()
+    # And with one that it doesn't want
+    watched.sentinels[0].ask("ACL", "SETUSER", "default", "nopass")
+    (finding,) = examined(f"{watched.url}?sentinel_username=nobody&sentinel_password=x")["sentinel"]
+    assert "sentinel_password=" in finding.remedy
+
+
 def test_a_cluster_that_is_whole_and_one_that_is_not(new_cluster: Callable[..., Cluster]) -> None:
     cluster = new_cluster(*KEPT, replicas=0)
     found = examined(cluster.url)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import AsyncClient, Client
+from holdfast.core import policy
 from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.aio.answer import Answer
 from holdfast.stores.redis.aio.shard import ShardWire
+from holdfast.stores.redis.cluster import ClusterPort
 from holdfast.stores.redis.keys import PREFIX, bucket_of, keys_of
 from holdfast.stores.redis.slots import BUCKET_SLOTS
 from holdfast.testing import lag
@@ -30,10 +32,19 @@ LEASE_S = 30.0
 HOLDS = 200
 TTL_S = 4.0
 PROTOCOLS = pytest.mark.parametrize("protocol", [3, 2])
-#: A waiter that is woken neither by a poke nor by the end of its channel asks once a second.
-SOON_S = 0.8
+#: A waiter that is woken neither by a poke nor by the end of its channel asks after a third of its
+#: patience; here that is longer than any test waits.
+PATIENCE_S = 90.0
+SOON_S = 3.0
 #: A slot is on its way for so long.
 HALF_S = 0.2
+
+
+@pytest.fixture(autouse=True)
+def _unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiter asks by itself, so whatever is served was woken."""
+    monkeypatch.setattr(ClusterPort, "patience", PATIENCE_S)
+    monkeypatch.setattr(policy, "NAP_S_MAX", PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

@@ -9,24 +9,17 @@ from typing import Any
 import pytest
 
 from holdfast import Client
-from holdfast.core.queue.model import Job
 from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.keys import PREFIX
-from holdfast.stores.redis.queue_keys import SHARDS, Layout, bucket_in
+from holdfast.stores.redis.queue_keys import SHARDS, bucket_in
 from holdfast.stores.redis.slots import slot_of
 from holdfast.testing import lag
 from tests.servers.cluster import Cluster
 from tests.servers.sentinels import Watched
 from tests.stores.redis.conftest import eventually
+from tests.stores.redis.several.conftest import group_in
 
 lag.watch()
-LAYOUT = Layout(SHARDS)
-
-
-def group_in(shard: int) -> str:
-    """A group that belongs to this shard."""
-    names = (f"g{number}" for number in range(1000))
-    return next(one for one in names if LAYOUT.home_of(Job("x", one, b"")) == shard)
 
 
 def test_jobs_of_all_shards_come_each_once_and_groups_in_order(
@@ -139,3 +132,17 @@ def test_a_promoted_replica_delivers_nothing_while_workers_may_believe(
         again = other.queue(own_name).take(timeout=3)
         # It has all of it, or it has forgotten the loan, which its worker knows by then
         assert again is None or job.lost
+
+
+def test_all_dead_letters_of_all_shards_are_revived(cluster: Cluster, own_name: str) -> None:
+    with Client(cluster.url) as client:
+        queue = client.queue(own_name)
+        # Given shards that number their jobs alike
+        queue.put_many([{"payload": n, "group": group_in(n)} for n in range(SHARDS)])
+        queue.put_many(range(40))
+        while jobs := queue.take_many(100, timeout=0):
+            for job in jobs:
+                assert job.dead_letter("never")
+        assert queue.revive() == SHARDS + 40
+        record = queue.stats()
+        assert (record.waiting, record.dead) == (SHARDS + 40, 0)

@@ -65,3 +65,14 @@ def test_sentinels_know_the_servers_and_not_their_password(
     watched = new_watched(password="sesame", replicas=0, sentinels=1)
     used(watched.url)
     refused(watched.url.replace(":sesame@", ":open sesame@"), "password")
+
+
+def test_sentinels_with_a_password_of_their_own_name_what_is_missing(
+    new_watched: Callable[..., Watched],
+) -> None:
+    watched = new_watched(replicas=0, sentinels=1)
+    watched.sentinels[0].ask("ACL", "SETUSER", "default", "resetpass", ">theirs")
+    words = r"the sentinels .* refuse the login.*sentinel_password"
+    refused(watched.url, words)
+    refused(f"{watched.url}?sentinel_password=open+sesame", words)
+    used(f"{watched.url}?sentinel_password=theirs")

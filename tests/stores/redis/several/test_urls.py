@@ -48,7 +48,11 @@ def test_a_url_names_nodes_of_a_cluster() -> None:
 def test_by_tls_the_sentinels_are_asked_by_tls_too(scheme: str) -> None:
     found = read(f"{scheme}://a/mine?ssl_ca_certs=/ca.pem")
     assert found.settings.kind == "tls"
-    assert found.arguments == {"ssl": True, "ssl_ca_certs": "/ca.pem"}
+    assert found.arguments == {
+        "ssl": True,
+        "ssl_ca_certs": "/ca.pem",
+        "ssl_check_hostname": True,
+    }
 
 
 def test_one_server_is_no_topology() -> None:

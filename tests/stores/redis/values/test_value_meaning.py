@@ -242,16 +242,32 @@ def test_who_waits_and_dies_is_forgotten_while_the_duty_goes_on(verbs: Verbs) ->
         verbs.at(START + number)
         assert verbs.ask(requests.begin(one, b"1 holdfast:poke:nobody"))[0] == 2
     (key,) = verbs.client.keys("holdfast:*%*")
-    assert verbs.client.hlen(key) == 6
+    assert verbs.client.hlen(key) == 7
     verbs.at(START + 6.5)
     assert verbs.ask(requests.prolong(Prolong(mine.entry, mine.id, found.fence, 60))) == 1
-    assert verbs.client.hlen(key) == 2
+    assert verbs.client.hlen(key) == 3
 
 
 @pytest.mark.parametrize(
     "left, fresh_in",
-    [(70_000, 10.0), (60_000, 0.0), (59_000, -1.0), (999_000, 60.0), (-2, 60.0), (-1, None)],
-    ids=["fresh", "on the edge", "stale", "longer than it can be", "written since", "no end"],
+    [
+        (70_000, 10.0),
+        (60_000, 0.0),
+        (59_000, -1.0),
+        (120_900, 60.0),
+        (999_000, -60.0),
+        (-2, 60.0),
+        (-1, None),
+    ],
+    ids=[
+        "fresh",
+        "on the edge",
+        "stale",
+        "longer than it can be",
+        "much longer",
+        "written since",
+        "no end",
+    ],
 )
 def test_a_value_that_is_replaced_between_the_two_looks_is_never_younger_than_it_is(
     left: int, fresh_in: float | None, verbs: Verbs

@@ -45,10 +45,26 @@ _VARIABLES = (
     "server_uid",
     "server_uuid",
 )
+#: Names whose line and claims contradict each other: all of it as one look at one moment.
+_WRONG = """
+SELECT COUNT(*) FROM (
+  SELECT l.name FROM {prefix}_lines l LEFT JOIN (
+      SELECT name, COUNT(*) AS claims, SUM(NOT held) AS waiters, SUM(IF(held, weight, 0)) AS used
+      FROM {prefix}_claims GROUP BY name) c ON c.name = l.name
+    WHERE l.claims <> COALESCE(c.claims, 0) OR l.waiters <> COALESCE(c.waiters, 0)
+      OR (l.used <> COALESCE(c.used, 0) AND l.lone IS NULL)
+  UNION ALL
+  SELECT DISTINCT c.name FROM {prefix}_claims c LEFT JOIN {prefix}_lines l ON l.name = c.name
+    WHERE l.name IS NULL) odd
+"""
 _LINES = ("lines", "claims", "tombs")
 _JOBS = ("queues", "counts", "tracks", "jobs", "dead", "ids", "lanes", "takes")
 _VALUES = ("refresh_duties", "refresh_values", "refresh_tombs", "refresh_tallies")
 _STATUS = ("Threads_connected", "wsrep_ready", "wsrep_cluster_status", "wsrep_cluster_size")
+
+
+#: Where a node fails to abort a transaction for another one, none commits for longer than this.
+STALL_S = 5
 
 
 class Visit:
@@ -187,6 +203,11 @@ def _galera(visit: Visit) -> Iterator[Finding]:
     else:
         remedy = "keep the nodes' clocks together by NTP, and write to one of them"
         yield Finding(Level.WARN, "galera", f"{text}: leases end by each node's own clock", remedy)
+    stalls = int(visit.ask("SELECT @@global.innodb_lock_wait_timeout")[0][0])
+    if stalls > STALL_S:
+        text = f"it is {stalls} s: two nodes that add one row at once may stall all for so long"
+        remedy = f"SET GLOBAL innodb_lock_wait_timeout = {STALL_S}, on each node"
+        yield Finding(Level.WARN, "innodb_lock_wait_timeout", text, remedy)
 
 
 def _connections(visit: Visit) -> Iterator[Finding]:
@@ -231,3 +252,18 @@ def _schema(visit: Visit) -> Iterator[Finding]:
             yield Finding(Level.FAIL, "rights", str(complaint(said, visit.settings.label)))
             return
     yield Finding(Level.OK, "schema", f"tables and procedures of version {VERSION} are there")
+    yield _compared(visit)
+
+
+def _compared(visit: Visit) -> Finding:
+    """Do the rows of names say what those of their claims say?"""
+    ((wrong,),) = visit.ask(_WRONG.format(prefix=visit.settings.prefix))
+    if not int(wrong):
+        return Finding(Level.OK, "lines", "each says what its claims say")
+    return Finding(
+        Level.WARN,
+        "lines",
+        f"{int(wrong):,} names whose line says something else than their claims: somebody has "
+        "changed the tables by hand",
+        "nothing: whoever next wants the name puts its line right",
+    )

@@ -7,15 +7,15 @@ come from a pool of ours, so that a small one of theirs can't run dry, and no po
 from __future__ import annotations
 
 from concurrent.futures import Future
-from threading import Thread
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
 from ....errors import ConfigError, HoldfastError
+from ....runtime.starting.blocking import DaemonThread
 from ..complaints import not_made
-from ..exchange import silent
+from ..exchange import Silent
 
 #: What whoever dials understands.
 _KNOWN = (HoldfastError, pymysql.MySQLError, OSError, RuntimeError)
@@ -29,12 +29,12 @@ def opened(engine: Any, label: str, within: float) -> Connection[Any]:
     """
     made: Future[Connection[Any]] = Future()
     try:
-        Thread(target=_make, args=(engine, made), name="holdfast-connect", daemon=True).start()
+        DaemonThread(target=_make, args=(engine, made), name="holdfast-connect").start()
         return made.result(within)
     except BaseException as wrong:
         made.add_done_callback(_unwanted)
         if isinstance(wrong, TimeoutError) and not made.done():
-            raise silent(label, within) from None
+            raise Silent(label, within) from None
         if not isinstance(wrong, Exception) or isinstance(wrong, _KNOWN):
             raise
         raise not_made(label, wrong) from wrong

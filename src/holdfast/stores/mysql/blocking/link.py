@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 from time import monotonic
 from typing import Any, NoReturn
@@ -13,9 +12,10 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.polling.blocking import READ, poller
 from ..complaints import GARBLED, ServerSaid, complaint, garbled, heard
 from ..config import Settings
-from ..exchange import silent
+from ..exchange import Silent
 from ..replies import Rows
 from ..schema import session
 from .given import opened
@@ -31,6 +31,30 @@ class ThreadLink:
         self._label = label
         #: When it was used last.
         self.used = monotonic()
+        #: The number of its session at the server.
+        self.thread = int(connection.thread_id())  # type: ignore[no-untyped-call]
+        #: Its socket, where the driver has given it up while the server hasn't.
+        self._left: socket.socket | None = None
+        connection._force_close = self._leave_open  # type: ignore[attr-defined]
+
+    def _leave_open(self) -> None:
+        """In place of the driver's own: whoever gave it up decides when the socket is closed."""
+        connection: Any = self._connection
+        self._left = connection._sock or self._left
+        if connection._rfile is not None:
+            connection._rfile.close()
+        connection._sock = connection._rfile = None
+
+    def lost(self) -> socket.socket | None:
+        """The socket, if the server may still be at what was asked; it is the caller's now."""
+        left, self._left = self._left, None
+        if left is None:
+            sock: socket.socket | None = self._connection._sock  # type: ignore[attr-defined]
+            if sock is None:
+                return None
+            self._leave_open()
+            left, self._left = self._left, None
+        return left
 
     async def ask(self, sql: str, within: float) -> Rows:
         """The rows of the first result; see the protocol."""
@@ -39,7 +63,7 @@ class ThreadLink:
     def rows(self, sql: str, within: float) -> Rows:
         """The same, for those who don't await."""
         if within <= 0:
-            raise silent(self._label, within)
+            raise StoreUnavailable(f"no time was left to ask {self._label}")
         connection = self._connection
         # There is no public way to give each request a time of its own.
         connection._read_timeout = connection._write_timeout = within  # type: ignore[attr-defined]
@@ -62,29 +86,32 @@ class ThreadLink:
         if said is not None:
             raise said from wrong
         if took >= within:
-            raise silent(self._label, within) from wrong
-        raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from wrong
+            raise Silent(self._label, within) from None
+        raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from None
 
     def stale(self) -> bool:
         """Has the server ended it, or said something that nobody asked for?"""
         sock: socket.socket | None = self._connection._sock  # type: ignore[attr-defined]
         if sock is None:
             return True
-        look = select.poll()
-        look.register(sock, select.POLLIN)
+        look = poller()
+        look.register(sock, READ)
         return bool(look.poll(0))
 
     def close(self) -> None:
         """End it."""
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
+        left, self._left = self._left, None
+        if left is not None:
+            left.close()
 
 
 def dial(settings: Settings, within: float) -> ThreadLink:
     """A new connection, ready for use."""
     within = min(within, settings.connect_s)
     if within <= 0:
-        raise silent(settings.label, within)
+        raise Silent(settings.label, within)
     until = monotonic() + within
     try:
         if settings.engine is None:
@@ -98,8 +125,8 @@ def dial(settings: Settings, within: float) -> ThreadLink:
     except (pymysql.MySQLError, OSError) as wrong:
         said = heard(wrong)
         if said is not None:
-            raise complaint(said, settings.label) from wrong
-        raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from wrong
+            raise complaint(said, settings.label) from None
+        raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from None
     link = ThreadLink(connection, settings.label)
     try:
         version = str(connection.get_server_info())  # type: ignore[no-untyped-call]

@@ -1,24 +1,32 @@
 """The port for threads: a pool of connections.
 
 A verb takes the connection that was used last, or makes one, and gives it back after the answer.
-Whatever goes wrong in between, Ctrl-C included, the connection is closed: an answer that is still
-under way is never read by another request. No lock is held anywhere; no thread is started, but to
-connect as an engine does that was given.
+Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
+still under way is never read by another request. It counts as one of the pool until the server has
+ended what was asked. No thread is started, but to connect as an engine does that was given.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections import deque
+from weakref import WeakSet
 
+from ....errors import HoldfastError, StoreUnavailable
+from ..complaints import ServerSaid
 from ..config import Settings
 from ..exchange import Exchange
 from .link import ThreadLink, dial
+from .lost import Graveyard, Lost
 
 #: A connection that was idle for so long is looked at before it is used.
 FRESH_S = 1.0
-#: The pool keeps no more idle connections than this.
-IDLE_MAX = 64
+#: Seconds between two looks for a lost connection, while a caller waits for one.
+_LOOK_S = 0.05
+#: Seconds that ending a request which is stuck at the server may take.
+_KILL_S = 1.0
 #: What a forked child has of its parent: kept, because its end would be heard by the server.
 _of_the_parent: list[object] = []
 
@@ -28,28 +36,114 @@ class ThreadPort(Exchange[ThreadLink]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        self._start()
+
+    def _start(self) -> None:
         self._idle: deque[ThreadLink] = deque()
+        #: Every open connection; weakly, so that one that an exception made us lose is closed.
+        self._links: WeakSet[ThreadLink] = WeakSet()
+        self._lost = Graveyard()
+        self._counting = threading.Lock()
+        #: How many connections are being made; was one made beyond the pool?
+        self._dialling = 0
+        self._more = False
+        self._back = threading.Event()
         self._closed = False
 
-    async def _take(self, within: float) -> ThreadLink:
+    async def _take(self, within: float, urgent: bool) -> ThreadLink:
         now = time.monotonic()
+        until = now + within
+        link: ThreadLink | None
         while True:
             try:
                 link = self._idle.pop()
             except IndexError:
-                return dial(self._settings, within)
+                link = None
+            if link is None:  # not in the handler: an error of connecting isn't caused by the pool
+                if self._may_dial(urgent):
+                    return self._new(until)
+                self._lost.sweep()
+                self._end_the_stubborn(until)
+                self._back.clear()
+                if not self._idle:
+                    self._back.wait(_LOOK_S)
+                now = time.monotonic()
+                if now >= until:
+                    raise StoreUnavailable(
+                        f"all {self._settings.pool} connections of this client of {self.label} are "
+                        f"in use, {len(self._lost)} of them by what was given up; its option pool= "
+                        "allows more"
+                    ) from None
+                continue
+            if self._lost:  # what was answered meanwhile needs no connection any more
+                self._lost.sweep()
             if now - link.used < FRESH_S or not link.stale():
                 return link
-            link.close()
+            self._drop(link)
+
+    def _may_dial(self, urgent: bool) -> bool:
+        """Is there room for a new one? One more than the pool is for the urgent."""
+        with self._counting:
+            there = len(self._links) + self._dialling + len(self._lost)
+            if there >= self._settings.pool + urgent:
+                return False
+            self._more = self._more or there >= self._settings.pool
+            self._dialling += 1
+            return True
+
+    def _new(self, until: float) -> ThreadLink:
+        try:
+            link = dial(self._settings, until - time.monotonic())
+            self._links.add(link)
+        finally:
+            with self._counting:
+                self._dialling -= 1
+        return link
+
+    def _end_the_stubborn(self, until: float) -> None:
+        """What doesn't end by itself is ended by a request of its own."""
+        if next(self._lost.stubborn(), None) is None:
+            return
+        within = min(_KILL_S, until - time.monotonic())
+        with contextlib.suppress(HoldfastError):
+            link = dial(self._settings, within)
+            try:
+                for (number,) in link.rows(self._lost.look(self._settings.prefix), within):
+                    with contextlib.suppress(ServerSaid):  # it has just ended
+                        link.rows(f"KILL {number}", within)
+            finally:
+                link.close()
+            self._lost.forget()
 
     def _give(self, link: ThreadLink) -> None:
-        if self._closed or len(self._idle) >= IDLE_MAX:
-            link.close()
-        else:
-            self._idle.append(link)
+        if self._more and self._too_many():
+            self._drop(link)  # the one more is made when it is needed
+            return
+        self._idle.append(link)
+        if self._closed:  # only now, as another thread may close
+            self._drain()
+        if not self._back.is_set():
+            self._back.set()
+
+    def _too_many(self) -> bool:
+        return len(self._links) + len(self._lost) > self._settings.pool
 
     def _drop(self, link: ThreadLink) -> None:
+        self._forget(link)
         link.close()
+
+    def _forget(self, link: ThreadLink) -> None:
+        with self._counting:
+            self._links.discard(link)
+        self._back.set()
+
+    def _abandon(self, link: ThreadLink) -> None:
+        left = link.lost()
+        if left is not None:
+            self._lost.append(Lost(left, link.thread, self._back.set))
+            if self._closed:  # nobody looks after it any more
+                self._lost.sweep(all_of_them=True)
+        self._forget(link)
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass."""
@@ -62,10 +156,16 @@ class ThreadPort(Exchange[ThreadLink]):
     async def close(self) -> None:
         """End the connections; those in use are ended when they are given back."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self._lost.sweep(all_of_them=True)
+        self._drain()
+
+    def _drain(self) -> None:
+        """End all idle connections."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._drop(self._idle.pop())
 
     def forked(self) -> None:
         """In the child nothing of this is ours."""
-        _of_the_parent.append(self._idle)
-        self._idle = deque()
+        _of_the_parent.append((self._idle, self._links, self._lost))
+        self._start()

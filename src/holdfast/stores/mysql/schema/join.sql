@@ -5,7 +5,7 @@
 --   4 kind capacity                     in use as something else
 --   5 waiters                           the line is full
 --   0 broken                            gone; 1 if it was broken
-CREATE PROCEDURE IF NOT EXISTS holdfast_join_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_2(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_kind TINYINT, IN p_capacity INT,
   IN p_weight INT, IN p_ttl BIGINT, IN p_owner VARBINARY(256), IN p_meta VARBINARY(4096),
   IN p_wait TINYINT, IN p_patience BIGINT
@@ -20,31 +20,45 @@ body: BEGIN
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
   START TRANSACTION;
-  SELECT last, tomb, claims, lone, expires INTO v_last, v_tomb, v_claims, v_lone, v_expires
+  SELECT last, tomb, claims, lone, expires, used, waiters
+    INTO v_last, v_tomb, v_claims, v_lone, v_expires, v_a, v_b
     FROM holdfast_lines WHERE name = p_name FOR UPDATE;
   IF v_last IS NULL THEN
     INSERT INTO holdfast_lines (name) VALUES (p_name) ON DUPLICATE KEY UPDATE name = p_name;
-    SELECT last, tomb, claims, lone, expires INTO v_last, v_tomb, v_claims, v_lone, v_expires
+    SELECT last, tomb, claims, lone, expires, used, waiters
+      INTO v_last, v_tomb, v_claims, v_lone, v_expires, v_a, v_b
       FROM holdfast_lines WHERE name = p_name FOR UPDATE;
+    SELECT COUNT(*) INTO v_code FROM (
+      SELECT 1 FROM holdfast_claims WHERE name = p_name LIMIT 1) some;
+    IF v_code > 0 AND v_last = 0 AND v_claims = 0 THEN
+      -- Its row was removed from outside.
+      UPDATE holdfast_lines SET kind = -1, claims = -1 WHERE name = p_name;
+      SET v_claims = -1;
+    END IF;
+    SET v_code = NULL;
   END IF;
   SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
-  IF v_claims = 0 AND (v_lone IS NULL OR v_expires <= v_now) AND v_tomb <= v_now THEN
-    SET v_code = 1, v_a = GREATEST(v_last + 1, v_now), v_b = p_ttl;
+  -- v_a and v_b: what is used, and how many wait. Each variable and each step costs time.
+  IF v_claims = 0 AND v_a = 0 AND v_b = 0 AND (v_lone IS NULL OR v_expires <= v_now)
+      AND v_tomb <= v_now AND v_last BETWEEN 0 AND 4611686018427387904 THEN
+    SET v_a = GREATEST(v_last + 1, v_now);
     UPDATE holdfast_lines
       SET last = v_a, kind = p_kind, capacity = p_capacity, former = 0, lone = p_id, leaving = 0,
           weight = p_weight, ttl = p_ttl, since = v_now, expires = v_now + p_ttl, owner = p_owner,
           meta = p_meta
       WHERE name = p_name;
-  ELSE
-    CALL holdfast_join_line_1(p_name, p_id, p_kind, p_capacity, p_weight, p_ttl, p_owner, p_meta,
-      p_wait, p_patience, v_now, v_code, v_a, v_b, v_c, v_text);
+    COMMIT;
+    SELECT CONCAT_WS(' ', 1, v_a, p_ttl, 0);
+    LEAVE body;
   END IF;
+  CALL holdfast_join_line_2(p_name, p_id, p_kind, p_capacity, p_weight, p_ttl, p_owner, p_meta,
+    p_wait, p_patience, v_now, v_code, v_a, v_b, v_c, v_text);
   COMMIT;
   SELECT CONCAT_WS(' ', v_code, COALESCE(v_a, 0), COALESCE(v_b, 0), COALESCE(v_c, 0), v_text);
 END
 //
 -- The same where somebody is here, or has left a tombstone.
-CREATE PROCEDURE IF NOT EXISTS holdfast_join_line_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_line_2(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_kind TINYINT, IN p_capacity INT,
   IN p_weight INT, IN p_ttl BIGINT, IN p_owner VARBINARY(256), IN p_meta VARBINARY(4096),
   IN p_wait TINYINT, IN p_patience BIGINT, IN p_now BIGINT,
@@ -61,13 +75,16 @@ line: BEGIN
     INTO v_last, v_tomb, v_kind, v_capacity, v_used, v_lone, v_leaving, v_weight, v_expires
     FROM holdfast_lines WHERE name = p_name;
   IF v_tomb > p_now THEN
-    CALL holdfast_tomb_1(p_name, p_id, p_now, v_broken);
+    CALL holdfast_tomb_2(p_name, p_id, p_now, v_broken);
     IF v_broken IS NOT NULL THEN
       SET r_code = 0, r_a = v_broken;
       LEAVE line;
     END IF;
   END IF;
   IF v_lone IS NOT NULL AND v_expires > p_now THEN
+    UPDATE holdfast_lines
+      SET ttl = GREATEST(3000000, LEAST(ttl, 86400000000)), expires = p_now + ttl
+      WHERE name = p_name AND expires > p_now + GREATEST(3000000, LEAST(ttl, 86400000000));
     IF v_lone = p_id THEN
       IF v_leaving THEN
         SET r_code = 0, r_a = 0;
@@ -79,18 +96,23 @@ line: BEGIN
     -- From here on it isn't alone.
     INSERT INTO holdfast_claims
         (name, ticket, id, seat, held, leaving, weight, ttl, since, expires, owner, meta)
-      SELECT name, last, lone, 0, 1, leaving, weight, ttl, since, expires, owner, meta
+      SELECT name, last, lone, 0, 1, leaving, GREATEST(1, LEAST(weight, capacity)), ttl, since,
+        expires, owner, meta
       FROM holdfast_lines WHERE name = p_name;
     UPDATE holdfast_lines
-      SET lone = NULL, used = weight, claims = 1, waiters = 0, seats = 0, first = expires,
+      SET lone = NULL, used = GREATEST(1, LEAST(weight, capacity)), claims = 1, waiters = 0, seats = 0, first = expires,
           low = last, head = last + 1
       WHERE name = p_name;
   ELSEIF v_lone IS NOT NULL THEN
     UPDATE holdfast_lines SET lone = NULL WHERE name = p_name;
   END IF;
-  CALL holdfast_settle_1(p_name, p_now);
-  SELECT kind, capacity, former, used, claims, waiters, seats, first, low
-    INTO v_kind, v_capacity, v_former, v_used, v_claims, v_waiters, v_seats, v_first, v_low
+  CALL holdfast_settle_2(p_name, p_now);
+  IF NOT p_wait THEN
+    CALL holdfast_verify_2(p_name, p_now);
+  END IF;
+  SELECT last, kind, capacity, former, used, claims, waiters, seats, first, low
+    INTO v_last, v_kind, v_capacity, v_former, v_used, v_claims, v_waiters, v_seats, v_first,
+      v_low
     FROM holdfast_lines WHERE name = p_name;
   IF v_claims = 0 THEN
     SET r_code = 1, r_a = GREATEST(v_last + 1, p_now), r_b = p_ttl;
@@ -112,9 +134,13 @@ line: BEGIN
     ELSE
       UPDATE holdfast_claims SET expires = p_now + p_patience
         WHERE name = p_name AND ticket = v_ticket;
-      CALL holdfast_place_1(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
+      CALL holdfast_place_2(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
     END IF;
     LEAVE line;
+  END IF;
+  IF v_kind = -1 OR (v_kind = p_kind AND p_kind <> 1) THEN
+    SET v_kind = p_kind, v_capacity = p_capacity;
+    UPDATE holdfast_lines SET kind = p_kind, capacity = p_capacity WHERE name = p_name;
   END IF;
   IF v_kind <> p_kind OR (p_capacity <> v_capacity AND p_capacity <> v_former)
       OR p_weight > v_capacity THEN
@@ -123,7 +149,7 @@ line: BEGIN
   END IF;
   SET v_held = v_waiters = 0 AND v_used + p_weight <= v_capacity;
   IF NOT v_held AND NOT p_wait THEN
-    SET r_code = 3, r_c = GREATEST(0, LEAST(1000000, v_first - p_now));
+    SET r_code = 3, r_c = GREATEST(0, LEAST(1000000, GREATEST(0, v_first) - p_now));
     SELECT owner INTO r_text FROM holdfast_claims
       WHERE name = p_name AND ticket >= v_low ORDER BY ticket LIMIT 1;
     LEAVE line;
@@ -146,7 +172,7 @@ line: BEGIN
   IF v_held THEN
     SET r_code = 1, r_a = v_ticket, r_b = p_ttl;
   ELSE
-    CALL holdfast_place_1(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
+    CALL holdfast_place_2(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
   END IF;
 END
 //

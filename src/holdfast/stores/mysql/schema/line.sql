@@ -1,7 +1,30 @@
 -- What several verbs need. Whoever calls these has the name's row locked.
 
+-- The line of a name that is in use, compared with its claims before anybody is refused by it. Of many
+-- claims only some calls look at all: eight rows a call, on the whole.
+CREATE PROCEDURE IF NOT EXISTS holdfast_verify_2(IN p_name VARBINARY(512), IN p_now BIGINT)
+SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_claims, v_waiters, v_used, v_first, v_rows, v_waiting, v_weight, v_soonest BIGINT;
+  DECLARE v_far TINYINT;
+  SELECT claims, waiters, used, first INTO v_claims, v_waiters, v_used, v_first
+    FROM holdfast_lines WHERE name = p_name;
+  IF v_claims > 0 AND RAND() * LEAST(v_claims, 20000) < 8 THEN
+    SELECT COUNT(*), COALESCE(SUM(NOT held), 0), COALESCE(SUM(IF(held, weight, 0)), 0),
+        MIN(IF(held, expires, NULL)),
+        MAX(expires > p_now + GREATEST(3000000, LEAST(ttl, 86400000000)))
+      INTO v_rows, v_waiting, v_weight, v_soonest, v_far
+      FROM holdfast_claims WHERE name = p_name;
+    IF v_rows <> v_claims OR v_waiting <> v_waiters OR v_weight <> v_used OR v_far
+        OR v_first > COALESCE(v_soonest, v_first) THEN
+      CALL holdfast_rebuild_2(p_name, p_now);
+      CALL holdfast_settle_2(p_name, p_now);
+    END IF;
+  END IF;
+END
+//
 -- From now on no claim of this id enters the line.
-CREATE PROCEDURE IF NOT EXISTS holdfast_bury_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_bury_2(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, IN p_ends BIGINT,
   IN p_broken TINYINT
 )
@@ -14,7 +37,7 @@ BEGIN
 END
 //
 -- Why a claim that isn't in the line is gone: 1 if it was broken, else 0. NULL: no tombstone.
-CREATE PROCEDURE IF NOT EXISTS holdfast_tomb_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_tomb_2(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, OUT r_broken TINYINT
 )
 SQL SECURITY INVOKER
@@ -25,42 +48,87 @@ BEGIN
     WHERE name = p_name AND id = p_id AND ends > p_now;
 END
 //
--- Drop who is dead, and serve who fits then. A grant never touches an expiry.
-CREATE PROCEDURE IF NOT EXISTS holdfast_settle_1(IN p_name VARBINARY(512), IN p_now BIGINT)
+-- The line as the claims of its name say it is, without dead holders. An expiry further ahead than the
+-- claim's own ttl shows that the clock was set back, or the row changed from outside, since: it is put
+-- where a renewal at this moment would put it. What no row tells, a kind or a capacity that can't be,
+-- the next to join brings along (kind -1).
+CREATE PROCEDURE IF NOT EXISTS holdfast_rebuild_2(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
-  DECLARE v_capacity, v_used, v_claims, v_waiters, v_dead, v_heavy, v_weight INT;
-  DECLARE v_first, v_low, v_head, v_ticket, v_expires BIGINT;
+  DECLARE v_kind TINYINT;
+  DECLARE v_capacity, v_claims, v_waiters INT;
+  DECLARE v_last, v_used, v_first, v_low, v_high, v_head, v_seats, v_full BIGINT;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+  SELECT kind, capacity, last INTO v_kind, v_capacity, v_last
+    FROM holdfast_lines WHERE name = p_name;
+  DELETE FROM holdfast_claims WHERE name = p_name
+    AND (weight < 1 OR ticket < 0 OR ticket > 4611686018427387904 OR (held AND expires <= p_now));
+  UPDATE holdfast_claims
+    SET ttl = GREATEST(3000000, LEAST(ttl, 86400000000)), expires = p_now + ttl
+    WHERE name = p_name AND expires > p_now + GREATEST(3000000, LEAST(ttl, 86400000000));
+  IF v_kind NOT BETWEEN 0 AND 3 OR v_capacity < 1 THEN
+    SET v_kind = -1, v_capacity = 1;
+  ELSEIF v_kind IN (0, 3) THEN
+    SET v_capacity = 1;
+  END IF;
+  IF v_kind IN (0, 2, 3) THEN
+    -- More hold than can: who came first stays.
+    SELECT MIN(ticket) INTO v_full FROM (
+      SELECT ticket, SUM(weight) OVER (ORDER BY ticket) AS upto FROM holdfast_claims
+        WHERE name = p_name AND held) heavy WHERE upto > v_capacity;
+    UPDATE holdfast_claims SET held = 0 WHERE name = p_name AND held AND ticket >= v_full;
+  END IF;
+  SELECT COUNT(*), COALESCE(SUM(NOT held), 0), COALESCE(SUM(IF(held, weight, 0)), 0),
+      COALESCE(MIN(IF(expires > p_now, expires, NULL)), p_now), COALESCE(MIN(ticket), v_last),
+      COALESCE(MAX(ticket), 0), MIN(IF(held, NULL, ticket)),
+      LEAST(2000000000, GREATEST(0, COALESCE(MAX(seat), 0)))
+    INTO v_claims, v_waiters, v_used, v_first, v_low, v_high, v_head, v_seats
+    FROM holdfast_claims WHERE name = p_name;
+  SET v_last = GREATEST(v_high, IF(v_last BETWEEN 0 AND 4611686018427387904, v_last, 0));
+  UPDATE holdfast_lines
+    SET kind = v_kind, capacity = v_capacity, last = v_last, claims = v_claims,
+        waiters = v_waiters, used = LEAST(v_used, 2147483647), first = v_first, low = v_low,
+        head = COALESCE(v_head, v_high + 1), seats = v_seats,
+        lone = IF(v_claims > 0, NULL, lone)
+    WHERE name = p_name;
+END
+//
+-- Drop who is dead, and serve who fits then. A grant never touches an expiry.
+CREATE PROCEDURE IF NOT EXISTS holdfast_settle_2(IN p_name VARBINARY(512), IN p_now BIGINT)
+SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_capacity, v_claims, v_waiters, v_weight INT;
+  DECLARE v_used, v_first, v_low, v_head, v_ticket, v_expires, v_last, v_seats BIGINT;
+  DECLARE v_kind, v_lone TINYINT;
   -- So many are passed or served in one call; the next verb goes on.
   DECLARE v_steps INT DEFAULT 500;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-  SELECT capacity, used, claims, waiters, first, low, head
-    INTO v_capacity, v_used, v_claims, v_waiters, v_first, v_low, v_head
+  SELECT capacity, used, claims, waiters, first, low, head, last, seats, kind, lone IS NOT NULL
+    INTO v_capacity, v_used, v_claims, v_waiters, v_first, v_low, v_head, v_last, v_seats, v_kind,
+      v_lone
     FROM holdfast_lines WHERE name = p_name;
-  IF p_now >= v_first AND v_claims > 0 THEN
-    -- Dead holders, and the next expiry: the only look at all of them, once per expiry that passes.
-    SELECT COUNT(*), COALESCE(SUM(weight), 0) INTO v_dead, v_heavy FROM holdfast_claims
-      WHERE name = p_name AND ticket >= v_low AND ticket < v_head AND expires <= p_now;
-    IF v_dead > 0 THEN
-      DELETE FROM holdfast_claims
-        WHERE name = p_name AND ticket >= v_low AND ticket < v_head AND expires <= p_now;
-      SET v_claims = v_claims - v_dead, v_used = v_used - v_heavy;
-    END IF;
-    SELECT COALESCE(MIN(IF(expires > p_now, expires, NULL)), p_now),
-           COALESCE(MIN(ticket), v_low)
-      INTO v_first, v_low
-      FROM holdfast_claims WHERE name = p_name AND ticket >= v_low;
+  -- An expiry has passed, or the row contradicts itself: the only look at all of them.
+  IF (p_now >= v_first AND v_claims > 0) OR v_claims < 0 OR v_waiters < 0 OR v_waiters > v_claims
+      OR v_used < v_claims - v_waiters OR (v_claims = 0 AND (v_used <> 0 OR v_waiters <> 0))
+      OR (v_claims > 0 AND v_first > p_now + 86400000000) OR (v_claims > 0 AND v_lone)
+      OR v_capacity < 0 OR v_kind NOT BETWEEN -1 AND 3 OR v_last < 0
+      OR v_last > 4611686018427387904 OR v_seats < 0 OR v_seats > 2000000000
+      OR (v_claims > 0 AND v_used > v_capacity AND v_kind <> 1) THEN
+    CALL holdfast_rebuild_2(p_name, p_now);
+    SELECT capacity, used, claims, waiters, first, low, head
+      INTO v_capacity, v_used, v_claims, v_waiters, v_first, v_low, v_head
+      FROM holdfast_lines WHERE name = p_name;
   END IF;
   serve: WHILE v_waiters > 0 AND v_steps > 0 DO
     SET v_steps = v_steps - 1, v_ticket = NULL;
     SELECT ticket, weight, expires INTO v_ticket, v_weight, v_expires FROM holdfast_claims
-      WHERE name = p_name AND ticket >= v_head ORDER BY ticket LIMIT 1;
+      WHERE name = p_name AND ticket >= v_head AND NOT held ORDER BY ticket LIMIT 1;
     IF v_ticket IS NULL THEN
-      SET v_waiters = 0;
+      SET v_claims = GREATEST(0, v_claims - v_waiters), v_waiters = 0;
       LEAVE serve;
     END IF;
     SET v_head = v_ticket;
-    IF v_expires <= p_now OR v_weight > v_capacity THEN
+    IF v_expires <= p_now OR v_weight > v_capacity OR v_weight < 1 THEN
       DELETE FROM holdfast_claims WHERE name = p_name AND ticket = v_ticket;
       SET v_waiters = v_waiters - 1, v_claims = v_claims - 1;
     ELSEIF v_used + v_weight <= v_capacity THEN
@@ -77,19 +145,22 @@ BEGIN
 END
 //
 -- How one who waits stands: its ticket, its place behind the head, in how many microseconds it is
--- of use to ask again.
-CREATE PROCEDURE IF NOT EXISTS holdfast_place_1(
+-- of use to ask again: at once, if the head is dead or fits, as one call passes only so many.
+CREATE PROCEDURE IF NOT EXISTS holdfast_place_2(
   IN p_name VARBINARY(512), IN p_ticket BIGINT, IN p_now BIGINT,
   OUT r_code TINYINT, OUT r_a BIGINT, OUT r_b BIGINT, OUT r_c BIGINT
 )
 SQL SECURITY INVOKER
 BEGIN
-  DECLARE v_first, v_head, v_seat, v_headseat BIGINT;
-  SELECT first, head INTO v_first, v_head FROM holdfast_lines WHERE name = p_name;
+  DECLARE v_first, v_head, v_seat, v_headseat, v_headexpires, v_free BIGINT;
+  DECLARE v_headweight INT;
+  SELECT first, head, capacity - used INTO v_first, v_head, v_free
+    FROM holdfast_lines WHERE name = p_name;
   SELECT seat INTO v_seat FROM holdfast_claims WHERE name = p_name AND ticket = p_ticket;
-  SELECT seat INTO v_headseat FROM holdfast_claims
-    WHERE name = p_name AND ticket >= v_head ORDER BY ticket LIMIT 1;
-  SET r_code = 2, r_a = p_ticket, r_b = v_seat - v_headseat + 1,
-      r_c = GREATEST(0, LEAST(1000000, v_first - p_now));
+  SELECT seat, expires, weight INTO v_headseat, v_headexpires, v_headweight FROM holdfast_claims
+    WHERE name = p_name AND ticket >= v_head AND NOT held ORDER BY ticket LIMIT 1;
+  SET r_code = 2, r_a = p_ticket, r_b = GREATEST(1, v_seat - v_headseat + 1),
+      r_c = IF(v_headexpires <= p_now OR v_headweight <= v_free, 0,
+        GREATEST(0, LEAST(1000000, GREATEST(0, v_first) - p_now)));
 END
 //

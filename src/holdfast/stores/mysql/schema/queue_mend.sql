@@ -2,7 +2,7 @@
 -- (8), the bytes of the group (2), the group. What has gone elsewhere meanwhile is passed over.
 
 -- Try dead letters again. The answer is how many.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_revive_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_revive_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )
 SQL SECURITY INVOKER
@@ -55,13 +55,13 @@ BEGIN
         WHERE queue = v_queue AND grp = v_grp AND single = 0;
     END IF;
   END WHILE;
-  CALL holdfast_queue_count_1(v_queue, 0, 0, v_count);
+  CALL holdfast_queue_count_2(v_queue, 0, 0, v_count);
   COMMIT;
   SELECT v_count;
 END
 //
 -- Remove jobs, but none that is on loan. The answer is how many.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_purge_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_purge_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )
 SQL SECURITY INVOKER
@@ -96,11 +96,11 @@ BEGIN
     IF ROW_COUNT() = 1 THEN
       SET v_count = v_count + 1, v_gone = v_gone + (NOT v_dead);
       IF v_head = v_seq AND (v_stands = 3 OR (NOT v_dead AND v_stands < 3)) THEN
-        CALL holdfast_queue_next_1(v_queue, v_grp, v_single, v_now);
+        CALL holdfast_queue_next_2(v_queue, v_grp, v_single, v_now);
       END IF;
     END IF;
   END WHILE;
-  CALL holdfast_queue_count_1(v_queue, 0, 0, -v_gone);
+  CALL holdfast_queue_count_2(v_queue, 0, 0, -v_gone);
   COMMIT;
   SELECT v_count;
 END

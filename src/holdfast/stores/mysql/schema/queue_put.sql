@@ -3,7 +3,7 @@
 -- copies it: the bytes of the part (4 bytes), and of each job: was its id chosen by the caller (1),
 -- its delay (8), the bytes of its id and of its group (2 each) and of its payload (4), and all three.
 -- The answer: of each job 1 if it is new, else 0; NULL: a later request by this lane was here before.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_put_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_put_2(
   IN p_name VARBINARY(512), IN p_lane BINARY(16), IN p_number BIGINT, IN p_window BIGINT,
   IN p_groups LONGBLOB, IN p_list LONGBLOB
 )
@@ -44,6 +44,10 @@ body: BEGIN
     INSERT INTO holdfast_tracks (queue, grp, single, stands, moment)
       VALUES (v_queue, v_grp, 0, 4, v_now + 3600000000)
       ON DUPLICATE KEY UPDATE changes = changes + 1;
+    IF ROW_COUNT() = 1 THEN
+      -- Its row is new; or it was removed from outside, and jobs are there.
+      CALL holdfast_queue_heal_2(v_queue, v_grp, 0, v_now);
+    END IF;
   END WHILE;
   SET v_at = 1, v_said = '';
   accept: WHILE v_at < LENGTH(v_part) OR v_next < LENGTH(p_list) DO
@@ -100,7 +104,7 @@ body: BEGIN
   END WHILE;
   UPDATE holdfast_lanes SET number = p_number, minute = v_now DIV 60000000, said = v_said
     WHERE id = p_lane;
-  CALL holdfast_queue_count_1(v_queue, v_count, 0, v_count);
+  CALL holdfast_queue_count_2(v_queue, v_count, 0, v_count);
   COMMIT;
   SELECT v_said;
 END

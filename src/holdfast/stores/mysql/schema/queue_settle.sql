@@ -1,6 +1,6 @@
 -- Return what a take got, and let no copy of it get anything until p_bury from now. The answer is
 -- how many were returned.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_return_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_return_2(
   IN p_name VARBINARY(512), IN p_take BINARY(16), IN p_bury BIGINT
 )
 SQL SECURITY INVOKER
@@ -31,7 +31,7 @@ BEGIN
         AND take = p_take AND moment > v_now
       FOR UPDATE;
     IF v_mine IS NOT NULL THEN
-      CALL holdfast_queue_end_1(v_queue, v_grp, v_single, 3, v_now, 0, '', v_now, v_gone);
+      CALL holdfast_queue_end_2(v_queue, v_grp, v_single, 3, v_now, 0, '', v_now, v_gone);
       SET v_count = v_count + 1;
     END IF;
   END WHILE;
@@ -44,7 +44,7 @@ END
 -- the reason (2), the reason. p_takes has the takes: its id, for how long no copy of it may get
 -- anything (8; 0 if there is none), how many of its deliveries are in the list (2), and where each
 -- of them stands there (2, from 1 on). The answer: of each 1 if it was on loan by that take, else 0.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_settle_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_settle_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB, IN p_takes LONGBLOB
 )
 SQL SECURITY INVOKER
@@ -80,7 +80,7 @@ BEGIN
     SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
     SET v_mine = COALESCE(v_mine, 0) AND v_moment > v_now;
     IF v_mine THEN
-      CALL holdfast_queue_end_1(v_queue, v_grp, v_single, v_verdict, v_now,
+      CALL holdfast_queue_end_2(v_queue, v_grp, v_single, v_verdict, v_now,
         CONV(HEX(SUBSTRING(v_part, v_at + 25, 8)), 16, 10), SUBSTRING(v_part, v_at + 35, v_reason),
         v_now, v_gone);
       SET v_gone_all = v_gone_all + v_gone, v_done = v_done + (v_verdict = 0);
@@ -110,7 +110,7 @@ BEGIN
       END IF;
     END IF;
   END WHILE;
-  CALL holdfast_queue_count_1(v_queue, 0, v_done, -v_gone_all);
+  CALL holdfast_queue_count_2(v_queue, 0, v_done, -v_gone_all);
   COMMIT;
   SELECT v_said;
 END
@@ -118,14 +118,14 @@ END
 -- Prolong leases of one queue. p_list has them in the order of their tracks: the bytes of the group
 -- (2 bytes), the group, seq (8), the take (16), the ttl (8). The answer: of each its fence, or 0 if
 -- it isn't on loan by that take, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_extend_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_extend_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_queue, v_bytes INT;
   DECLARE v_at INT DEFAULT 1;
-  DECLARE v_now, v_seq, v_single, v_moment, v_fence BIGINT;
+  DECLARE v_now, v_seq, v_single, v_moment, v_fence, v_ttl BIGINT;
   DECLARE v_grp VARBINARY(256);
   DECLARE v_take BINARY(16);
   DECLARE v_said LONGTEXT DEFAULT '';
@@ -145,9 +145,9 @@ BEGIN
       FOR UPDATE;
     SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
     IF v_fence IS NOT NULL AND v_moment > v_now THEN
+      SET v_ttl = CONV(HEX(SUBSTRING(p_list, v_at + 24, 8)), 16, 10);
       UPDATE holdfast_tracks
-        SET moment = GREATEST(moment,
-          v_now + CONV(HEX(SUBSTRING(p_list, v_at + 24, 8)), 16, 10))
+        SET moment = v_now + v_ttl, span = v_ttl
         WHERE queue = v_queue AND grp = v_grp AND single = v_single;
     ELSE
       SET v_fence = 0;

@@ -1,6 +1,6 @@
 -- Remove up to p_rows of each kind of what nobody needs any more: groups without jobs, of this queue
 -- and of another one, and whatever is remembered and over. The answer is how many were removed.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_sweep_1(IN p_name VARBINARY(512), IN p_rows INT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_sweep_2(IN p_name VARBINARY(512), IN p_rows INT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_queue, v_other INT DEFAULT 0;

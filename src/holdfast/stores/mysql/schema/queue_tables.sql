@@ -29,7 +29,8 @@ CREATE TABLE IF NOT EXISTS holdfast_counts (
 --   4     without jobs, and forgotten then
 -- `head` is the seq of its first job, which isn't delivered before `ready`; no job of it is before
 -- `rest`. `changes` is written by whoever changes what stands behind the head, because another node
--- of a Galera cluster knows of no lock.
+-- of a Galera cluster knows of no lock. `span` is how long was asked for when `moment` was last set:
+-- the lease, or the delay of a retry.
 CREATE TABLE IF NOT EXISTS holdfast_tracks (
   queue INT NOT NULL,
   grp VARBINARY(256) NOT NULL,
@@ -49,9 +50,20 @@ CREATE TABLE IF NOT EXISTS holdfast_tracks (
   by_take TINYINT NOT NULL DEFAULT 0,
   tries INT NOT NULL DEFAULT 0,
   blocks TINYINT NOT NULL DEFAULT 0,
+  span BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (queue, grp, single),
   KEY by_moment (queue, stands, moment, grp, single)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
+//
+-- The table of an earlier release lacks a column. (MySQL knows no ADD COLUMN IF NOT EXISTS.)
+SET @holdfast_sql = (SELECT IF(COUNT(*) > 0, 'DO 0',
+    'ALTER TABLE holdfast_tracks ADD COLUMN span BIGINT NOT NULL DEFAULT 0')
+  FROM information_schema.columns WHERE table_schema = DATABASE()
+    AND table_name = 'holdfast_tracks' AND column_name = 'span')
+//
+PREPARE holdfast_add FROM @holdfast_sql
+//
+EXECUTE holdfast_add
 //
 -- A row for each job that is no dead letter; written once, and removed.
 CREATE TABLE IF NOT EXISTS holdfast_jobs (

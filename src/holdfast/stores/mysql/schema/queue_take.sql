@@ -1,5 +1,5 @@
 -- Take back what is on loan beyond its lease: up to 100, and none that somebody has locked.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_reap_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_reap_2(
   IN p_queue INT, IN p_now BIGINT, OUT r_gone BIGINT
 )
 SQL SECURITY INVOKER
@@ -29,8 +29,9 @@ BEGIN
           AND moment <= p_now
         FOR UPDATE SKIP LOCKED;
     END;
-    IF v_ends IS NOT NULL THEN
-      CALL holdfast_queue_end_1(p_queue, v_grp, v_single, IF(v_attempts >= v_tries, 2, 1), v_ends,
+    -- Once more by the clock: it may have been prolonged since p_now, by a clock that was set back.
+    IF v_ends <= TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) THEN
+      CALL holdfast_queue_end_2(p_queue, v_grp, v_single, IF(v_attempts >= v_tries, 2, 1), v_ends,
         0, CONCAT('the lease ended, as ', v_owner, ' was heard of no more'), p_now, v_gone);
       SET r_gone = r_gone + v_gone;
     END IF;
@@ -38,7 +39,7 @@ BEGIN
 END
 //
 -- What the deliveries of a take are that are still on loan: p_list as in the table of takes.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_again_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_again_2(
   IN p_name VARBINARY(512), IN p_take BINARY(16), IN p_list LONGBLOB, IN p_now BIGINT,
   OUT r_said LONGBLOB
 )
@@ -57,7 +58,7 @@ BEGIN
         v_single = CONV(HEX(SUBSTRING(p_list, v_at + 2 + v_bytes, 8)), 16, 10),
         v_at = v_at + 10 + v_bytes, v_one = NULL;
     SELECT CONCAT(
-        CONCAT_WS(' ', j.seq, t.attempts, t.fence, p_now - j.accepted, LENGTH(j.id), LENGTH(j.grp),
+        CONCAT_WS(' ', j.seq, t.attempts, t.fence, p_now - GREATEST(0, j.accepted), LENGTH(j.id), LENGTH(j.grp),
           LENGTH(j.payload), ''),
         j.id, j.grp, j.payload)
       INTO v_one
@@ -74,7 +75,7 @@ END
 -- p_burst: nanoseconds between two deliveries of the queue, and by how many they may be early; p_step
 -- 0: no rate. The answer: microseconds until it is of use to ask again, a blank, and of each delivery
 -- seven numbers, a blank behind each, and its id, group and payload.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_take_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_take_2(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_most INT, IN p_ttl BIGINT,
   IN p_owner VARBINARY(256), IN p_gap BIGINT, IN p_by_take TINYINT, IN p_step BIGINT,
   IN p_burst BIGINT, IN p_tries INT, IN p_blocks TINYINT, IN p_lane TINYINT, IN p_bury BIGINT
@@ -111,14 +112,19 @@ body: BEGIN
   SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
   IF v_queue IS NULL THEN
     IF NOT v_buried THEN
-      CALL holdfast_queue_again_1(p_name, p_id, v_list, v_now, v_said);
+      CALL holdfast_queue_again_2(p_name, p_id, v_list, v_now, v_said);
     END IF;
     COMMIT;
     SELECT CONCAT(IF(v_said = '', 1000000, 0), ' ', v_said);
     LEAVE body;
   END IF;
-  CALL holdfast_queue_reap_1(v_queue, v_now, v_gone);
-  SET v_list = '';
+  CALL holdfast_queue_reap_2(v_queue, v_now, v_gone);
+  -- Further ahead than a whole burst it can't be, unless the clock was set back.
+  SET v_list = '', v_starts = GREATEST(0, v_starts);
+  IF p_step > 0 AND v_starts > v_now * 1000 + p_burst + p_step * p_most THEN
+    SET v_starts = v_now * 1000 + p_burst + p_step;
+    UPDATE holdfast_queues SET starts = v_starts WHERE name = p_name;
+  END IF;
   lend: WHILE v_got < p_most AND v_dry < 2 AND v_long < v_room DO
     SET v_pause = IF(p_step > 0, v_starts - p_burst - v_now * 1000, 0);
     IF v_pause > 0 THEN LEAVE lend; END IF;
@@ -127,7 +133,8 @@ body: BEGIN
       -- All that is due was locked: wait for the first, or a group that is put into all the time
       -- would be passed over all the time.
       SET v_grp = v_busy, v_single = v_busy_single, v_dry = 2;
-      SELECT head, attempts + 1, GREATEST(fence + 1, v_now)
+      SELECT head, LEAST(attempts, 1000000) + 1,
+            GREATEST(IF(fence < 4611686018427387904, fence + 1, 0), v_now)
         INTO v_head, v_attempts, v_fence FROM holdfast_tracks
         WHERE queue = v_queue AND grp = v_grp AND single = v_single AND stands IN (0, 1)
           AND moment <= v_now
@@ -140,7 +147,8 @@ body: BEGIN
           AND (moment > v_from OR grp > v_behind OR (grp = v_behind AND single > v_after))
         ORDER BY moment, grp, single LIMIT 1;
       IF v_grp IS NOT NULL THEN
-        SELECT head, attempts + 1, GREATEST(fence + 1, v_now)
+        SELECT head, LEAST(attempts, 1000000) + 1,
+            GREATEST(IF(fence < 4611686018427387904, fence + 1, 0), v_now)
           INTO v_head, v_attempts, v_fence FROM holdfast_tracks
           WHERE queue = v_queue AND grp = v_grp AND single = v_single AND stands = v_lane
             AND moment <= v_now
@@ -149,16 +157,16 @@ body: BEGIN
     END IF;
     IF v_head IS NOT NULL THEN
       SELECT id, CONCAT(
-          CONCAT_WS(' ', seq, v_attempts, v_fence, v_now - accepted, LENGTH(id), LENGTH(grp),
+          CONCAT_WS(' ', seq, v_attempts, v_fence, v_now - GREATEST(0, accepted), LENGTH(id), LENGTH(grp),
             LENGTH(payload), ''),
           id, grp, payload)
         INTO v_id, v_one FROM holdfast_jobs WHERE queue = v_queue AND seq = v_head;
       IF v_id IS NULL THEN
         -- Somebody has removed its row by hand.
-        CALL holdfast_queue_next_1(v_queue, v_grp, v_single, v_now);
+        CALL holdfast_queue_next_2(v_queue, v_grp, v_single, v_now);
       ELSE
         UPDATE holdfast_tracks
-          SET stands = 2, moment = v_now + p_ttl, fence = v_fence, attempts = v_attempts,
+          SET stands = 2, moment = v_now + p_ttl, span = p_ttl, fence = v_fence, attempts = v_attempts,
               take = p_id, owner = p_owner, gap = p_gap, by_take = p_by_take, tries = p_tries,
               blocks = p_blocks, rest = IF(grp <> '' AND p_by_take, v_now + p_gap, rest)
           WHERE queue = v_queue AND grp = v_grp AND single = v_single;
@@ -208,7 +216,7 @@ body: BEGIN
     SET v_said = '';
     SELECT buried, list INTO v_buried, v_list FROM holdfast_takes WHERE id = p_id;
     IF NOT v_buried THEN
-      CALL holdfast_queue_again_1(p_name, p_id, v_list, v_now, v_said);
+      CALL holdfast_queue_again_2(p_name, p_id, v_list, v_now, v_said);
     END IF;
     COMMIT;
     SELECT CONCAT(IF(v_said = '', 1000000, 0), ' ', v_said);
@@ -219,6 +227,9 @@ body: BEGIN
       UPDATE holdfast_queues SET starts = v_starts WHERE name = p_name;
     END IF;
   ELSE
+    IF RAND() < 0.25 THEN
+      CALL holdfast_queue_mend_2(v_queue, v_now);
+    END IF;
     SELECT MIN(soon) INTO v_next FROM (
       (SELECT moment AS soon FROM holdfast_tracks FORCE INDEX (by_moment)
         WHERE queue = v_queue AND stands = 0 ORDER BY moment LIMIT 1)
@@ -230,7 +241,7 @@ body: BEGIN
         WHERE queue = v_queue AND stands = 2 ORDER BY moment LIMIT 1)) firsts;
     SET v_next = GREATEST(COALESCE(v_next - v_now, 1000000), v_pause DIV 1000);
   END IF;
-  CALL holdfast_queue_count_1(v_queue, 0, 0, -v_gone);
+  CALL holdfast_queue_count_2(v_queue, 0, 0, -v_gone);
   COMMIT;
   SELECT CONCAT(COALESCE(LEAST(GREATEST(v_next, 0), 1000000), 0), ' ', v_said, v_part);
 END

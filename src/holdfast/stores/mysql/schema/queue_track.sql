@@ -2,7 +2,7 @@
 
 -- Add to what is counted of a queue, as the last thing before the commit. Sessions have different
 -- rows where possible, and so have the nodes of a Galera cluster.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_count_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_count_2(
   IN p_queue INT, IN p_accepted BIGINT, IN p_done BIGINT, IN p_depth BIGINT
 )
 SQL SECURITY INVOKER
@@ -18,7 +18,7 @@ BEGIN
 END
 //
 -- Its first job has left the track: the next one is first.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_next_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_next_2(
   IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_now BIGINT
 )
 SQL SECURITY INVOKER
@@ -37,7 +37,7 @@ BEGIN
         WHERE queue = p_queue AND grp = p_grp AND single = 0;
     ELSE
       UPDATE holdfast_tracks
-        SET stands = 0, moment = GREATEST(rest, v_ready), head = v_head, ready = v_ready,
+        SET stands = 0, moment = GREATEST(rest, v_ready), head = v_head, ready = v_ready, span = 0,
             attempts = 0, reason = ''
         WHERE queue = p_queue AND grp = p_grp AND single = 0;
     END IF;
@@ -46,7 +46,7 @@ END
 //
 -- The loan is over, since p_when. p_verdict: 0 done, 1 to be tried again after p_delay, 2 a dead
 -- letter, 3 as if it had not been taken. r_gone: 1 if the job has left.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_end_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_end_2(
   IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_verdict TINYINT,
   IN p_when BIGINT, IN p_delay BIGINT, IN p_reason VARBINARY(1024), IN p_now BIGINT,
   OUT r_gone TINYINT
@@ -61,14 +61,14 @@ BEGIN
     INTO v_head, v_ready, v_rest, v_fence, v_attempts, v_reason, v_gap, v_by_take, v_blocks
     FROM holdfast_tracks WHERE queue = p_queue AND grp = p_grp AND single = p_single;
   IF p_grp <> '' AND NOT v_by_take THEN
-    SET v_rest = GREATEST(v_rest, p_when + v_gap);
+    SET v_rest = GREATEST(v_rest, p_when + GREATEST(0, LEAST(v_gap, 86400000000)));
   END IF;
   SET r_gone = p_verdict IN (0, 2), v_reason = IF(p_reason = '', v_reason, p_reason);
   IF NOT r_gone THEN
-    SET v_ready = IF(p_verdict = 1, GREATEST(v_ready, p_when + p_delay), v_ready);
+    SET v_ready = GREATEST(v_ready, p_when + IF(p_verdict = 1, p_delay, 0));
     UPDATE holdfast_tracks
       SET stands = IF(p_grp = '', 1, 0), moment = GREATEST(v_rest, v_ready), ready = v_ready,
-          rest = v_rest, attempts = attempts - IF(p_verdict = 3, 1, 0), reason = v_reason
+          span = IF(p_verdict = 1, p_delay, 0), rest = v_rest, attempts = attempts - IF(p_verdict = 3, 1, 0), reason = v_reason
       WHERE queue = p_queue AND grp = p_grp AND single = p_single;
   ELSE
     IF p_verdict = 2 THEN
@@ -85,7 +85,7 @@ BEGIN
         UPDATE holdfast_tracks SET rest = v_rest
           WHERE queue = p_queue AND grp = p_grp AND single = 0;
       END IF;
-      CALL holdfast_queue_next_1(p_queue, p_grp, p_single, p_now);
+      CALL holdfast_queue_next_2(p_queue, p_grp, p_single, p_now);
     END IF;
   END IF;
 END

@@ -1,7 +1,7 @@
 -- Store the value of a duty, and end it. The answer: 1 if it is stored, else 0. The id alone doesn't
 -- tell the duty: a late copy of the request may have taken it again after an invalidation, under
 -- another fence.
-CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_finish_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_finish_2(
   IN p_guard VARBINARY(512), IN p_entry VARBINARY(512), IN p_id BINARY(16), IN p_fence BIGINT,
   IN p_ttl BIGINT, IN p_stale BIGINT, IN p_keep BIGINT, IN p_cost BIGINT, IN p_data LONGBLOB
 )
@@ -18,11 +18,13 @@ BEGIN
   SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
   IF v_id = p_id AND v_fence = p_fence AND v_lease > v_now THEN
     SET v_done = 1, v_kept = v_now + p_ttl + p_stale + p_keep;
-    INSERT INTO holdfast_refresh_values (guard, entry, version, fresh, stale, kept, cost, data)
+    INSERT INTO holdfast_refresh_values
+      (guard, entry, version, fresh, stale, kept, cost, data, stored)
       VALUES (p_guard, p_entry, v_fence, v_now + p_ttl, v_now + p_ttl + p_stale, v_kept, p_cost,
-        p_data)
+        p_data, v_now)
       ON DUPLICATE KEY UPDATE version = v_fence, fresh = v_now + p_ttl,
-        stale = v_now + p_ttl + p_stale, kept = v_kept, cost = p_cost, data = p_data;
+        stale = v_now + p_ttl + p_stale, kept = v_kept, cost = p_cost, data = p_data,
+        stored = v_now;
     UPDATE holdfast_refresh_duties
       SET id = NULL, failures = 0, pause = 0, failed = 0, reason = '', kept = v_kept,
           ended = ended + 1, ends = GREATEST(v_kept, v_now + 60000000) DIV 16777216 + 1
@@ -38,7 +40,7 @@ END
 //
 -- End a duty without a value, and let nobody try again for p_pause; with p_bury no copy of the
 -- request gets it for so long. The answer: 1 if it was ours, else 0.
-CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_abandon_1(
+CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_abandon_2(
   IN p_guard VARBINARY(512), IN p_entry VARBINARY(512), IN p_id BINARY(16), IN p_pause BIGINT,
   IN p_memory BIGINT, IN p_reason VARBINARY(1024), IN p_bury BIGINT
 )
@@ -90,7 +92,7 @@ END
 --
 -- Each row is written, and made if it isn't there: on another node of a Galera cluster somebody may
 -- have begun already, and this one not have heard of it.
-CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_invalidate_1(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_invalidate_2(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;

@@ -1,6 +1,6 @@
 -- Remove what is over at that moment (0: now), up to p_rows of each kind. What is locked is passed
 -- over. The answer is how many entries were removed.
-CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_sweep_1(IN p_rows INT, IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_sweep_2(IN p_rows INT, IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_guard, v_entry, v_found VARBINARY(512);

@@ -6,7 +6,8 @@
 -- last one that was given. `failures` in a row count until `failed`; until `pause` nobody gets the
 -- duty. `kept`: until when there is a value. `ended` counts the ends of duties: who waits looks at
 -- it, and it is written by whoever ends one or makes sure that there is none, because another node
--- of a Galera cluster knows of no lock. All is over in the step `ends`, of 2^24 us since 1970.
+-- of a Galera cluster knows of no lock. All is over in the step `ends`, of 2^24 us since 1970. `ttl` is
+-- what was left of the lease when it was last renewed.
 CREATE TABLE IF NOT EXISTS holdfast_refresh_duties (
   guard VARBINARY(512) NOT NULL,
   entry VARBINARY(512) NOT NULL,
@@ -21,12 +22,13 @@ CREATE TABLE IF NOT EXISTS holdfast_refresh_duties (
   kept BIGINT NOT NULL DEFAULT 0,
   ended BIGINT NOT NULL DEFAULT 0,
   ends INT NOT NULL DEFAULT 0,
+  ttl BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (guard, entry),
   KEY by_ends (ends)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
 -- The values. This is what a fresh hit reads. `version` is the fence of the duty by which it was
--- stored.
+-- stored, `stored` when that was (0: by an earlier release).
 CREATE TABLE IF NOT EXISTS holdfast_refresh_values (
   guard VARBINARY(512) NOT NULL,
   entry VARBINARY(512) NOT NULL,
@@ -36,8 +38,28 @@ CREATE TABLE IF NOT EXISTS holdfast_refresh_values (
   kept BIGINT NOT NULL,
   cost BIGINT NOT NULL,
   data LONGBLOB NOT NULL,
+  stored BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (guard, entry)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
+//
+-- Tables of an earlier release lack two columns. (MySQL knows no ADD COLUMN IF NOT EXISTS.)
+SET @holdfast_sql = (SELECT IF(COUNT(*) > 0, 'DO 0',
+    'ALTER TABLE holdfast_refresh_duties ADD COLUMN ttl BIGINT NOT NULL DEFAULT 0')
+  FROM information_schema.columns WHERE table_schema = DATABASE()
+    AND table_name = 'holdfast_refresh_duties' AND column_name = 'ttl')
+//
+PREPARE holdfast_add FROM @holdfast_sql
+//
+EXECUTE holdfast_add
+//
+SET @holdfast_sql = (SELECT IF(COUNT(*) > 0, 'DO 0',
+    'ALTER TABLE holdfast_refresh_values ADD COLUMN stored BIGINT NOT NULL DEFAULT 0')
+  FROM information_schema.columns WHERE table_schema = DATABASE()
+    AND table_name = 'holdfast_refresh_values' AND column_name = 'stored')
+//
+PREPARE holdfast_add FROM @holdfast_sql
+//
+EXECUTE holdfast_add
 //
 -- Wishes that get no duty any more, until then.
 CREATE TABLE IF NOT EXISTS holdfast_refresh_tombs (

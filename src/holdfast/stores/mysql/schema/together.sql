@@ -4,7 +4,7 @@
 
 -- Renew claims that are held; of each also its ttl (8 bytes). The answer: of each claim its ticket,
 -- or 0 if it must be asked for alone, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_renew_1(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_renew_2(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;
@@ -29,14 +29,20 @@ BEGIN
     SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
     IF v_lone = v_id AND NOT v_leaving AND v_expires > v_now THEN
       SET v_ticket = v_last;
-      UPDATE holdfast_lines SET expires = GREATEST(expires, v_now + v_ttl), ttl = v_ttl
+      UPDATE holdfast_lines
+        SET expires = GREATEST(
+              LEAST(expires, v_now + GREATEST(3000000, LEAST(ttl, 86400000000))), v_now + v_ttl),
+            ttl = expires - v_now
         WHERE name = v_name;
     ELSEIF v_claims > 0 AND v_first > v_now THEN
       -- Somebody may have to be dropped, or served, besides: not here.
       SELECT ticket, held, leaving INTO v_ticket, v_held, v_leaving
         FROM holdfast_claims FORCE INDEX (by_id) WHERE id = v_id AND name = v_name;
       IF v_ticket IS NOT NULL AND v_held AND NOT v_leaving THEN
-        UPDATE holdfast_claims SET expires = GREATEST(expires, v_now + v_ttl), ttl = v_ttl
+        UPDATE holdfast_claims
+          SET expires = GREATEST(
+                LEAST(expires, v_now + GREATEST(3000000, LEAST(ttl, 86400000000))), v_now + v_ttl),
+              ttl = expires - v_now
           WHERE name = v_name AND ticket = v_ticket;
       ELSE
         SET v_ticket = NULL;
@@ -50,7 +56,7 @@ END
 //
 -- Release claims that stand alone. The answer: of each 1 if it was there, 0 if not, or 2 if it must
 -- be asked for alone, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_1(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_2(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;
@@ -87,12 +93,12 @@ END
 -- (4 each), ttl (8), the bytes of its owner and of its note (2 each), and both. The answer: their
 -- tickets, each with a comma; NULL: somebody is here or there, or has left a tombstone, and nobody
 -- entered.
-CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_1(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_2(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;
-  DECLARE v_bytes, v_claims, v_words, v_notes INT;
-  DECLARE v_now, v_last, v_tomb, v_expires, v_ttl BIGINT;
+  DECLARE v_bytes, v_words, v_notes INT;
+  DECLARE v_claims, v_now, v_last, v_tomb, v_expires, v_ttl BIGINT;
   DECLARE v_name VARBINARY(512);
   DECLARE v_id, v_lone BINARY(16);
   DECLARE v_said LONGTEXT DEFAULT '';
@@ -106,15 +112,22 @@ BEGIN
         v_ttl = CONV(HEX(SUBSTRING(p_list, v_at + 25, 8)), 16, 10),
         v_words = CONV(HEX(SUBSTRING(p_list, v_at + 33, 2)), 16, 10),
         v_notes = CONV(HEX(SUBSTRING(p_list, v_at + 35, 2)), 16, 10), v_last = NULL;
-    SELECT last, tomb, claims, lone, expires INTO v_last, v_tomb, v_claims, v_lone, v_expires
+    -- ABS: what can't be below 0 was changed from outside.
+    SELECT last, tomb, ABS(claims) + ABS(used) + ABS(waiters), lone, expires
+      INTO v_last, v_tomb, v_claims, v_lone, v_expires
       FROM holdfast_lines WHERE name = v_name FOR UPDATE;
     IF v_last IS NULL THEN
       INSERT INTO holdfast_lines (name) VALUES (v_name) ON DUPLICATE KEY UPDATE name = v_name;
-      SELECT last, tomb, claims, lone, expires INTO v_last, v_tomb, v_claims, v_lone, v_expires
+      -- A row that was removed from outside has left its claims.
+      SELECT last, tomb, ABS(claims) + ABS(used) + ABS(waiters)
+          + EXISTS (SELECT 1 FROM holdfast_claims c WHERE c.name = v_name), lone, expires
+        INTO v_last, v_tomb, v_claims, v_lone, v_expires
         FROM holdfast_lines WHERE name = v_name FOR UPDATE;
     END IF;
     SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
-    IF v_claims > 0 OR (v_lone IS NOT NULL AND v_expires > v_now) OR v_tomb > v_now THEN
+    IF v_claims > 0 OR (v_lone IS NOT NULL AND v_expires > v_now) OR v_tomb > v_now
+        OR v_last NOT BETWEEN 0 AND 4611686018427387904 THEN
+      -- One by one: that mends what is wrong.
       SET v_said = NULL;
       LEAVE enter;
     END IF;

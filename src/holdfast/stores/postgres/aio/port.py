@@ -14,7 +14,8 @@ import psycopg
 
 from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
-from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.aio import another_loop
 from ..blocking import wire as said
 from ..blocking.port import MUTE_S, SHARED, log
 from ..blocking.wire import poked
@@ -60,10 +61,14 @@ class LoopPort:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Wire] = []
         self._wires: set[Wire] = set()
-        #: Who waits for a connection.
+        #: Callers that wait for a connection, renewals and releases first. One connection more than
+        #: the pool has is reserved for these.
         self._wanted: deque[asyncio.Future[Wire]] = deque()
+        self._urgent: deque[asyncio.Future[Wire]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = 0
+        #: How many connections are lent to those who want something.
+        self._plain = 0
         self._closed = False
         #: Set when a connection has ended.
         self._ended = asyncio.Event()
@@ -88,19 +93,33 @@ class LoopPort:
         """The rows of the answer; see the protocol."""
         self._own()
         end = monotonic() + within
-        wire = self._idle.pop() if self._idle else await self._reach(within)
+        urgent = call.verb.urgent
+        if self._idle and (urgent or self._plain < self._settings.pool):
+            wire = self._idle.pop()
+            if not urgent:
+                wire.plain = True
+                self._plain += 1
+        else:
+            wire = await self._reach(within, urgent)
         return await wire.ask(call, max(0.0, end - monotonic()))
 
-    async def _reach(self, within: float) -> Wire:
+    def _lend(self, wire: Wire, urgent: bool) -> Wire:
+        wire.plain = not urgent
+        self._plain += wire.plain
+        return wire
+
+    def _back(self, wire: Wire) -> None:
+        self._plain -= wire.plain
+        wire.plain = False
+
+    async def _reach(self, within: float, urgent: bool) -> Wire:
         """A connection for ourselves alone: a new one, or one that somebody gives back."""
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         loop = asyncio.get_running_loop()
         given: asyncio.Future[Wire] = loop.create_future()
-        self._wanted.append(given)
-        if len(self._wires) + self._connecting < self._settings.pool:
-            self._connecting += 1
-            self._work(self._connect())
+        (self._urgent if urgent else self._wanted).append(given)
+        self._grow(urgent)
         timer = loop.call_later(within, self._give_up, given, within)
         try:
             return await given
@@ -113,7 +132,7 @@ class LoopPort:
 
     def _give_up(self, given: asyncio.Future[Wire], within: float) -> None:
         if not given.done():
-            busy = len(self._wires)
+            busy = self._plain
             what = (
                 f"all {busy} connections of this client of {self.label} are in use; its option "
                 "pool= allows more"
@@ -121,6 +140,15 @@ class LoopPort:
                 else f"{self.label} took no connection within {within:.3g} s"
             )
             given.set_exception(StoreUnavailable(what))
+
+    def _grow(self, urgent: bool) -> None:
+        """Make one more connection, if there may be one."""
+        most = self._settings.pool
+        if not urgent and self._plain + self._connecting >= most:
+            return
+        if len(self._wires) + self._connecting <= most:
+            self._connecting += 1
+            self._work(self._connect())
 
     def _work(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -132,8 +160,8 @@ class LoopPort:
             conn, peer = await dial(self._settings, CONNECT_S)
         except HoldfastError as wrong:
             self._connecting -= 1
-            while self._wanted:
-                given = self._wanted.popleft()
+            while self._urgent or self._wanted:
+                given = (self._urgent or self._wanted).popleft()
                 if not given.done():
                     given.set_exception(type(wrong)(*wrong.args))
             return
@@ -161,35 +189,35 @@ class LoopPort:
         """A connection has nothing to do: somebody may wait for one."""
         if wire.closed:
             return
+        if wire.plain:
+            self._back(wire)
         if self._closed:
             wire.close()
             return
-        while self._wanted:
-            given = self._wanted.popleft()
+        while self._urgent or (self._wanted and self._plain < self._settings.pool):
+            urgent = bool(self._urgent)
+            given = (self._urgent or self._wanted).popleft()
             if not given.done():
-                given.set_result(wire)
+                given.set_result(self._lend(wire, urgent))
                 return
         self._idle.append(wire)
 
     def _over(self, wire: Wire) -> None:
         """A connection can't be used any more."""
         self._wires.discard(wire)
+        self._back(wire)
         self._ended.set()
         if wire in self._idle:
             self._idle.remove(wire)
-        if self._wanted and not self._closed:
-            self._connecting += 1
-            self._work(self._connect())
+        if (self._urgent or self._wanted) and not self._closed:
+            self._grow(bool(self._urgent))
 
     def _own(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
-            raise ConfigError(
-                "an AsyncClient belongs to the event loop in which it was first used, and this "
-                "is another one: make a client in each loop"
-            )
+            raise another_loop()
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -298,6 +326,13 @@ class LoopPort:
             await asyncio.wait(tasks)
         if self._ear is not None:
             self._ear.close()
+
+    def abandon(self) -> None:
+        """Our loop runs no more: end the connections without it."""
+        self._closed = True
+        for wire in (*self._wires, *([self._ear] if self._ear is not None else ())):
+            wire.hang_up()
+        self._wires.clear()
 
     def forked(self) -> None:
         """In the child nothing of this is ours."""

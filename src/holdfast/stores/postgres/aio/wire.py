@@ -16,13 +16,16 @@ from psycopg import pq
 
 from ....errors import HoldfastError, StoreUnavailable
 from ..blocking import wire
+from ..blocking.cancel import Cancel
 from ..blocking.wire import READ, WRITE, Steps
-from ..calls import Call
+from ..calls import SESSION_S, Call, bounded
 from ..complaints import READ_ONLY, ServerSaid, complaint
 from ..config import Settings
 from ..replies import Rows
 
 T = TypeVar("T")
+#: Seconds between two looks whether a server ignores that it was told to cancel a request.
+LOOK_S = 0.25
 
 
 async def drive(steps: Steps[T]) -> T:
@@ -67,7 +70,7 @@ async def dial(settings: Settings, within: float) -> tuple[pq.abc.PGconn, wire.P
                 else:
                     conn = await asyncio.to_thread(wire.begin, place)
                 await drive(wire.connecting(conn, settings.label))
-                return conn, await drive(wire.hello(conn, settings.label))
+                return conn, await drive(wire.hello(conn, settings))
         except BaseException as wrong:
             if conn is not None:
                 conn.finish()
@@ -107,16 +110,26 @@ class Wire:
         self._timer: asyncio.TimerHandle | None = None
         self._writes = False
         self.closed = False
+        #: Is it lent to somebody who wants something, not to one who renews or releases?
+        self.plain = False
+        self._cancel: Cancel | None = None
         self._loop.add_reader(self._fd, self._ready)
 
     def ask(self, call: Call, within: float) -> asyncio.Future[Rows]:
         """Send a call, now; its answer, or the complaint."""
         answer: asyncio.Future[Rows] = self._loop.create_future()
         self._answer = answer
+        if within < SESSION_S or self._prepared is None:  # or the session isn't ours
+            call = bounded(call, within)
         self._steps = wire.exchange(self._conn, call, self._prepared, self._settings)
         self._timer = self._loop.call_later(within, self._late, within)
         self._step()
         return answer
+
+    def hang_up(self) -> None:
+        """End it though its loop runs no more."""
+        self.closed = True
+        self._conn.finish()
 
     def _ready(self) -> None:
         if self._steps is not None:
@@ -153,14 +166,36 @@ class Wire:
                 self._loop.remove_writer(self._fd)
 
     def _late(self, within: float) -> None:
+        """Nobody waits any more. The server is asked to end it, and until it answers the connection
+        is neither free nor gone."""
         text = f"{self._settings.label} gave no answer within {within:.3g} s"
-        self._finish(None, StoreUnavailable(text), True)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(StoreUnavailable(text))
+        try:
+            self._cancel = Cancel(self._conn)
+        except (psycopg.Error, RuntimeError):
+            self._finish(None, StoreUnavailable(text), True)
+        else:
+            self._timer = self._loop.call_later(LOOK_S, self._listen, self._cancel)
+
+    def _listen(self, cancel: Cancel) -> None:
+        """Does the server answer, now that it was told?"""
+        if cancel.ignored:
+            text = f"{self._settings.label} gave no answer"
+            self._cancel = None  # it goes on without us
+            self._finish(None, StoreUnavailable(text), True)
+        else:
+            self._timer = self._loop.call_later(LOOK_S, self._listen, cancel)
 
     def _finish(self, value: Any, wrong: BaseException | None, unfit: bool = False) -> None:
         answer, self._answer, self._steps = self._answer, None, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._cancel is not None:
+            # It may still be on its way, and must not meet the next request.
+            self._cancel.end()
+            self._cancel, unfit = None, True
         if unfit:
             self.close()
         elif not self.closed:
@@ -180,6 +215,11 @@ class Wire:
         with contextlib.suppress(ValueError, OSError):
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
+        if self._steps is not None and self._cancel is None:
+            # A server that waits for a standby doesn't notice the end of a connection
+            with contextlib.suppress(psycopg.Error, RuntimeError):
+                Cancel(self._conn)
+        self._cancel = None  # it goes on without us
         self._conn.finish()
         if self._answer is not None:
             text = f"the connection to {self._settings.label} was closed"
@@ -205,6 +245,11 @@ class EarWire:
         self._closed = False
         self._loop.add_reader(self._fd, self._ready)
         self._loop.call_soon(self._ready)  # what came with the answer to LISTEN
+
+    def hang_up(self) -> None:
+        """End it though its loop runs no more."""
+        self._closed = True
+        self._conn.finish()
 
     def _ready(self) -> None:
         if self._closed:

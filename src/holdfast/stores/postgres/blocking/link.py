@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import select
 import socket
 from collections.abc import Callable
 from time import monotonic
@@ -15,33 +14,35 @@ import psycopg
 from psycopg import pq
 
 from ....errors import StoreUnavailable
-from ..calls import Call
+from ....runtime.polling.blocking import READ, WRITE, poller
+from ..calls import SESSION_S, Call, bounded
 from ..config import Settings
 from ..replies import Rows
 from . import wire
+from .cancel import Cancel
 from .wire import Steps
 
 T = TypeVar("T")
 _EVENTS = {
-    wire.READ: select.POLLIN,
-    wire.WRITE: select.POLLOUT,
-    wire.READ | wire.WRITE: select.POLLIN | select.POLLOUT,
+    wire.READ: READ,
+    wire.WRITE: WRITE,
+    wire.READ | wire.WRITE: READ | WRITE,
 }
 
 
 def drive(steps: Steps[T], until: float) -> T:
     """Go through the steps, waiting where they wait; ``TimeoutError`` when the time is over."""
-    poller, known = select.poll(), -1
+    polling, known = poller(), -1
     try:
         fd, what = next(steps)
         while True:
             if known not in (-1, fd):
                 with contextlib.suppress(KeyError):
-                    poller.unregister(known)
+                    polling.unregister(known)
             known = fd
-            poller.register(fd, _EVENTS[what])
+            polling.register(fd, _EVENTS[what])
             left = until - monotonic()
-            if left <= 0 or not poller.poll(math.ceil(left * 1000)):
+            if left <= 0 or not polling.poll(math.ceil(left * 1000)):
                 raise TimeoutError
             fd, what = steps.send(None)
     except StopIteration as end:
@@ -65,18 +66,34 @@ class Link:
 
     def stale(self) -> bool:
         """Has something come, or has it ended, while nothing was asked?"""
-        poller = select.poll()
-        poller.register(self._conn.socket, select.POLLIN)
-        if not poller.poll(0):
+        polling = poller()
+        polling.register(self._conn.socket, READ)
+        if not polling.poll(0):
             return False
         try:  # a change of a setting is said without being asked; an end looks the same
             self._conn.consume_input()
         except psycopg.OperationalError:
             return True
-        return self.dead or bool(poller.poll(0))
+        return self.dead or bool(polling.poll(0))
+
+    def answered(self) -> bool:
+        """Has something come for whoever asked, or has it ended?"""
+        looking = poller()
+        try:
+            looking.register(self._conn.socket, READ)
+        except psycopg.OperationalError:
+            return True
+        return bool(looking.poll(0))
+
+    def cancel(self, then: Callable[[], None]) -> Cancel:
+        """Ask the server to end what it does here."""
+        return Cancel(self._conn, then)
 
     def ask(self, call: Call, settings: Settings, until: float) -> Rows:
         """The rows of the answer; an error of the server's is raised as ``ServerSaid``."""
+        left = until - monotonic()
+        if left < SESSION_S or self.prepared is None:  # or the session isn't ours
+            call = bounded(call, left)
         rows = drive(wire.exchange(self._conn, call, self.prepared, settings), until)
         self.used = monotonic()
         return rows
@@ -98,9 +115,9 @@ class Link:
         found = wire.heard(self._conn)
         if found or seconds <= 0:
             return found
-        poller = select.poll()
-        poller.register(self._conn.socket, select.POLLIN)
-        return wire.heard(self._conn) if poller.poll(math.ceil(seconds * 1000)) else []
+        polling = poller()
+        polling.register(self._conn.socket, READ)
+        return wire.heard(self._conn) if polling.poll(math.ceil(seconds * 1000)) else []
 
     def hang_up(self) -> None:
         """Let whoever reads it, perhaps another thread, find its end."""
@@ -127,7 +144,7 @@ def dial(
         try:
             conn = use(place)
             drive(wire.connecting(conn, settings.label), mine)
-            return Link(conn, drive(wire.hello(conn, settings.label), mine))
+            return Link(conn, drive(wire.hello(conn, settings), mine))
         except BaseException as wrong:
             if conn is not None:
                 conn.finish()
@@ -137,6 +154,6 @@ def dial(
     if isinstance(failure, TimeoutError | psycopg.Error):
         raise StoreUnavailable(
             f"{settings.label} took no connection in time: {str(failure) or 'no answer'}"
-        ) from failure
+        ) from None
     assert failure is not None
-    raise failure
+    raise failure from None  # whatever the caller was handling is no cause of it

@@ -1,12 +1,14 @@
 """The port for threads: a pool of connections, and one that listens for all who wait.
 
 A verb takes the connection that was used last, or makes one, and gives it back after the answer.
-Whatever goes wrong in between, Ctrl-C included, the connection is closed: an answer that is still
-under way is never read by another request.
+Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
+still under way is never read by another request. What was asked is cancelled at the server, and the
+connection counts as one of the pool until that has answered.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -24,6 +26,7 @@ from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
 from ..config import Settings
 from ..replies import Rows
+from .cancel import Cancel
 from .ear import Ear
 from .link import Link, dial
 
@@ -55,6 +58,11 @@ class ThreadPort:
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[Link] = WeakSet()
         self._counting = threading.Lock()
+        #: How many connections are being made; was one made beyond the pool?
+        self._dialling = 0
+        self._more = False
+        #: Connections whose request was given up and cancelled.
+        self._lost: list[tuple[Link, Cancel]] = []
         self._back = threading.Event()
         self._ear = Ear()
         self._opening = threading.Lock()
@@ -72,7 +80,7 @@ class ThreadPort:
     async def ask(self, call: Call, within: float) -> Rows:
         """The rows of the answer; see the protocol."""
         until = monotonic() + within
-        link = self._take(until)
+        link = self._take(until, call.verb.urgent)
         try:
             rows = link.ask(call, self._settings, until)
         except BaseException as wrong:
@@ -113,6 +121,8 @@ class ThreadPort:
         except BaseException as wrong:
             self._broken(link, wrong, until - monotonic())
         self._ear.link = link
+        if self._closed:  # meanwhile
+            self._deafen()
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
         """Sleep until poked; see the protocol."""
@@ -136,12 +146,22 @@ class ThreadPort:
     async def close(self) -> None:
         """End the connections; whoever still waits is woken."""
         self._closed = True
+        self._sweep(all_of_them=True)
+        self._drain()
+        self._deafen()
+        self._ear.ring()
+
+    def _drain(self) -> None:
+        """End all idle connections."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._drop(self._pool.pop())
+
+    def _deafen(self) -> None:
+        """End the connection that listens."""
         ear, self._ear.link = self._ear.link, None
-        while self._pool:
-            self._drop(self._pool.pop())
         if ear is not None:
             ear.hang_up()  # somebody may be reading it, and is the one to close it
-        self._ear.ring()
 
     def forked(self) -> None:
         """We are the child of a fork; see the protocol. Drivers end no session of their parent."""
@@ -149,25 +169,69 @@ class ThreadPort:
 
     # -- connections -------------------------------------------------------------------------
 
-    def _take(self, until: float) -> Link:
-        """A connection for ourselves alone."""
+    def _take(self, until: float, urgent: bool) -> Link:
+        """A connection for ourselves alone. One more than the pool is for the urgent."""
+        link: Link | None
         while True:
             try:
                 link = self._pool.pop()
             except IndexError:
-                if len(self._links) - (self._ear.link is not None) < self._settings.pool:
-                    return self._dial(until)
+                link = None
+            if link is None:  # not in the handler: an error of connecting isn't caused by the pool
+                if self._may_dial(urgent):
+                    return self._new(until)
+                self._sweep()
                 self._back.clear()
                 if not self._pool:
                     self._back.wait(_LOOK_S)
                 if monotonic() >= until:
-                    raise StoreUnavailable(
-                        f"all {self._settings.pool} connections of this client of {self.label} are "
-                        "in use; its option pool= allows more"
-                    ) from None
+                    raise self._all_in_use() from None
                 continue
             if monotonic() - link.used < FRESH_S or not link.stale():
                 return link
+            self._drop(link)
+
+    def _may_dial(self, urgent: bool) -> bool:
+        with self._counting:
+            there = len(self._links) + self._dialling - (self._ear.link is not None)
+            if there >= self._settings.pool + urgent:
+                return False
+            self._more = self._more or there >= self._settings.pool
+            self._dialling += 1
+            return True
+
+    def _new(self, until: float) -> Link:
+        try:
+            return self._dial(until)
+        finally:
+            with self._counting:
+                self._dialling -= 1
+
+    def _all_in_use(self) -> StoreUnavailable:
+        lost = len(self._lost)
+        why = f"; {lost} of them wait for the server to answer what was given up" if lost else ""
+        return StoreUnavailable(
+            f"all {self._settings.pool} connections of this client of {self.label} are in use{why}"
+            "; its option pool= allows more"
+        )
+
+    def _sweep(self, all_of_them: bool = False) -> None:
+        """End those connections whose request was given up, and has been answered since."""
+        for one in list(self._lost):
+            link, cancel = one
+            answered = link.answered()
+            if answered or cancel.ignored or all_of_them:
+                with contextlib.suppress(ValueError):  # another thread was first
+                    self._lost.remove(one)
+                    if answered:  # else it goes on without us
+                        cancel.end()
+                    self._drop(link)
+
+    def _abandon(self, link: Link) -> None:
+        """What was asked is given up: nobody uses the connection any more."""
+        try:
+            self._lost.append((link, link.cancel(self._sweep)))
+        except (psycopg.Error, RuntimeError):  # it has ended, or the interpreter is about to
             self._drop(link)
 
     def _dial(self, until: float) -> Link:
@@ -188,11 +252,17 @@ class ThreadPort:
         self.deaf = link.peer.pooled and (self._shared or not self._settings.sessions)
 
     def _give(self, link: Link) -> None:
-        if self._closed:
-            self._drop(link)
-        else:
-            self._pool.append(link)
+        if self._more and self._too_many():
+            self._drop(link)  # the one more is made when it is needed
+            return
+        self._pool.append(link)
+        if self._closed:  # only now, as another thread may close
+            self._drain()
+        if not self._back.is_set():
             self._back.set()
+
+    def _too_many(self) -> bool:
+        return len(self._links) > self._settings.pool + (self._ear.link is not None)
 
     def _drop(self, link: Link) -> None:
         with self._counting:
@@ -205,14 +275,15 @@ class ThreadPort:
         if isinstance(wrong, ServerSaid):
             if link.dead or wrong.code == READ_ONLY:
                 self._drop(link)
-                while self._pool:  # they lead there as well
-                    self._drop(self._pool.pop())
+                self._drain()  # they lead there as well
             else:
                 self._give(link)
-            raise complaint(wrong, self.label) from wrong
-        self._drop(link)
+            raise complaint(wrong, self.label) from None
         if isinstance(wrong, TimeoutError):
-            raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from wrong
+            self._abandon(link)
+            raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from None
         if isinstance(wrong, psycopg.Error | OSError) and not isinstance(wrong, ConfigError):
-            raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from wrong
+            self._drop(link)
+            raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from None
+        self._abandon(link)
         raise wrong

@@ -9,7 +9,7 @@ import psycopg
 from ....errors import StoreUnavailable
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
-from ..ddl import WITH_GUARDS, is_there
+from ..ddl import WHOLE, is_there, owners
 from .link import dial
 
 _WITHIN_S = 60.0
@@ -19,9 +19,10 @@ def apply(settings: Settings) -> str:
     """Make it, unless it is there; what was done, in words."""
     until = monotonic() + _WITHIN_S
     link = dial(settings, until)
-    what = f"version {WITH_GUARDS} of the schema {settings.schema} at {settings.label}"
+    what = f"version {WHOLE} of the schema {settings.schema} at {settings.label}"
     try:
         if link.say(is_there(settings.schema), until)[0][0] == b"t":
+            link.say(owners(settings.schema, settings.trust), until)
             return f"{what} is there already"
         link.install(settings, until)
     except ServerSaid as said:

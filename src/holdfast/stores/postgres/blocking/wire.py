@@ -13,21 +13,20 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from ....errors import ConfigError, StoreUnavailable
-from ..calls import Call
-from ..complaints import FORGOTTEN, NO_SCHEMA, ServerSaid, no_entry
+from ..calls import SESSION_MS, Call
+from ..complaints import FORGOTTEN, NO_SCHEMA, ServerSaid, complaint, no_entry
 from ..config import Settings
-from ..ddl import LOCK, is_there, statements
+from ..ddl import LOCK, is_there, owners, statements
 from ..replies import Rows
 
 READ, WRITE = 1, 2
 T = TypeVar("T")
 Steps = Generator[tuple[int, int], None, T]
-#: A request that waits for a row is given up by the server after this long, milliseconds.
-_LOCK_MS = 5000
 #: PostgreSQL 12 and older ones lack gen_random_uuid().
 OLDEST = 130_000
 _HELLO = b"""
 SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recovery(),
+    current_setting('is_superuser'),
     CASE WHEN pg_backend_pid() = $1::int
         THEN set_config('default_transaction_isolation', 'read committed', false)
             || set_config('lock_timeout', $2, false)
@@ -87,33 +86,39 @@ def _said(conn: pq.abc.PGconn) -> str:
     return conn.error_message.decode("utf-8", "replace")
 
 
-def hello(conn: pq.abc.PGconn, label: str) -> Steps[Peer]:
-    """Find out whom we are connected to, and have the session as we need it."""
-    ours = conn.backend_pid
-    conn.send_query_params(_HELLO, [b"%d" % ours, b"%d" % _LOCK_MS])
-    ((pid, version, standby, _),) = yield from _rows(conn)
+def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
+    """Find out whom we are connected to, and have the session as we need it.
+
+    A superuser calls nothing that belongs to somebody less: it could do all that a superuser can.
+    """
+    ours, label = conn.backend_pid, settings.label
+    conn.send_query_params(_HELLO, [b"%d" % ours, b"%d" % SESSION_MS])
+    ((pid, version, standby, superuser, _),) = yield from _rows(conn)
     if int(version or 0) < OLDEST:
         raise ConfigError(f"{label} is older than PostgreSQL {OLDEST // 10_000}")
     if standby == b"t":
         raise StoreUnavailable(f"{label} can't do that now: it is a standby, and takes nothing in")
+    if superuser == b"on":
+        try:
+            yield from saying(conn, owners(settings.schema, settings.trust))
+        except ServerSaid as said:
+            raise complaint(said, label) from said
     return Peer(int(version or 0), int(pid or 0) != ours, int(pid or 0))
 
 
 def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Steps[Rows]:
     """The rows that a call gives; ``prepared``: what this session has seen; None: none is kept."""
-    verb = call.verb
+    verb, values, bound = call
+    # Lists, as psycopg before 3.3 takes nothing else.
+    given, formats = [*values, *(bound or verb.usual)], [*verb.formats]
     if prepared is None:
-        conn.send_query_params(
-            verb.sql, call.values, param_formats=verb.formats, result_format=verb.answer
-        )
+        conn.send_query_params(verb.sql, given, param_formats=formats, result_format=verb.answer)
     else:
         if verb.name not in prepared:
             conn.send_prepare(verb.name, verb.sql)
             yield from _rows(conn)
             prepared.add(verb.name)
-        conn.send_query_prepared(
-            verb.name, call.values, param_formats=verb.formats, result_format=verb.answer
-        )
+        conn.send_query_prepared(verb.name, given, param_formats=formats, result_format=verb.answer)
     return (yield from _rows(conn))
 
 
@@ -151,7 +156,7 @@ def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
     yield from saying(conn, f"BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")
     try:
         if (yield from saying(conn, is_there(settings.schema)))[0][0] != b"t":
-            yield from saying(conn, statements(settings.schema))
+            yield from saying(conn, statements(settings.schema, settings.trust))
     except ServerSaid:
         yield from saying(conn, "ROLLBACK")
         raise

@@ -1,12 +1,17 @@
 -- What the guard needs besides the verbs.
 
 -- 'mark us': which life of the server this is, and for how long nobody is let in.
-CREATE OR REPLACE FUNCTION {schema}.look_{version}(p_window bigint, p_relaxed boolean)
+CREATE OR REPLACE FUNCTION {schema}.look_{version}(
+    p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     a alive;
     now_us bigint := clock();
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     a := gate(now_us, p_window, p_relaxed);
     RETURN a.mark || ' ' || greatest(0, a.until - now_us);
 END $$;
@@ -15,9 +20,11 @@ END $$;
 -- is let in. Those who are beside it have shown that they live, or it takes their place.
 CREATE OR REPLACE FUNCTION {schema}.reclaim_{version}(
     p_name bytea, p_id uuid, p_ticket bigint, p_kind text, p_capacity integer, p_weight integer,
-    p_ttl bigint, p_owner bytea, p_meta bytea, p_window bigint, p_relaxed boolean)
+    p_ttl bigint, p_owner bytea, p_meta bytea, p_window bigint, p_relaxed boolean,
+    p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     l lines;
     c claims;
     d claims;
@@ -26,6 +33,9 @@ DECLARE
     begun bigint;
     room integer;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM commits(p_relaxed);
     l := locked(p_name, true);
     now_us := clock();
@@ -51,11 +61,11 @@ BEGIN
     END IF;
     -- Of those who were not renewed since the server came to be as it is, the one who was renewed
     -- longest ago goes first; then who came before this claim, for it must have been released.
-    begun := a.until - p_window;
+    begun := a.until - abs(p_window);
     SELECT coalesce(sum(o.weight), 0) INTO room FROM claims o
     WHERE o.name = p_name AND o.held AND o.ticket BETWEEN l.low AND l.high
         AND (o.ticket < p_ticket OR NOT o.leaving AND o.expires - o.ttl < begun);
-    IF l.used - room + p_weight > l.capacity THEN
+    IF l.used::bigint - room + p_weight > l.capacity THEN
         PERFORM save(l, now_us);
         RETURN 'G e';
     END IF;
@@ -69,8 +79,10 @@ BEGIN
     END LOOP;
     l.last := greatest(l.last, p_ticket);
     l := with_holder(l, p_ticket, p_weight, now_us + p_ttl);
-    INSERT INTO claims VALUES (p_id, p_name, p_ticket, true, false, p_weight, 0, p_ttl, p_ticket,
-        now_us + p_ttl, '', p_owner, p_meta);
+    INSERT INTO claims (id, name, ticket, held, leaving, weight, seat, ttl, since, expires, address,
+        owner, meta)
+    VALUES (p_id, p_name, p_ticket, true, false, p_weight, 0, p_ttl, p_ticket, now_us + p_ttl, '',
+        p_owner, p_meta);
     PERFORM save(l, now_us);
     RETURN 'H ' || p_ticket || ' ' || p_ttl;
 END $$;

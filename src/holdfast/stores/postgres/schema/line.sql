@@ -8,7 +8,8 @@ $$;
 -- statement of a volatile function has a snapshot of its own under READ COMMITTED.
 --
 -- A new row is made under a lock for its name, because the index can't tell that a name is there
--- under another gen.
+-- under another gen. What the row says is derived from the claims; where it contradicts itself, or
+-- was removed from outside, it is derived again.
 CREATE OR REPLACE FUNCTION {schema}.locked(p_name bytea, p_make boolean)
 RETURNS {schema}.lines LANGUAGE plpgsql AS $$
 DECLARE
@@ -23,13 +24,131 @@ BEGIN
         SELECT * INTO l FROM lines WHERE name = p_name ORDER BY gen DESC LIMIT 1 FOR UPDATE;
         IF l.name IS NULL THEN
             INSERT INTO lines (name) VALUES (p_name) RETURNING * INTO l;
+            IF EXISTS (SELECT FROM claims WHERE name = p_name) THEN
+                RETURN rebuilt(l, clock());
+            END IF;
         END IF;
+    ELSIF l.name IS NULL THEN
+        IF EXISTS (SELECT FROM claims WHERE name = p_name) THEN
+            RETURN locked(p_name, true);
+        END IF;
+    ELSIF least(l.last, l.changes) < 0 OR greatest(l.last, l.changes) > {clock_max} THEN
+        RETURN rebuilt(l, clock());
+    -- Each part of an expression costs time in each transaction, so there are few, and those of
+    -- holders and of waiters aren't asked for where there are none.
+    ELSIF l.holders = 0 THEN
+        IF l.used <> 0 OR l.high <> 0 OR least(l.first, l.low) < {never} THEN
+            RETURN rebuilt(l, clock());
+        END IF;
+    ELSIF least(l.holders, l.used) < 1 OR l.high = 0 OR greatest(l.first, l.low) = {never} THEN
+        RETURN rebuilt(l, clock());
+    END IF;
+    IF l.waiters = 0 THEN
+        IF l.head <> {never} THEN
+            RETURN rebuilt(l, clock());
+        END IF;
+        IF l.holders = 0 THEN
+            RETURN l;  -- whoever finds nobody there writes the rest
+        END IF;
+    ELSIF l.head = {never} OR l.waiters NOT BETWEEN 0 AND {waiters_max} THEN
+        RETURN rebuilt(l, clock());
+    END IF;
+    IF l.capacity < 1 OR l.seats NOT BETWEEN 0 AND {seats_max}
+            OR l.kind NOT IN ('lock', 'semaphore', 'rwlock', 'election', '') THEN
+        RETURN rebuilt(l, clock());
     END IF;
     RETURN l;
 END $$;
 
+-- A renewal takes no lock of the line, so it may come between the moment that a verb has read from
+-- the clock and the look at the claim: an expiry is compared with the clock once more wherever the claim
+-- could lose by it. Else a clock that is set back in between ends what was just renewed.
+
+-- The line as the claims of its name say it is. An expiry further ahead than the claim's own ttl
+-- shows that the clock was set back, or the row changed, since: it is put where a renewal at this
+-- moment would put it. What no row tells (a kind and a capacity that can't be) the next to join
+-- brings along.
+CREATE OR REPLACE FUNCTION {schema}.rebuilt(l {schema}.lines, p_now bigint)
+RETURNS {schema}.lines LANGUAGE plpgsql AS $$
+DECLARE
+    n record;
+BEGIN
+    DELETE FROM claims WHERE name = l.name AND (weight < 1 OR ticket < 0 OR ticket > {clock_max});
+    UPDATE claims SET expires = clock() + lease(ttl), ttl = lease(ttl)
+    WHERE name = l.name AND expires > clock() + lease(ttl);
+    IF l.kind NOT IN ('lock', 'semaphore', 'rwlock', 'election') OR l.capacity < 1 THEN
+        l.kind := '';
+        l.capacity := 1;
+        l.former := 0;
+    ELSIF l.kind IN ('lock', 'election') THEN
+        l.capacity := 1;
+    END IF;
+    IF l.kind NOT IN ('', 'semaphore') THEN
+        -- More hold than can: who came first stays.
+        UPDATE claims SET held = false WHERE name = l.name AND ticket IN (
+            SELECT o.ticket FROM (
+                SELECT c.ticket, sum(c.weight) OVER (ORDER BY c.ticket) AS upto FROM claims c
+                WHERE c.name = l.name AND c.held) o
+            WHERE o.upto > l.capacity);
+    END IF;
+    SELECT count(*) FILTER (WHERE held) AS holders, count(*) FILTER (WHERE NOT held) AS waiters,
+        coalesce(sum(weight) FILTER (WHERE held), 0) AS used,
+        coalesce(min(ticket) FILTER (WHERE held), {never}) AS low,
+        coalesce(max(ticket) FILTER (WHERE held), 0) AS high,
+        coalesce(min(expires) FILTER (WHERE held), {never}) AS first,
+        coalesce(min(ticket) FILTER (WHERE NOT held), {never}) AS head,
+        coalesce(max(ticket), 0) AS last,
+        least({seats_max}, greatest(0, coalesce(max(seat), 0))) AS seats
+    INTO n FROM claims WHERE name = l.name;
+    l.holders := n.holders;
+    l.waiters := n.waiters;
+    l.used := least(2147483647, n.used);
+    l.low := n.low;
+    l.high := n.high;
+    l.first := n.first;
+    l.head := n.head;
+    l.headexp := 0;
+    l.headseat := 0;
+    l.headweight := 0;
+    l.seats := n.seats;
+    l.last := greatest(n.last, CASE WHEN l.last BETWEEN 0 AND {clock_max} THEN l.last ELSE 0 END);
+    IF l.changes < 0 OR l.changes > {clock_max} THEN
+        -- Greater than any gen that this name has had, as old versions stand before it.
+        l.changes := (p_now / 1000) * 32;
+    END IF;
+    RETURN l;
+END $$;
+
+-- The longest lease that a claim with this ttl can have just now: a grant keeps the expiry that
+-- the claim had as a waiter.
+CREATE OR REPLACE FUNCTION {schema}.lease(p_ttl bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT greatest({patience_us}, least(p_ttl, {ttl_max_us}))
+$$;
+
+-- The line of a name that is in use, compared with its claims before anybody is refused by it. Of
+-- many holders only some calls look at all: four rows a call, on the whole.
+CREATE OR REPLACE FUNCTION {schema}.verified(
+    l {schema}.lines, p_now bigint, p_window bigint, p_self uuid)
+RETURNS {schema}.lines LANGUAGE plpgsql AS $$
+DECLARE
+    n record;
+BEGIN
+    IF random() * least(l.holders, 10000) > 4 THEN
+        RETURN l;
+    END IF;
+    SELECT count(*) AS holders, coalesce(sum(weight), 0) AS used, min(expires) AS first,
+        bool_or(expires > clock() + lease(ttl) OR weight < 1) AS odd
+    INTO n FROM claims
+    WHERE name = l.name AND ticket >= l.low AND ticket <= l.high AND held;
+    IF n.holders = l.holders AND n.used = l.used AND NOT n.odd AND l.first <= n.first THEN
+        RETURN l;
+    END IF;
+    RETURN settled(rebuilt(l, p_now), p_now, p_window, p_self);
+END $$;
+
+-- True, so that it can be called without a query of its own.
 CREATE OR REPLACE FUNCTION {schema}.save(l {schema}.lines, p_now bigint)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE lines SET
         gen = (l.changes + 1) / 32, changes = l.changes + 1, kind = l.kind, capacity = l.capacity,
@@ -38,6 +157,7 @@ BEGIN
         headweight = l.headweight, headexp = l.headexp, seats = l.seats, last = l.last,
         tombs = l.tombs, hour = p_now / 3600000000
     WHERE name = l.name AND gen = l.gen;
+    RETURN true;
 END $$;
 
 -- Which history this server is part of: another one after every promotion.
@@ -47,6 +167,10 @@ $$;
 
 -- Until when nobody is let in (0, or a time in the past: somebody is), because what was
 -- acknowledged may be lost, and those who hold may have to say so first.
+--
+-- The mark of a living server is absent after a crash, a promotion, or the start of a copy; `home`
+-- tells a mark that was restored from a dump. After a crash alone nothing is lost, but a started
+-- copy of a live data directory looks the same: the strict guard (p_window < 0) takes both for it.
 CREATE OR REPLACE FUNCTION {schema}.gate(p_now bigint, p_window bigint, p_relaxed boolean)
 RETURNS {schema}.alive LANGUAGE plpgsql AS $$
 DECLARE
@@ -54,21 +178,31 @@ DECLARE
     g guard;
     history text;
 BEGIN
-    SELECT * INTO a FROM alive;
+    SELECT * INTO a FROM alive WHERE home = tableoid;
     IF a.mark IS NOT NULL AND (a.relaxed OR NOT p_relaxed) THEN
+        -- A window further ahead than any can be: the clock was set back.
+        IF a.until > p_now THEN
+            IF a.until > p_now + {window_max_us} THEN
+                a.until := p_now + abs(p_window);
+                UPDATE alive SET until = a.until;
+            END IF;
+        END IF;
         RETURN a;
     END IF;
     SELECT * INTO g FROM guard FOR UPDATE;
-    SELECT * INTO a FROM alive;
+    SELECT * INTO a FROM alive WHERE home = tableoid;
     IF a.mark IS NULL THEN
         history := timeline();
         a.mark := gen_random_uuid();
         a.relaxed := coalesce(g.relaxed, false);
         a.until := 0;
-        IF g.relaxed IS NOT FALSE OR g.timeline <> history THEN
-            a.until := p_now + p_window;
+        a.home := 'alive'::regclass;
+        IF p_window < 0 OR g.relaxed IS NOT FALSE OR g.timeline <> history THEN
+            a.until := p_now + abs(p_window);
         END IF;
-        INSERT INTO alive VALUES (a.*);
+        DELETE FROM alive;
+        INSERT INTO alive (mark, until, relaxed, home)
+        VALUES (a.mark, a.until, a.relaxed, a.home);
         INSERT INTO guard (timeline, relaxed) VALUES (history, a.relaxed)
         ON CONFLICT (one) DO UPDATE SET timeline = history;
     END IF;
@@ -119,24 +253,41 @@ CREATE OR REPLACE FUNCTION {schema}.without(l {schema}.lines, c {schema}.claims)
 RETURNS {schema}.lines LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT c.held THEN
-        l.waiters := l.waiters - 1;
+        l.waiters := greatest(0, l.waiters - 1);
         IF l.waiters = 0 THEN
-            l.head := 9223372036854775807;
+            l.head := {never};
         ELSIF c.ticket <= l.head THEN
             l.headexp := 0;
         END IF;
         RETURN l;
     END IF;
+    IF c.ticket < l.low OR c.ticket > l.high THEN
+        RETURN rebuilt(l, clock());  -- it was changed from outside, and may not have been counted
+    END IF;
+    IF l.holders = 1 AND c.weight = l.used THEN
+        l.holders := 0;
+        l.used := 0;
+        l.low := {never};
+        l.first := {never};
+        l.high := 0;
+        RETURN l;
+    END IF;
     l.holders := l.holders - 1;
-    l.used := l.used - c.weight;
-    IF l.holders = 0 THEN
-        l.low := 9223372036854775807;
-        l.first := 9223372036854775807;
+    l.used := l.used - greatest(0, least(c.weight, l.used));
+    IF l.holders < 1 OR l.used < l.holders THEN  -- each weighs 1 at least
+        IF l.holders <> 0 OR l.used <> 0 THEN
+            RETURN rebuilt(l, clock());
+        END IF;
+        l.low := {never};
+        l.first := {never};
         l.high := 0;
     ELSIF c.ticket = l.low THEN
-        SELECT ticket INTO l.low FROM claims
-        WHERE name = l.name AND ticket > c.ticket AND ticket <= l.high AND held
-        ORDER BY ticket LIMIT 1;
+        l.low := (SELECT ticket FROM claims
+            WHERE name = l.name AND ticket > c.ticket AND ticket <= l.high AND held
+            ORDER BY ticket LIMIT 1);
+        IF l.low IS NULL THEN
+            RETURN rebuilt(l, clock());
+        END IF;
     END IF;
     RETURN l;
 END $$;
@@ -147,7 +298,7 @@ CREATE OR REPLACE FUNCTION {schema}.with_holder(
 RETURNS {schema}.lines LANGUAGE plpgsql AS $$
 BEGIN
     l.holders := l.holders + 1;
-    l.used := l.used + p_weight;
+    l.used := least(2147483647, l.used::bigint + p_weight);
     l.low := least(l.low, p_ticket);
     l.high := greatest(l.high, p_ticket);
     l.first := least(l.first, p_expires);
@@ -167,21 +318,18 @@ DECLARE
     grants integer := 100;
 BEGIN
     IF p_now >= l.first THEN
-        WITH dead AS (
-            DELETE FROM claims
-            WHERE name = l.name AND ticket >= l.low AND ticket <= l.high AND held
-                AND expires <= p_now
-            RETURNING weight)
-        SELECT l.holders - count(*), l.used - coalesce(sum(weight), 0)
-        INTO l.holders, l.used FROM dead;
-        SELECT coalesce(min(expires), 9223372036854775807),
-            coalesce(min(ticket), 9223372036854775807), coalesce(max(ticket), 0)
-        INTO l.first, l.low, l.high FROM claims
+        -- One that weighs less than 1 was changed from outside, and would make room for two.
+        DELETE FROM claims
+        WHERE name = l.name AND ticket >= l.low AND ticket <= l.high AND held
+            AND (weight < 1 OR expires <= p_now AND expires <= clock());
+        SELECT count(*), least(2147483647, coalesce(sum(weight), 0)), coalesce(min(expires), {never}),
+            coalesce(min(ticket), {never}), coalesce(max(ticket), 0)
+        INTO l.holders, l.used, l.first, l.low, l.high FROM claims
         WHERE name = l.name AND ticket >= l.low AND ticket <= l.high AND held;
     END IF;
     WHILE l.waiters > 0 AND steps > 0 AND grants > 0 LOOP
-        IF p_now < l.headexp AND l.headweight <= l.capacity
-                AND l.used + l.headweight > l.capacity THEN
+        IF p_now < l.headexp AND l.headexp <= p_now + {patience_us} AND l.headweight <= l.capacity
+                AND l.used::bigint + l.headweight > l.capacity THEN
             RETURN l;
         END IF;
         steps := steps - 1;
@@ -191,16 +339,17 @@ BEGIN
             l.waiters := 0;
             EXIT;
         END IF;
+        l.waiters := greatest(l.waiters, 1);
         l.head := c.ticket;
         l.headseat := c.seat;
         l.headweight := c.weight;
         l.headexp := c.expires;
-        IF c.expires <= p_now OR c.weight > l.capacity THEN
+        IF c.expires <= p_now OR c.weight > l.capacity OR c.weight < 1 THEN
             DELETE FROM claims WHERE name = l.name AND ticket = c.ticket;
-        ELSIF l.used + c.weight > l.capacity THEN
+        ELSIF l.used::bigint + c.weight > l.capacity THEN
             RETURN l;
         ELSE
-            IF p_window >= 0 THEN
+            IF p_window <> 0 THEN
                 a := gate(p_now, p_window, false);
                 IF a.until > p_now THEN
                     RETURN l;
@@ -218,7 +367,7 @@ BEGIN
         l.headexp := 0;
     END LOOP;
     IF l.waiters = 0 THEN
-        l.head := 9223372036854775807;
+        l.head := {never};
     END IF;
     RETURN l;
 END $$;
@@ -230,7 +379,7 @@ DECLARE
     l lines;
 BEGIN
     FOR l IN SELECT * FROM lines WHERE hour < p_now / 3600000000 - 1
-            ORDER BY hour LIMIT 3 FOR UPDATE SKIP LOCKED LOOP
+            ORDER BY hour LIMIT 100 FOR UPDATE SKIP LOCKED LOOP
         l := settled(l, p_now, p_window, NULL);
         IF l.holders + l.waiters = 0 AND l.tombs <= p_now THEN
             DELETE FROM lines WHERE name = l.name AND gen = l.gen;

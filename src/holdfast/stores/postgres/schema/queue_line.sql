@@ -68,6 +68,12 @@ BEGIN
         ORDER BY gen DESC LIMIT 1 FOR UPDATE;
         IF g.queue IS NULL THEN
             INSERT INTO groups (queue, grp) VALUES (p_queue, p_grp) RETURNING * INTO g;
+            IF EXISTS (SELECT FROM jobs WHERE queue = p_queue AND grp = p_grp AND grp <> ''
+                    AND NOT aside) THEN  -- its row was removed from outside
+                PERFORM queue_healed(g, clock());
+                SELECT * INTO g FROM groups WHERE queue = p_queue AND grp = p_grp
+                ORDER BY gen DESC LIMIT 1;
+            END IF;
         END IF;
     END IF;
     RETURN g;
@@ -116,6 +122,52 @@ BEGIN
     END IF;
 END $$;
 
+-- When a job is due whose delay was counted by a clock that was set back since: it keeps its delay.
+CREATE OR REPLACE FUNCTION {schema}.queue_again(j {schema}.jobs, p_now bigint)
+RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    j.not_before := p_now + greatest(0, least({delay_max_us},
+        j.not_before - CASE WHEN j.stamped = 0 THEN j.accepted ELSE j.stamped END));
+    UPDATE jobs SET not_before = j.not_before, stamped = p_now
+    WHERE queue = j.queue AND seq = j.seq;
+    RETURN j.not_before;
+END $$;
+
+-- A group whose rows contradict each other, lined up again by its jobs and its loan: is it due at
+-- once, or soon?
+CREATE OR REPLACE FUNCTION {schema}.queue_healed(g {schema}.groups, p_now bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    since_us bigint;
+BEGIN
+    -- Waits for a take that has its row just now, and sees its loan then.
+    DELETE FROM ready WHERE queue = g.queue AND lane = 0 AND grp = g.grp;
+    SELECT seq INTO g.head FROM loans WHERE queue = g.queue AND grp = g.grp LIMIT 1;
+    IF FOUND THEN
+        g.place := 0;
+        PERFORM queue_save(g, p_now);
+        RETURN false;
+    END IF;
+    g.last := CASE WHEN g.last BETWEEN 0 AND {clock_max} THEN g.last ELSE 0 END;
+    -- The last fence is a moment of the same clock: one that is to come shows that it was set back,
+    -- and how long after that the group was to rest.
+    IF g.last > p_now AND g.due > g.last THEN
+        g.due := p_now + (g.due - g.last);
+    ELSIF g.last > p_now AND g.due > p_now THEN
+        -- It was set back again, after the rest had been given in that clock: as the first job was.
+        SELECT CASE WHEN stamped = 0 THEN accepted ELSE stamped END INTO since_us FROM jobs
+        WHERE queue = g.queue AND grp <= g.grp AND (grp, seq) > (g.grp, 0)
+            AND grp <> '' AND NOT aside
+        ORDER BY grp, seq LIMIT 1;
+        IF since_us > p_now THEN
+            g.due := p_now + greatest(0, g.due - since_us);
+        END IF;
+    END IF;
+    g.due := greatest(0, least(g.due, p_now + {ttl_max_us}));
+    g.changes := CASE WHEN g.changes BETWEEN 0 AND {clock_max} THEN g.changes ELSE 0 END;
+    RETURN queue_line_up(g, 0, p_now);
+END $$;
+
 -- Give a group its place by its first job, and save it: is it due at once, or soon? The group isn't
 -- on loan, and doesn't stand in `ready`.
 CREATE OR REPLACE FUNCTION {schema}.queue_line_up(
@@ -131,9 +183,13 @@ BEGIN
     ORDER BY grp, seq LIMIT 1;
     g.head := coalesce(j.seq, 0);
     g.place := 0;
+    IF j.stamped > p_now OR j.stamped = 0 AND j.accepted > p_now THEN
+        j.not_before := queue_again(j, p_now);
+    END IF;
     IF j.seq IS NOT NULL AND NOT j.dead THEN
         g.place := greatest(p_now, g.due, j.not_before);
-        INSERT INTO ready VALUES (g.queue, 0, g.place, j.seq, g.grp, g.last);
+        INSERT INTO ready (queue, lane, place, seq, grp, last)
+        VALUES (g.queue, 0, g.place, j.seq, g.grp, g.last);
     END IF;
     PERFORM queue_save(g, p_now);
     RETURN g.place > 0 AND g.place < p_now + {ask_again_us};
@@ -161,18 +217,22 @@ BEGIN
         UPDATE jobs SET
             attempts = CASE WHEN p_verdict = 'return' THEN attempts ELSE l.attempt END,
             not_before = CASE WHEN p_verdict = 'dead' THEN not_before ELSE at_us END,
+            stamped = p_now,
             dead = p_verdict = 'dead', aside = goes,
             reason = CASE WHEN p_reason = '' THEN reason ELSE p_reason END
         WHERE queue = l.queue AND seq = l.seq;
     END IF;
     IF l.grp = '' THEN
         IF NOT goes THEN
-            INSERT INTO ready VALUES (l.queue, 1, at_us, l.seq, '', l.fence);
+            INSERT INTO ready (queue, lane, place, seq, grp, last)
+            VALUES (l.queue, 1, at_us, l.seq, '', l.fence);
         END IF;
         RETURN NOT goes AND at_us < p_now + {ask_again_us};
     END IF;
     g.last := l.fence;
-    g.due := greatest(g.due, CASE WHEN l.from_take THEN l.taken ELSE p_when END + l.min_interval);
+    -- A moment that is to come was given by a clock that was set back since.
+    g.due := greatest(CASE WHEN l.fence > p_now THEN least(g.due, p_now) ELSE g.due END,
+        CASE WHEN l.from_take THEN least(l.taken, p_now) ELSE p_when END + l.min_interval);
     RETURN queue_line_up(g, CASE WHEN goes THEN l.seq ELSE l.seq - 1 END, p_now);
 END $$;
 
@@ -187,7 +247,9 @@ DECLARE
     left_us bigint := p_now;
     steps integer := 0;
 BEGIN
+    -- Once more by the clock: a loan may have been prolonged since p_now, by a clock that was set back.
     FOR l IN SELECT * FROM loans WHERE queue = p_queue AND expires >= p_from AND expires <= p_now
+            AND expires <= clock()
             ORDER BY queue, expires LIMIT 100 FOR UPDATE SKIP LOCKED LOOP
         steps := steps + 1;
         IF steps = 100 THEN
@@ -231,7 +293,8 @@ BEGIN
         ORDER BY hour LIMIT 1000 FOR UPDATE SKIP LOCKED));
     FOR c IN SELECT * FROM counts o WHERE o.hour < hour_now - 1
             ORDER BY o.hour LIMIT 20 FOR UPDATE SKIP LOCKED LOOP
-        INSERT INTO queues VALUES (c.queue, c.accepted, c.done, c.removed, hour_now)
+        INSERT INTO queues (queue, accepted, done, removed, hour)
+        VALUES (c.queue, c.accepted, c.done, c.removed, hour_now)
         ON CONFLICT (queue) DO UPDATE SET
             accepted = queues.accepted + excluded.accepted, done = queues.done + excluded.done,
             removed = queues.removed + excluded.removed, hour = hour_now;

@@ -97,15 +97,19 @@ END $$;
 -- Try dead letters again, up to 1,000: these, or all; how many. One that blocks its group goes on
 -- where it stands, another one at the end of its group.
 CREATE OR REPLACE FUNCTION {schema}.queue_revive_{queue_version}(
-    p_queue bytea, p_ids bytea[], p_relaxed boolean)
+    p_queue bytea, p_ids bytea[], p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     j jobs;
     g groups;
     now_us bigint;
     revived integer := 0;
     many bigint := 0;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM queue_begin(p_relaxed);
     FOR j IN SELECT o.* FROM (
             SELECT * FROM jobs d WHERE d.queue = p_queue AND d.dead
@@ -116,12 +120,14 @@ BEGIN
         END IF;
         now_us := clock();
         UPDATE jobs SET dead = false, aside = false, attempts = 0, not_before = now_us,
+            stamped = now_us,
             seq = CASE WHEN grp <> '' AND aside THEN nextval('queue_seq') ELSE seq END
         WHERE queue = p_queue AND seq = j.seq AND dead RETURNING * INTO j;
         CONTINUE WHEN j.seq IS NULL;  -- somebody else was first
         revived := revived + 1;
         IF j.grp = '' THEN
-            INSERT INTO ready VALUES (p_queue, 1, now_us, j.seq, '', 0);
+            INSERT INTO ready (queue, lane, place, seq, grp, last)
+            VALUES (p_queue, 1, now_us, j.seq, '', 0);
             many := many + 1;
         ELSIF g.head IN (0, j.seq) THEN
             many := many + queue_line_up(g, j.seq - 1, now_us)::int;
@@ -131,12 +137,14 @@ BEGIN
     RETURN revived;
 END $$;
 
--- Remove up to 1,000 jobs that stand so, or these; how many. What is on loan, or is just being
--- taken, stays.
+-- Remove up to so many jobs that stand so, or of these, the oldest first; how many. What is on
+-- loan, or is just being taken, stays.
 CREATE OR REPLACE FUNCTION {schema}.queue_purge_{queue_version}(
-    p_queue bytea, p_state text, p_ids bytea[], p_relaxed boolean)
+    p_queue bytea, p_state text, p_ids bytea[], p_most integer, p_relaxed boolean,
+    p_within integer DEFAULT 0)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     one record;
     j jobs;
     g groups;
@@ -145,6 +153,9 @@ DECLARE
     many bigint := 0;
     first boolean;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM queue_reap(p_queue, 0, now_us);
     now_us := clock();
     FOR one IN SELECT o.* FROM (
@@ -152,7 +163,7 @@ BEGIN
                 AND (p_ids IS NULL OR s.id = ANY (p_ids))
                 AND (p_state IS NULL OR p_state = CASE WHEN s.dead THEN 'dead'
                     WHEN s.due > now_us THEN 'delayed' ELSE 'waiting' END)
-            ORDER BY s.seq LIMIT 1000) o
+            ORDER BY s.seq LIMIT p_most) o
             ORDER BY o.grp, o.seq LOOP
         IF one.grp <> '' THEN
             g := queue_group(p_queue, one.grp, true);

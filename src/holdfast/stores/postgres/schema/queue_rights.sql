@@ -6,13 +6,19 @@ DO $$
 DECLARE
     f record;
 BEGIN
-    FOR f IN SELECT oid::regprocedure AS name, proname LIKE '%\_{queue_version}' AS verb,
+    FOR f IN SELECT oid::regprocedure AS name,
+                proname IN ('queue_extend_{queue_version}', 'queue_give_back_{queue_version}',
+                    'queue_jobs_{queue_version}', 'queue_purge_{queue_version}',
+                    'queue_put_{queue_version}', 'queue_revive_{queue_version}',
+                    'queue_settle_{queue_version}', 'queue_survey_{queue_version}',
+                    'queue_take_{queue_version}') AS verb,
                 proname = 'queue_survey_{queue_version}' AS counts,
                 proname IN ('queue_jobs_{queue_version}', 'queue_purge_{queue_version}',
                     'queue_revive_{queue_version}') AS looks
             FROM pg_proc
             WHERE pronamespace = '{schema}'::regnamespace AND proname IN (
                 'queue_allowed', 'queue_alone', 'queue_begin', 'queue_bell', 'queue_count',
+                'queue_again', 'queue_healed', 'queue_mend', 'queue_stalled',
                 'queue_ended', 'queue_forget', 'queue_group', 'queue_lent', 'queue_line_up',
                 'queue_reap', 'queue_ring', 'queue_save', 'queue_soonest', 'queue_tidy',
                 'queue_extend_{queue_version}', 'queue_give_back_{queue_version}',

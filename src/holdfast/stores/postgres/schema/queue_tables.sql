@@ -31,6 +31,9 @@ CREATE TABLE IF NOT EXISTS {schema}.jobs (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
 
+-- When `not_before` was set; 0: with `accepted`. That is in the future only if the clock was set back.
+ALTER TABLE {schema}.jobs ADD COLUMN IF NOT EXISTS stamped bigint NOT NULL DEFAULT 0;
+
 CREATE INDEX IF NOT EXISTS jobs_line ON {schema}.jobs (queue, grp, seq)
     WHERE grp <> '' AND NOT aside;
 CREATE INDEX IF NOT EXISTS jobs_dead ON {schema}.jobs (queue, seq) WHERE dead;
@@ -89,6 +92,9 @@ CREATE TABLE IF NOT EXISTS {schema}.loans (
     PRIMARY KEY (take, seq)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
+
+-- What was left of the lease when it was last renewed.
+ALTER TABLE {schema}.loans ADD COLUMN IF NOT EXISTS ttl bigint NOT NULL DEFAULT 0;
 
 CREATE INDEX IF NOT EXISTS loans_expire ON {schema}.loans (queue, expires);
 

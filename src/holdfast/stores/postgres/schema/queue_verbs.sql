@@ -8,9 +8,10 @@
 CREATE OR REPLACE FUNCTION {schema}.queue_put_{queue_version}(
     p_queue bytea, p_lane uuid, p_number bigint, p_ids bytea[], p_groups bytea[],
     p_payloads bytea[], p_delays bigint[], p_known boolean[], p_window bigint, p_tidy boolean,
-    p_relaxed boolean)
+    p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     a lanes;
     g groups;
     grps groups[] := '{}';
@@ -23,6 +24,9 @@ DECLARE
     first_seq bigint;
     answer text;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM queue_begin(p_relaxed);
     PERFORM queue_alone(p_lane);
     SELECT * INTO a FROM lanes WHERE lane = p_lane ORDER BY number DESC LIMIT 1;
@@ -33,7 +37,7 @@ BEGIN
     -- Known ids, in ascending order, as are groups. The first of several in one request counts.
     IF true = ANY (p_known) THEN
         WITH new AS (
-            INSERT INTO known AS k
+            INSERT INTO known AS k (queue, id, until)
             SELECT DISTINCT p_queue, w.id, 9223372036854775807
             FROM unnest(p_ids, p_known) AS w(id, known)
             WHERE w.known AND NOT EXISTS (SELECT FROM known o
@@ -63,22 +67,36 @@ BEGIN
         WHERE is_new IS NULL OR is_new[w.at]
         RETURNING seq, grp, not_before
     ), plain AS (
-        INSERT INTO ready SELECT p_queue, 1, new.not_before, new.seq, '', 0 FROM new
+        INSERT INTO ready (queue, lane, place, seq, grp, last)
+        SELECT p_queue, 1, new.not_before, new.seq, '', 0 FROM new
         WHERE new.grp = ''
     )
     SELECT count(*), coalesce(sum((new.grp = '' AND new.not_before < now_us + {ask_again_us})::int), 0),
         min(new.seq)
     INTO many, rung, first_seq FROM new;
     FOREACH g IN ARRAY grps LOOP
-        IF g.head = 0 AND queue_line_up(g, first_seq - 1, now_us) THEN
-            rung := rung + 1;
+        IF g.head <> 0 AND EXISTS (SELECT FROM ready r WHERE r.queue = p_queue AND r.lane = 0
+                AND r.place = g.place AND r.seq = g.head) THEN
+            CONTINUE;
+        END IF;
+        -- It is on loan, or held back, or its row says what isn't so.
+        IF g.changes > 0 AND EXISTS (SELECT FROM loans l WHERE l.queue = p_queue AND l.grp = g.grp)
+                OR g.head <> 0 AND EXISTS (SELECT FROM jobs j WHERE j.queue = p_queue
+                    AND j.seq = g.head AND j.grp = g.grp AND j.dead) THEN
+            CONTINUE;
+        END IF;
+        IF g.head = 0 AND g.place = 0 THEN
+            rung := rung + queue_line_up(g, first_seq - 1, now_us)::int;
+        ELSE
+            rung := rung + queue_healed(g, now_us)::int;
         END IF;
     END LOOP;
     answer := coalesce(
         (SELECT string_agg(CASE WHEN n THEN 't' ELSE 'f' END, '' ORDER BY at)
             FROM unnest(is_new) WITH ORDINALITY AS w(n, at)),
         repeat('t', cardinality(p_ids)));
-    INSERT INTO lanes VALUES (p_lane, p_number, now_us / 3600000000, answer);
+    INSERT INTO lanes (lane, number, hour, answer)
+    VALUES (p_lane, p_number, now_us / 3600000000, answer);
     DELETE FROM lanes WHERE lane = p_lane AND number = a.number;
     PERFORM queue_count(p_queue, many, 0, 0, now_us);
     IF p_tidy THEN
@@ -105,6 +123,11 @@ BEGIN
             INSERT INTO rates (queue) VALUES (p_queue) RETURNING * INTO r;
         END IF;
     END IF;
+    -- Further ahead than a whole burst it can't be, unless the clock was set back.
+    IF r.next_start > p_now + (p_burst + p_most) / p_rate * 1000000.0 THEN
+        r.next_start := p_now + p_burst / p_rate * 1000000.0;
+        UPDATE rates SET next_start = r.next_start WHERE queue = p_queue AND gen = r.gen;
+    END IF;
     -- So many may start at once: the burst, less what is used up of it.
     spare := p_burst - (greatest(r.next_start, p_now) - p_now) / 1000000.0 * p_rate;
     room := greatest(0, least(p_most, floor(spare + 0.000001)::integer));
@@ -119,11 +142,13 @@ CREATE OR REPLACE FUNCTION {schema}.queue_take_{queue_version}(
     p_queue bytea, p_id uuid, p_most integer, p_ttl bigint, p_owner bytea, p_interval bigint,
     p_from_take boolean, p_rate double precision, p_burst double precision, p_attempts integer,
     p_blocks boolean, p_address text, p_turn integer, p_grouped bigint, p_plain bigint,
-    p_expired bigint, p_stale uuid[], p_window bigint, p_relaxed boolean)
+    p_expired bigint, p_stale uuid[], p_window bigint, p_relaxed boolean,
+    p_within integer DEFAULT 0)
 RETURNS TABLE (seq bigint, fence bigint, age bigint, attempt integer, n bigint, id text, grp text,
     payload text)
 LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     a alive;
     rate record;
     now_us bigint;
@@ -138,9 +163,19 @@ DECLARE
     asleep boolean := false;
     dry boolean := false;
     retry bigint := {ask_again_us};
+    orphans bytea[];
+    mended boolean := false;
+    many bigint;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     now_us := queue_begin(p_relaxed);
     PERFORM queue_alone(p_id);
+    IF greatest(p_grouped, p_plain, p_expired) > now_us THEN  -- the clock was set back
+        low := ARRAY[0, 0];
+        expired := 0;
+    END IF;
     IF EXISTS (SELECT FROM loans l WHERE l.take = p_id AND l.expires + 0 > now_us) THEN
         RETURN QUERY SELECT * FROM queue_lent(p_id, low || expired, now_us, 0);
         RETURN;
@@ -156,7 +191,7 @@ BEGIN
         room := 0;
     END IF;
     IF room > 0 THEN
-        expired := queue_reap(p_queue, p_expired, now_us);
+        expired := queue_reap(p_queue, expired, now_us);
         now_us := clock();
     END IF;
     IF room > 0 AND p_rate > 0 THEN
@@ -188,33 +223,50 @@ BEGIN
             DELETE FROM ready r USING picked p WHERE r.ctid = p.at
             RETURNING r.seq, r.grp, r.place, r.last
         ), lent AS (
-            INSERT INTO loans
-            SELECT p_id, g.seq, p_queue, g.grp, g.place, j.attempts + 1, greatest(now_us, g.last + 1),
-                now_us, now_us + p_ttl, p_owner, p_interval, p_from_take, p_attempts, p_blocks
+            INSERT INTO loans (take, seq, queue, grp, place, attempt, fence, taken, expires, owner,
+                min_interval, from_take, attempts_max, blocks, ttl)
+            SELECT p_id, g.seq, p_queue, j.grp, g.place, least(j.attempts, 1000000) + 1,
+                greatest(now_us, CASE WHEN g.last < {clock_max} THEN g.last + 1 END),
+                now_us, now_us + p_ttl, p_owner, p_interval, p_from_take, p_attempts, p_blocks, p_ttl
             FROM gone g CROSS JOIN LATERAL (
-                SELECT o.attempts FROM jobs o WHERE o.queue = p_queue AND o.seq = g.seq OFFSET 0) j
+                SELECT o.attempts, o.grp FROM jobs o
+                WHERE o.queue = p_queue AND o.seq = g.seq OFFSET 0) j
             RETURNING place
         )
-        SELECT count(*), max(lent.place) INTO lent_now, last_place FROM lent;
+        SELECT count(*), max(lent.place),
+            (SELECT array_agg(g.grp) FROM gone g WHERE g.grp <> '' AND (SELECT count(*) FROM gone)
+                > (SELECT count(*) FROM lent))
+        INTO lent_now, last_place, orphans FROM lent;
         got := got + lent_now;
+        mended := mended OR orphans IS NOT NULL;
         dry := pass IN (1, 4) AND lent_now < want OR pass IN (2, 5) AND dry;
         -- What was put before what is visible now may become visible later, by so much.
         low[at_lane + 1] := greatest(low[at_lane + 1], last_place - 100000,
             CASE WHEN lent_now < want THEN now_us - {ask_again_us} END);
         EXIT WHEN got >= room;
     END LOOP;
+    IF mended OR got = 0 AND room > 0 AND random() < 0.25 THEN
+        many := queue_mend(p_queue, now_us);
+        PERFORM queue_ring(p_queue, many);
+        IF got = 0 AND (many > 0 OR random() < 0.1) THEN  -- it may stand before all that
+            retry := CASE WHEN many > 0 THEN 0 ELSE retry END;
+            low := ARRAY[0, 0];
+            expired := 0;
+        END IF;
+    END IF;
     IF p_stale <> '{}' OR got > 0 AND p_address <> '' THEN
         DELETE FROM idle WHERE take = ANY (CASE WHEN got > 0 THEN p_stale || p_id ELSE p_stale END);
     END IF;
     IF got > 0 THEN
         IF p_rate > 0 THEN
             UPDATE rates SET gen = (changes + 1) / 32, changes = changes + 1,
-                next_start = greatest(next_start, now_us) + got * 1000000.0 / p_rate
+                next_start = greatest((rate.r).next_start, now_us) + got * 1000000.0 / p_rate
             WHERE queue = p_queue AND gen = (rate.r).gen;
         END IF;
     ELSIF room > 0 THEN
         IF asleep THEN
-            INSERT INTO idle VALUES (p_id, p_queue, now_us + {asleep_us}, p_address)
+            INSERT INTO idle (take, queue, until, address)
+            VALUES (p_id, p_queue, now_us + {asleep_us}, p_address)
             ON CONFLICT (take) DO UPDATE SET until = excluded.until, address = excluded.address;
         END IF;
         retry := least(retry, queue_soonest(p_queue, now_us));
@@ -230,7 +282,7 @@ RETURNS TABLE (seq bigint, fence bigint, age bigint, attempt integer, n bigint, 
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY SELECT p_low[2], p_low[1], p_now, 0, p_retry, p_low[3]::text, '', '';
-    RETURN QUERY SELECT l.seq, l.fence, greatest(0, p_now - j.accepted), l.attempt, 0::bigint,
+    RETURN QUERY SELECT l.seq, l.fence, greatest(0, p_now - greatest(0, j.accepted)), l.attempt, 0::bigint,
             encode(j.id, 'hex'), encode(j.grp, 'hex'), encode(j.payload, 'hex')
         FROM loans l CROSS JOIN LATERAL (
             SELECT * FROM jobs o WHERE o.queue = l.queue AND o.seq = l.seq OFFSET 0) j
@@ -259,15 +311,19 @@ END $$;
 
 -- Return what a take got; how many. A copy of the take that comes later gets nothing.
 CREATE OR REPLACE FUNCTION {schema}.queue_give_back_{queue_version}(
-    p_queue bytea, p_id uuid, p_ttl bigint)
+    p_queue bytea, p_id uuid, p_ttl bigint, p_within integer DEFAULT 0)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     l loans;
     g groups;
     now_us bigint;
     given integer := 0;
     many bigint := 0;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM queue_begin(true);
     PERFORM queue_alone(p_id);
     now_us := clock();
@@ -295,15 +351,19 @@ END $$;
 -- over, and the job comes again after that: what was taken since was flushed behind it.
 CREATE OR REPLACE FUNCTION {schema}.queue_settle_{queue_version}(
     p_queues bytea[], p_takes uuid[], p_seqs bigint[], p_verdicts text[], p_delays bigint[],
-    p_reasons bytea[], p_ttls bigint[], p_suspects boolean[])
+    p_reasons bytea[], p_ttls bigint[], p_suspects boolean[], p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     l loans;
     g groups;
     now_us bigint;
     answer text := '';
     many bigint := 0;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM queue_begin(true);
     FOR i IN 1 .. cardinality(p_seqs) LOOP
         IF p_suspects[i] THEN
@@ -338,16 +398,25 @@ END $$;
 
 -- Prolong leases: the fences in order, 0 for each that is over.
 CREATE OR REPLACE FUNCTION {schema}.queue_extend_{queue_version}(
-    p_takes uuid[], p_seqs bigint[], p_ttls bigint[], p_relaxed boolean)
+    p_takes uuid[], p_seqs bigint[], p_ttls bigint[], p_relaxed boolean,
+    p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     now_us bigint;
     one bigint;
     answer text;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     now_us := queue_begin(p_relaxed);
     FOR i IN 1 .. cardinality(p_seqs) LOOP
-        UPDATE loans SET expires = greatest(expires, now_us + p_ttls[i])
+        UPDATE loans SET
+            expires = greatest(CASE WHEN ttl > 0 THEN least(expires, clock() + ttl) ELSE expires END,
+                now_us + p_ttls[i]),
+            ttl = greatest(CASE WHEN ttl > 0 THEN least(expires - clock(), ttl) ELSE expires - clock()
+                END, p_ttls[i])
         WHERE take = p_takes[i] AND seq = p_seqs[i] AND expires + 0 > now_us
         RETURNING fence INTO one;
         answer := concat_ws(' ', answer, coalesce(one, 0));

@@ -3,10 +3,15 @@ DO $$
 DECLARE
     f record;
 BEGIN
-    FOR f IN SELECT oid::regprocedure AS name, proname LIKE '%\_{refresh_version}' AS verb
+    FOR f IN SELECT oid::regprocedure AS name,
+                proname IN ('refresh_abandon_{refresh_version}', 'refresh_begin_{refresh_version}',
+                    'refresh_finish_{refresh_version}', 'refresh_invalidate_{refresh_version}',
+                    'refresh_look_{refresh_version}', 'refresh_prolong_{refresh_version}',
+                    'refresh_survey_{refresh_version}', 'refresh_tally_{refresh_version}',
+                    'refresh_tidy_{refresh_version}') AS verb
             FROM pg_proc
             WHERE pronamespace = '{schema}'::regnamespace AND proname IN (
-                'refresh_gen', 'refresh_locked', 'refresh_now', 'refresh_save', 'refresh_sweep',
+                'refresh_checked', 'refresh_gen', 'refresh_locked', 'refresh_now', 'refresh_save', 'refresh_sweep',
                 'refresh_wake',
                 'refresh_abandon_{refresh_version}', 'refresh_begin_{refresh_version}',
                 'refresh_finish_{refresh_version}', 'refresh_invalidate_{refresh_version}',
@@ -23,4 +28,4 @@ BEGIN
     END LOOP;
 END $$;
 
-INSERT INTO {schema}.version (version) VALUES ({version_with_guards}) ON CONFLICT DO NOTHING;
+INSERT INTO {schema}.version (version) VALUES ({version_with_guards}), ({whole}) ON CONFLICT DO NOTHING;

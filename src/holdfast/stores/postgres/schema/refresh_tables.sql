@@ -30,6 +30,9 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.refresh_duties (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
 
+-- What was left of the lease when it was last renewed.
+ALTER TABLE {schema}.refresh_duties ADD COLUMN IF NOT EXISTS ttl bigint NOT NULL DEFAULT 0;
+
 CREATE INDEX IF NOT EXISTS refresh_duties_ends ON {schema}.refresh_duties (ends);
 
 -- The values. This is what a fresh hit reads; there is no secret in it. `version` is the fence of
@@ -49,6 +52,9 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.refresh_values (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_scale_factor = 0.05,
         toast.autovacuum_vacuum_threshold = 2000, toast.autovacuum_vacuum_cost_delay = 0);
+
+-- When it was stored; 0: by an earlier release. That is in the future only if the clock was set back.
+ALTER TABLE {schema}.refresh_values ADD COLUMN IF NOT EXISTS stored bigint NOT NULL DEFAULT 0;
 
 -- Nobody waits for a value to be compressed.
 ALTER TABLE {schema}.refresh_values ALTER COLUMN data SET STORAGE EXTERNAL;

@@ -27,6 +27,38 @@ BEGIN
             VALUES (p_guard, p_key, refresh_gen(), refresh_gen() * 32) RETURNING * INTO d;
         END IF;
     END IF;
+    RETURN refresh_checked(d, clock());
+END $$;
+
+-- The same without what can't be: a lease further ahead than the ttl with which it was renewed, or a
+-- fence of a moment to come, shows that the clock was set back, or the row changed from outside.
+CREATE OR REPLACE FUNCTION {schema}.refresh_checked(d {schema}.refresh_duties, p_now bigint)
+RETURNS {schema}.refresh_duties LANGUAGE plpgsql AS $$
+BEGIN
+    IF d.ttl > 0 AND d.lease > p_now + least(d.ttl, {ttl_max_us}) THEN
+        d.lease := p_now + least(d.ttl, {ttl_max_us});
+    ELSIF d.fence BETWEEN 0 AND {clock_max} AND d.changes BETWEEN 0 AND {clock_max}
+            AND d.failures BETWEEN 0 AND 1000000
+            AND (d.fence <= p_now OR d.pause <= d.fence) AND d.pause <= d.failed THEN
+        RETURN d;
+    END IF;
+    IF d.fence NOT BETWEEN 0 AND {clock_max} THEN
+        d.fence := 0;
+        d.id := NULL;
+    END IF;
+    IF d.changes NOT BETWEEN 0 AND {clock_max} THEN
+        d.changes := refresh_gen() * 32;
+    END IF;
+    d.failures := greatest(0, least(d.failures, 1000000));
+    -- No pause outlasts the memory of the failure that it is for.
+    d.pause := least(d.pause, d.failed);
+    IF d.pause > p_now THEN
+        d.pause := p_now + greatest(0, least(d.pause - greatest(d.fence, p_now), {ttl_max_us}));
+        d.failed := greatest(d.pause, least(d.failed, p_now + {ttl_max_us}));
+    END IF;
+    PERFORM refresh_save(d, p_now);
+    SELECT * INTO d FROM refresh_duties WHERE guard = d.guard AND key = d.key
+    ORDER BY gen DESC LIMIT 1;
     RETURN d;
 END $$;
 
@@ -50,9 +82,9 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE refresh_duties SET
         gen = (d.changes + 1) / 32, changes = d.changes + 1, id = d.id, owner = d.owner,
-        fence = d.fence, lease = d.lease, failures = d.failures, pause = d.pause,
+        fence = d.fence, lease = d.lease, ttl = d.ttl, failures = d.failures, pause = d.pause,
         failed = d.failed, reason = d.reason, kept = d.kept,
-        ends = greatest(d.lease, d.failed, d.kept, p_now + 60000000) / 16777216 + 1
+        ends = least(2147483646, greatest(d.lease, d.failed, d.kept, p_now + 60000000) / 16777216) + 1
     WHERE guard = d.guard AND key = d.key AND gen = d.gen;
 END $$;
 
@@ -75,15 +107,19 @@ END $$;
 -- which it is fresh; `stale_us`: for which it may be served. With an address it waits.
 CREATE OR REPLACE FUNCTION {schema}.refresh_begin_{refresh_version}(
     p_guard bytea, p_key bytea, p_id uuid, p_owner bytea, p_lease bigint, p_known bigint,
-    p_address text,
+    p_address text, p_within integer DEFAULT 0,
     OUT kind text, OUT n bigint, OUT left_us bigint, OUT stale_us bigint, OUT cost_us bigint,
     OUT failures integer, OUT data bytea)
 LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     d refresh_duties;
     v record;
     now_us bigint;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     d := refresh_locked(p_guard, p_key, true);
     now_us := clock();
     d := refresh_now(d, now_us);
@@ -94,8 +130,11 @@ BEGIN
         left_us := d.lease - now_us;
         RETURN;
     END IF;
-    SELECT o.gen, o.version, o.fresh, o.stale, o.cost INTO v FROM refresh_values o
+    SELECT o.gen, o.version, o.fresh, o.stale, o.cost, o.stored INTO v FROM refresh_values o
     WHERE o.guard = p_guard AND o.key = p_key ORDER BY o.gen DESC LIMIT 1;
+    IF coalesce(nullif(v.stored, 0), v.version) > now_us THEN
+        v.fresh := 0;  -- the clock was set back since, so nobody knows how old it is
+    END IF;
     IF v.fresh > now_us AND v.version <> p_known THEN
         kind := 'v';
         n := v.version;
@@ -111,7 +150,8 @@ BEGIN
         left_us := CASE WHEN d.id IS NULL THEN d.pause ELSE d.lease END - now_us;
         data := d.reason;
         IF p_address <> '' THEN
-            INSERT INTO refresh_waiters VALUES (p_guard, p_key, p_id, now_us + {asleep_us}, p_address)
+            INSERT INTO refresh_waiters (guard, key, wish, until, address)
+            VALUES (p_guard, p_key, p_id, now_us + {asleep_us}, p_address)
             ON CONFLICT (guard, key, wish) DO UPDATE
             SET until = excluded.until, address = excluded.address;
         END IF;
@@ -123,8 +163,10 @@ BEGIN
     ELSE
         d.id := p_id;
         d.owner := p_owner;
-        d.fence := greatest(now_us, d.fence + 1, v.version + 1);
+        d.fence := greatest(now_us, d.fence + 1,
+            CASE WHEN v.version < {clock_max} THEN v.version + 1 END);
         d.lease := now_us + p_lease;
+        d.ttl := p_lease;
         kind := 'd';
         n := d.fence;
         left_us := p_lease;
@@ -136,13 +178,17 @@ END $$;
 -- of the request may have taken it again after an invalidation, under another fence.
 CREATE OR REPLACE FUNCTION {schema}.refresh_finish_{refresh_version}(
     p_guard bytea, p_key bytea, p_id uuid, p_fence bigint, p_data bytea, p_ttl bigint,
-    p_stale bigint, p_keep bigint, p_cost bigint)
+    p_stale bigint, p_keep bigint, p_cost bigint, p_within integer DEFAULT 0)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     d refresh_duties;
     v record;
     now_us bigint;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     d := refresh_locked(p_guard, p_key, false);
     now_us := clock();
     SELECT o.gen, o.changes, o.version, o.kept INTO v FROM refresh_values o
@@ -152,14 +198,15 @@ BEGIN
     END IF;
     d.kept := now_us + p_ttl + p_stale + p_keep;
     IF v.gen IS NULL THEN
-        INSERT INTO refresh_values
+        INSERT INTO refresh_values (
+            guard, key, gen, changes, version, fresh, stale, kept, stored, cost, data)
         VALUES (p_guard, p_key, refresh_gen(), refresh_gen() * 32, d.fence, now_us + p_ttl,
-            now_us + p_ttl + p_stale, d.kept, p_cost, p_data);
+            now_us + p_ttl + p_stale, d.kept, now_us, p_cost, p_data);
     ELSE
         UPDATE refresh_values SET
             gen = (v.changes + 1) / 32, changes = v.changes + 1, version = d.fence,
-            fresh = now_us + p_ttl, stale = now_us + p_ttl + p_stale, kept = d.kept, cost = p_cost,
-            data = p_data
+            fresh = now_us + p_ttl, stale = now_us + p_ttl + p_stale, kept = d.kept,
+            stored = now_us, cost = p_cost, data = p_data
         WHERE guard = p_guard AND key = p_key AND gen = v.gen;
     END IF;
     d.id := NULL;
@@ -176,12 +223,16 @@ END $$;
 -- may still be under way no copy gets the duty for p_bury, if that isn't 0.
 CREATE OR REPLACE FUNCTION {schema}.refresh_abandon_{refresh_version}(
     p_guard bytea, p_key bytea, p_id uuid, p_pause bigint, p_memory bigint, p_reason bytea,
-    p_bury bigint)
+    p_bury bigint, p_within integer DEFAULT 0)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     d refresh_duties;
     now_us bigint;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     d := refresh_locked(p_guard, p_key, false);
     now_us := clock();
     IF p_bury > 0 THEN
@@ -207,18 +258,24 @@ END $$;
 
 -- Renew duties, in ascending order: the fence of each; 0: it is over.
 CREATE OR REPLACE FUNCTION {schema}.refresh_prolong_{refresh_version}(
-    p_guards bytea[], p_keys bytea[], p_ids uuid[], p_fences bigint[], p_leases bigint[])
+    p_guards bytea[], p_keys bytea[], p_ids uuid[], p_fences bigint[], p_leases bigint[],
+    p_within integer DEFAULT 0)
 RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     d refresh_duties;
     now_us bigint;
     fences bigint[] := '{}';
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     FOR i IN 1 .. cardinality(p_keys) LOOP
         d := refresh_locked(p_guards[i], p_keys[i], false);
         now_us := clock();
         IF d.id = p_ids[i] AND d.fence = p_fences[i] AND d.lease > now_us THEN
             d.lease := now_us + p_leases[i];
+            d.ttl := p_leases[i];
             PERFORM refresh_save(d, now_us);
             fences := fences || d.fence;
         ELSE
@@ -233,14 +290,18 @@ END $$;
 -- An entry without a row has none of them; whoever makes one now begins after this. The row of a
 -- value stays, so that none is made at once that would stand behind what an old snapshot keeps.
 CREATE OR REPLACE FUNCTION {schema}.refresh_invalidate_{refresh_version}(
-    p_guards bytea[], p_keys bytea[])
+    p_guards bytea[], p_keys bytea[], p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     d refresh_duties;
     v record;
     now_us bigint;
     answer text := '';
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     FOR i IN 1 .. cardinality(p_keys) LOOP
         d := refresh_locked(p_guards[i], p_keys[i], false);
         IF d.guard IS NULL THEN
@@ -299,9 +360,15 @@ BEGIN
     RETURN CASE WHEN seen < p_many THEN step ELSE p_from END;
 END $$;
 
-CREATE OR REPLACE FUNCTION {schema}.refresh_tidy_{refresh_version}(p_many integer, p_from integer)
+CREATE OR REPLACE FUNCTION {schema}.refresh_tidy_{refresh_version}(
+    p_many integer, p_from integer, p_within integer DEFAULT 0)
 RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    bound text;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM commits(true);
     RETURN refresh_sweep(clock(), p_many, p_from);
 END $$;
@@ -326,7 +393,9 @@ BEGIN
     failures := coalesce(d.failures, 0);
     pause_us := greatest(0, d.pause - now_us);
     reason := coalesce(d.reason, '');
-    SELECT o.version, octet_length(o.data), o.fresh - now_us, o.stale - now_us, o.cost
+    SELECT o.version, octet_length(o.data),
+        CASE WHEN o.stored > now_us THEN 0 ELSE o.fresh - now_us END,
+        CASE WHEN o.stored > now_us THEN 0 ELSE o.stale - now_us END, o.cost
     INTO version, size, fresh_us, stale_us, cost_us
     FROM refresh_values o WHERE o.guard = p_guard AND o.key = p_key AND o.kept > now_us
     ORDER BY o.gen DESC LIMIT 1;
@@ -342,11 +411,16 @@ END $$;
 
 -- Add to the numbers of a guard.
 CREATE OR REPLACE FUNCTION {schema}.refresh_tally_{refresh_version}(
-    p_guard bytea, p_counts bigint[])
+    p_guard bytea, p_counts bigint[], p_within integer DEFAULT 0)
 RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    bound text;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM commits(true);
-    INSERT INTO refresh_tallies AS t VALUES (p_guard, p_counts, clock() / 3600000000)
+    INSERT INTO refresh_tallies AS t (guard, counts, hour) VALUES (p_guard, p_counts, clock() / 3600000000)
     ON CONFLICT (guard) DO UPDATE SET hour = excluded.hour, counts = ARRAY(
         SELECT coalesce(w.a, 0) + coalesce(w.b, 0)
         FROM unnest(t.counts, excluded.counts) WITH ORDINALITY AS w(a, b, nth) ORDER BY w.nth);

@@ -5,13 +5,16 @@ DO $$
 DECLARE
     f record;
 BEGIN
-    FOR f IN SELECT oid::regprocedure AS name, proname LIKE '%\_{version}' AS verb FROM pg_proc
-            WHERE pronamespace = '{schema}'::regnamespace AND proname IN (
-                'bury', 'clock', 'commits', 'gate', 'gone', 'locked', 'retry', 'save', 'settled',
-                'tidy', 'timeline', 'with_holder', 'without', 'inspect_{version}',
-                'join_{version}', 'join_free_{version}', 'keep_{version}', 'leave_{version}',
-                'leave_all_{version}', 'look_{version}', 'reclaim_{version}', 'resize_{version}',
-                'stand_{version}') LOOP
+    FOR f IN SELECT p.oid::regprocedure AS name, w.verb FROM pg_proc p JOIN (VALUES
+            ('bury', false), ('clock', false), ('commits', false), ('gate', false),
+            ('gone', false), ('lease', false), ('locked', false), ('rebuilt', false),
+            ('retry', false), ('save', false), ('settled', false), ('tidy', false),
+            ('timeline', false), ('verified', false), ('with_holder', false), ('without', false),
+            ('inspect_{version}', true), ('join_{version}', true), ('join_free_{version}', true),
+            ('keep_{version}', true), ('leave_{version}', true), ('leave_all_{version}', true),
+            ('look_{version}', true), ('reclaim_{version}', true), ('resize_{version}', true),
+            ('stand_{version}', true)) w(name, verb) ON w.name = p.proname
+            WHERE p.pronamespace = '{schema}'::regnamespace LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
         IF f.verb THEN
             EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = {schema}, pg_temp '
@@ -25,7 +28,7 @@ END $$;
 INSERT INTO {schema}.guard (timeline, relaxed) SELECT {schema}.timeline(), false
 ON CONFLICT DO NOTHING;
 -- Only with the schema itself: later, that there is no row says that something may be lost.
-INSERT INTO {schema}.alive (mark, until, relaxed)
-SELECT gen_random_uuid(), 0, false FROM {schema}.guard
+INSERT INTO {schema}.alive (mark, until, relaxed, home)
+SELECT gen_random_uuid(), 0, false, '{schema}.alive'::regclass FROM {schema}.guard
 WHERE NOT EXISTS (SELECT FROM {schema}.version) AND NOT EXISTS (SELECT FROM {schema}.alive);
 INSERT INTO {schema}.version (version) VALUES ({version}) ON CONFLICT DO NOTHING;

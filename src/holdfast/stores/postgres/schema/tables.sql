@@ -94,6 +94,14 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.alive (
     until bigint NOT NULL,
     relaxed boolean NOT NULL
 );
+-- The table in which the row was written: a row that came with a dump stands in another one.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = '{schema}.alive'::regclass
+            AND attname = 'home') THEN
+        ALTER TABLE {schema}.alive ADD COLUMN home oid;
+        UPDATE {schema}.alive SET home = tableoid;
+    END IF;
+END $$;
 
 -- Which version of the schema this is, and since when.
 CREATE TABLE IF NOT EXISTS {schema}.version (

@@ -7,14 +7,19 @@
 -- A patience below 0 says that the claim won't wait: only if it is held at once.
 -- `name || ''` leaves the planner no way to a claim but by its id: however empty it takes the table
 -- to be, another way would lead past all that an old snapshot keeps.
--- `p_window` is that of the guard in microseconds, below 0 without one.
+-- `p_window` is that of the guard in microseconds: 0 without one, below 0 for a strict one.
+-- `p_within` is for how many milliseconds the verb waits for a row that somebody has locked: whoever
+-- asked has given up by then, and what it asked must not stay behind. 0: for as long as the session
+-- waits, for to set that takes time.
 
 CREATE OR REPLACE FUNCTION {schema}.join_{version}(
     p_name bytea, p_id uuid, p_kind text, p_capacity integer, p_weight integer, p_ttl bigint,
     p_patience bigint, p_address text, p_owner bytea, p_meta bytea, p_window bigint,
-    p_relaxed boolean)
+    p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
+    saved boolean;
     l lines;
     c claims;
     a alive;
@@ -24,10 +29,15 @@ DECLARE
     fresh boolean;
     patience bigint := abs(p_patience);
 BEGIN
-    PERFORM commits(p_relaxed);
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
+    IF p_relaxed <> (current_setting('synchronous_commit') = 'off') THEN
+        PERFORM commits(p_relaxed);
+    END IF;
     l := locked(p_name, true);
     now_us := clock();
-    IF p_window >= 0 THEN
+    IF p_window <> 0 THEN
         a := gate(now_us, p_window, p_relaxed);
         IF a.until > now_us THEN
             RETURN 'N ' || a.until - now_us;
@@ -42,6 +52,9 @@ BEGIN
     fresh := l.holders + l.waiters = 0;
     IF NOT fresh THEN
         l := settled(l, now_us, p_window, p_id);
+        IF p_patience < 0 AND (l.waiters > 0 OR l.used::bigint + p_weight > l.capacity) THEN
+            l := verified(l, now_us, p_window, p_id);
+        END IF;
         fresh := l.holders + l.waiters = 0;
     END IF;
     IF fresh THEN
@@ -67,6 +80,10 @@ BEGIN
             PERFORM save(l, now_us);
             RETURN 'W ' || c.ticket || ' ' || c.seat - l.headseat + 1 || ' ' || retry(l, now_us);
         END IF;
+        IF l.kind = '' OR l.kind = p_kind AND p_kind <> 'semaphore' THEN
+            l.kind := p_kind;
+            l.capacity := p_capacity;
+        END IF;
         IF l.kind <> p_kind OR p_capacity NOT IN (l.capacity, l.former)
                 OR p_weight > l.capacity THEN
             PERFORM save(l, now_us);
@@ -74,12 +91,22 @@ BEGIN
         END IF;
     END IF;
     ticket := greatest(now_us, l.last + 1);
-    IF l.waiters = 0 AND l.used + p_weight <= l.capacity THEN
+    IF l.waiters = 0 AND l.used::bigint + p_weight <= l.capacity THEN
         l.last := ticket;
-        l := with_holder(l, ticket, p_weight, now_us + p_ttl);
-        INSERT INTO claims VALUES (p_id, p_name, ticket, true, false, p_weight, 0, p_ttl, now_us,
-            now_us + p_ttl, '', p_owner, p_meta);
-        PERFORM save(l, now_us);
+        IF fresh THEN  -- `with_holder`, in fewer steps
+            l.holders := 1;
+            l.used := p_weight;
+            l.low := ticket;
+            l.high := ticket;
+            l.first := now_us + p_ttl;
+        ELSE
+            l := with_holder(l, ticket, p_weight, now_us + p_ttl);
+        END IF;
+        INSERT INTO claims (id, name, ticket, held, leaving, weight, seat, ttl, since, expires,
+            address, owner, meta)
+        VALUES (p_id, p_name, ticket, true, false, p_weight, 0, p_ttl, now_us, now_us + p_ttl, '',
+            p_owner, p_meta);
+        saved := save(l, now_us);
         IF ticket % 64 = 0 OR l.changes = 0 THEN
             PERFORM tidy(now_us, p_window);
         END IF;
@@ -89,7 +116,7 @@ BEGIN
         PERFORM save(l, now_us);
         SELECT * INTO c FROM claims
         WHERE name = p_name AND claims.ticket >= least(l.low, l.head) ORDER BY claims.ticket LIMIT 1;
-        RETURN 'R ' || retry(l, now_us) || ' ' || encode(c.owner, 'hex');
+        RETURN 'R ' || retry(l, now_us) || ' ' || encode(coalesce(c.owner, ''), 'hex');
     END IF;
     IF l.waiters >= {waiters_max} THEN
         PERFORM save(l, now_us);
@@ -104,8 +131,10 @@ BEGIN
         l.headexp := now_us + patience;
     END IF;
     l.waiters := l.waiters + 1;
-    INSERT INTO claims VALUES (p_id, p_name, ticket, false, false, p_weight, l.seats, p_ttl, now_us,
-        now_us + patience, p_address, p_owner, p_meta);
+    INSERT INTO claims (id, name, ticket, held, leaving, weight, seat, ttl, since, expires, address,
+        owner, meta)
+    VALUES (p_id, p_name, ticket, false, false, p_weight, l.seats, p_ttl, now_us, now_us + patience,
+        p_address, p_owner, p_meta);
     PERFORM save(l, now_us);
     RETURN 'W ' || ticket || ' ' || l.seats - l.headseat + 1 || ' ' || retry(l, now_us);
 END $$;
@@ -114,16 +143,21 @@ END $$;
 -- so that two who want the same ones never wait for each other.
 CREATE OR REPLACE FUNCTION {schema}.join_free_{version}(
     p_names bytea[], p_ids uuid[], p_kinds text[], p_capacities integer[], p_weights integer[],
-    p_ttls bigint[], p_owners bytea[], p_metas bytea[], p_window bigint, p_relaxed boolean)
+    p_ttls bigint[], p_owners bytea[], p_metas bytea[], p_window bigint, p_relaxed boolean,
+    p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     l lines;
     a alive;
     now_us bigint;
     answer text := '';
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM commits(p_relaxed);
-    IF p_window >= 0 THEN
+    IF p_window <> 0 THEN
         now_us := clock();
         a := gate(now_us, p_window, p_relaxed);
         IF a.until > now_us THEN
@@ -134,7 +168,7 @@ BEGIN
         l := locked(p_names[i], true);
         now_us := clock();
         IF l.holders + l.waiters > 0 THEN
-            l := settled(l, now_us, p_window, NULL);
+            l := verified(settled(l, now_us, p_window, NULL), now_us, p_window, NULL);
             PERFORM save(l, now_us);
         END IF;
         IF l.holders + l.waiters > 0 OR l.tombs > now_us THEN
@@ -149,8 +183,10 @@ BEGIN
         l.seats := 0;
         l.last := greatest(now_us, l.last + 1);
         l := with_holder(l, l.last, p_weights[i], now_us + p_ttls[i]);
-        INSERT INTO claims VALUES (p_ids[i], p_names[i], l.last, true, false, p_weights[i], 0,
-            p_ttls[i], now_us, now_us + p_ttls[i], '', p_owners[i], p_metas[i]);
+        INSERT INTO claims (id, name, ticket, held, leaving, weight, seat, ttl, since, expires,
+            address, owner, meta)
+        VALUES (p_ids[i], p_names[i], l.last, true, false, p_weights[i], 0, p_ttls[i], now_us,
+            now_us + p_ttls[i], '', p_owners[i], p_metas[i]);
         PERFORM save(l, now_us);
         answer := answer || l.last || ' ';
     END LOOP;
@@ -159,20 +195,28 @@ END $$;
 
 -- Renew what is held and let the rest be: the tickets in order, 0 for each that has to be asked
 -- for by `stand`. A renewal needs no lock of its line: as long as a claim's row is there, nobody
--- else is given what it has, and a row that has been lengthened is not dropped.
+-- else is given what it has, and a row that has been lengthened is not dropped. The ttl in the row is
+-- what is left of the lease at this moment: an expiry further ahead shows a clock that was set back.
 CREATE OR REPLACE FUNCTION {schema}.keep_{version}(
-    p_names bytea[], p_ids uuid[], p_ttls bigint[], p_relaxed boolean)
+    p_names bytea[], p_ids uuid[], p_ttls bigint[], p_relaxed boolean,
+    p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     now_us bigint;
     answer text;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM commits(p_relaxed);
     now_us := clock();
     WITH wanted AS (
         SELECT * FROM unnest(p_names, p_ids, p_ttls) WITH ORDINALITY AS w(name, id, ttl, at)
     ), kept AS (
-        UPDATE claims c SET expires = greatest(c.expires, now_us + w.ttl), ttl = w.ttl
+        UPDATE claims c SET
+            expires = greatest(least(c.expires, clock() + lease(c.ttl)), now_us + w.ttl),
+            ttl = greatest(least(c.expires - clock(), lease(c.ttl)), w.ttl)
         FROM wanted w
         WHERE c.id = w.id AND c.name || '' = w.name AND c.held AND NOT c.leaving AND c.expires > now_us
         RETURNING w.at, c.ticket)
@@ -185,13 +229,17 @@ END $$;
 -- that is held may also become lighter, or change its secret.
 CREATE OR REPLACE FUNCTION {schema}.stand_{version}(
     p_name bytea, p_id uuid, p_ttl bigint, p_patience bigint, p_address text, p_weight integer,
-    p_new uuid, p_owner bytea, p_window bigint, p_relaxed boolean)
+    p_new uuid, p_owner bytea, p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     l lines;
     c claims;
     now_us bigint;
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     PERFORM commits(p_relaxed);
     l := locked(p_name, false);
     now_us := clock();
@@ -211,6 +259,10 @@ BEGIN
         PERFORM save(settled(l, now_us, p_window, p_id), now_us);
         RETURN 'G e';
     END IF;
+    IF c.held AND c.ticket > l.high OR NOT c.held AND (l.waiters < 1 OR c.ticket < l.head) THEN
+        l := rebuilt(l, now_us);
+        SELECT * INTO c FROM claims WHERE id = c.id AND name || '' = p_name;
+    END IF;
     IF NOT c.held THEN
         UPDATE claims SET expires = now_us + p_patience,
             address = CASE WHEN p_address = '' THEN address ELSE p_address END
@@ -219,6 +271,9 @@ BEGIN
             l.headexp := now_us + p_patience;
         END IF;
         l := settled(l, now_us, p_window, p_id);
+        IF l.used > 0 AND l.head >= c.ticket THEN
+            l := verified(l, now_us, p_window, p_id);
+        END IF;
         SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
         IF c.id IS NULL OR NOT c.held THEN
             PERFORM save(l, now_us);
@@ -228,7 +283,9 @@ BEGIN
             RETURN 'W ' || c.ticket || ' ' || c.seat - l.headseat + 1 || ' ' || retry(l, now_us);
         END IF;
     END IF;
-    UPDATE claims SET expires = greatest(expires, now_us + p_ttl), ttl = p_ttl,
+    UPDATE claims SET
+        expires = greatest(least(expires, clock() + lease(ttl)), now_us + p_ttl),
+        ttl = greatest(least(expires - clock(), lease(ttl)), p_ttl),
         weight = CASE WHEN p_weight BETWEEN 1 AND weight THEN p_weight ELSE weight END,
         id = coalesce(p_new, id), owner = CASE WHEN p_new <> c.id THEN p_owner ELSE owner END
     WHERE id = c.id AND name || '' = p_name;
@@ -236,7 +293,7 @@ BEGIN
         l.used := l.used - c.weight + p_weight;
     END IF;
     IF l.holders = 1 THEN
-        l.first := greatest(c.expires, now_us + p_ttl);
+        l.first := greatest(least(c.expires, now_us + lease(c.ttl)), now_us + p_ttl);
     END IF;
     PERFORM save(settled(l, now_us, p_window, p_id), now_us);
     RETURN 'H ' || c.ticket || ' ' || p_ttl;
@@ -249,14 +306,23 @@ END $$;
 -- on the disk, and believes in no more than that. Whatever is granted later is flushed behind it.
 CREATE OR REPLACE FUNCTION {schema}.leave_{version}(
     p_name bytea, p_id uuid, p_ticket bigint, p_after bigint, p_suspect boolean, p_ttl bigint,
-    p_window bigint, p_relaxed boolean)
+    p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
+    saved boolean;
     l lines;
     c claims;
     now_us bigint;
 BEGIN
-    PERFORM commits(p_relaxed OR p_id IS NOT NULL AND p_after <= 0);
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
+    IF p_relaxed OR p_id IS NOT NULL AND p_after <= 0 THEN
+        bound := set_config('synchronous_commit', 'off', true);
+    ELSE
+        PERFORM commits(false);
+    END IF;
     l := locked(p_name, p_suspect);
     IF l.name IS NULL THEN
         RETURN false;
@@ -270,7 +336,8 @@ BEGIN
         SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
         IF c.held AND c.expires > now_us THEN
             IF NOT c.leaving THEN
-                UPDATE claims SET leaving = true, expires = now_us + p_after
+                UPDATE claims
+                SET leaving = true, expires = now_us + p_after, ttl = greatest(ttl, p_after)
                 WHERE id = p_id AND name || '' = p_name;
                 l.first := least(l.first, now_us + p_after);
             END IF;
@@ -283,80 +350,40 @@ BEGIN
     ELSE
         DELETE FROM claims WHERE name = p_name AND ticket = p_ticket RETURNING * INTO c;
         IF c.id IS NOT NULL THEN
-            l.tombs := greatest(l.tombs, now_us + c.ttl + {tomb_us});
-            PERFORM bury(c.id, now_us, now_us + c.ttl + {tomb_us}, true);
+            l.tombs := greatest(l.tombs, now_us + lease(c.ttl) + {tomb_us});
+            PERFORM bury(c.id, now_us, now_us + lease(c.ttl) + {tomb_us}, true);
         END IF;
     END IF;
     IF c.id IS NOT NULL THEN
         l := without(l, c);
+        IF NOT c.held THEN
+            l := verified(l, now_us, p_window, NULL);
+        END IF;
         IF l.waiters > 0 OR now_us >= l.first THEN
             l := settled(l, now_us, p_window, NULL);
         END IF;
     ELSIF NOT p_suspect THEN
         RETURN false;
     END IF;
-    PERFORM save(l, now_us);
+    saved := save(l, now_us);
     RETURN coalesce(c.expires > now_us, false);
 END $$;
 
 -- Many by their secrets, in one transaction; names in ascending order. 't' or 'f' for each.
 CREATE OR REPLACE FUNCTION {schema}.leave_all_{version}(
     p_names bytea[], p_ids uuid[], p_suspects boolean[], p_ttls bigint[], p_window bigint,
-    p_relaxed boolean)
+    p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    bound text;
     answer text := '';
 BEGIN
+    IF p_within > 0 THEN
+        bound := set_config('lock_timeout', p_within::text, true);
+    END IF;
     FOR i IN 1 .. cardinality(p_names) LOOP
         answer := answer || CASE WHEN leave_{version}(p_names[i], p_ids[i], 0, 0, p_suspects[i],
-            p_ttls[i], p_window, p_relaxed) THEN 't' ELSE 'f' END;
+            p_ttls[i], p_window, p_relaxed, p_within) THEN 't' ELSE 'f' END;
     END LOOP;
     RETURN answer;
-END $$;
-
--- 'C capacity': the former one; 'M capacity kind': it is no semaphore; NULL: nobody is here.
-CREATE OR REPLACE FUNCTION {schema}.resize_{version}(
-    p_name bytea, p_capacity integer, p_window bigint, p_relaxed boolean)
-RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    l lines;
-    now_us bigint;
-    before integer;
-BEGIN
-    PERFORM commits(p_relaxed);
-    l := locked(p_name, false);
-    IF l.name IS NULL THEN
-        RETURN NULL;
-    END IF;
-    now_us := clock();
-    l := settled(l, now_us, p_window, NULL);
-    before := l.capacity;
-    IF l.holders + l.waiters > 0 AND l.kind = 'semaphore' AND before <> p_capacity THEN
-        l.former := before;
-        l.capacity := p_capacity;
-        l := settled(l, now_us, p_window, NULL);
-    END IF;
-    PERFORM save(l, now_us);
-    RETURN CASE WHEN l.holders + l.waiters = 0 THEN NULL
-        WHEN l.kind <> 'semaphore' THEN 'M ' || l.capacity || ' ' || l.kind
-        ELSE 'C ' || before END;
-END $$;
-
--- The claims that are alive of the names from p_from to before p_to (NULL: to the end). Texts are
--- hexadecimal.
-CREATE OR REPLACE FUNCTION {schema}.inspect_{version}(p_from bytea, p_to bytea)
-RETURNS TABLE (name text, kind text, capacity integer, held boolean, ticket bigint,
-    weight integer, age bigint, expires_in bigint, owner text, meta text)
-LANGUAGE plpgsql AS $$
-DECLARE
-    now_us bigint := clock();
-BEGIN
-    RETURN QUERY
-        SELECT encode(c.name, 'hex'), l.kind, l.capacity, c.held, c.ticket, c.weight,
-            greatest(0, now_us - c.since), c.expires - now_us, encode(c.owner, 'hex'),
-            encode(c.meta, 'hex')
-        FROM lines l JOIN claims c ON c.name = l.name
-        WHERE l.name >= p_from AND (p_to IS NULL OR l.name < p_to)
-            AND c.ticket >= least(l.low, l.head) AND c.expires > now_us
-        ORDER BY c.name, c.held DESC, c.ticket;
 END $$;

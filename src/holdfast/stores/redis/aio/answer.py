@@ -78,6 +78,12 @@ def new_answer(loop: asyncio.AbstractEventLoop) -> Answer:
     return answer
 
 
+def wake(waiter: asyncio.Future[None]) -> None:
+    """End this sleep, unless it has ended."""
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 def wake_all(answers: list[Answer]) -> None:
     """These have all been given: let the tasks go on that wait for them, now. For callbacks of the
     loop alone: a task can't go on inside another."""

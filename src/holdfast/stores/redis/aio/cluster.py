@@ -24,7 +24,17 @@ from .shared import Shared
 
 def open_cluster(members: Members) -> ClusterPort:
     """The port for one event loop."""
-    return ClusterPort(members, LoopFace(members), ClusterGuard(members.settings))
+    return LoopCluster(members, LoopFace(members), ClusterGuard(members.settings, monotonic))
+
+
+class LoopCluster(ClusterPort):
+    """The nodes of one event loop."""
+
+    def abandon(self) -> None:
+        """Our loop runs no more: end the connections without it."""
+        for node in self._nodes.values():
+            assert isinstance(node, LoopNode)
+            node.abandon()
 
 
 class LoopFace:

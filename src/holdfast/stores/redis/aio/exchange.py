@@ -46,8 +46,8 @@ class Exchange(ABC):
     def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
         self._guard = guard
         self._loop = loop
-        #: The guard is being asked, by what it is asked.
-        self._judging: dict[bytes, Answer] = {}
+        #: The guard is being asked, by the scope of the question.
+        self._judging: dict[int, Answer] = {}
         #: The server to which it leads, as the scripts are told.
         self.server = tail(b"")
         #: The server is too old for scripts whose first line is ``#!lua``.
@@ -117,10 +117,11 @@ class Exchange(ABC):
         if tries >= TRIES_MAX:
             answer.set_result(reply)
             return
-        asked = self._guard.asked(call.bucket)
-        judging = self._judging.get(asked.head)
+        scope = self._guard.scope(call.bucket)
+        judging = self._judging.get(scope)
         if judging is None or judging.done():
-            judging = self._judging[asked.head] = self.send(asked, due - monotonic())
+            asked = self._guard.asked(call.bucket)
+            judging = self._judging[scope] = self.send(asked, due - monotonic())
         judging.add_done_callback(partial(self._judged, slot, reply))
 
     def _judged(self, slot: Slot, reply: Reply, judging: Answer) -> None:

@@ -18,16 +18,17 @@ from typing import Any
 
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S, back_off
-from ....errors import ConfigError, StoreUnavailable
+from ....errors import StoreUnavailable
+from ....runtime.aio import another_loop, sever
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
 from ..guard import Guard, Verdict, grants, wait_words
-from ..replies import Reply, poked
+from ..replies import Reply, poked, scanned
 from ..scripts import Call
 from ..value_keys import Place, reading
-from .answer import Answer, new_answer
+from .answer import Answer, new_answer, wake
 from .connect import connect, unheeded
-from .shared import Shared
+from .shared import Shared, weakly
 from .wire import Wire
 
 log = logging.getLogger("holdfast")
@@ -41,6 +42,9 @@ SILENT_S = 5.0
 SIGN_S = 1.0
 #: When listening has failed, it isn't tried again before so many seconds.
 MUTE_S = 1.0
+#: When the server refuses it, not before this number of seconds, and then this is logged.
+DEAF_S = 30.0
+DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"
 #: What a forked child has of its parent: kept, because its end would be heard by the server.
 _of_the_parent: list[object] = []
@@ -67,7 +71,7 @@ class LoopPort:
 
     def __init__(self, settings: Settings) -> None:
         self.label = settings.label
-        self.guard = Guard(settings)
+        self.guard = Guard(settings, monotonic)
         self.replicas = settings.replicas
         self._settings = settings
         self._start()
@@ -77,9 +81,9 @@ class LoopPort:
         self._wire: Wire | None = None
         #: The connection on which we are subscribed.
         self._ear: Wire | None = None
-        self._not_before = self._mute_until = 0.0
+        self._not_before = self._mute_until = self._deaf_until = 0.0
         self._failures = 0
-        self._closed = self._deaf = False
+        self._closed = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
         #: Of each claim that may be poked: the fence of its last poke (0: none), or its sleep.
         self._boxes: dict[str, int | Box] = {}
@@ -119,9 +123,9 @@ class LoopPort:
         """What the guard says at present; see the protocol."""
         wire, within = await self._reach(within)
         due = monotonic() + within
-        found = self.guard.verdict(await wire.send(self.guard.look, within))
+        found = self.guard.verdict(await wire.send(self.guard.look(), within))
         if isinstance(found, Verdict) and found.record != found.run_id:
-            found = self.guard.verdict(await wire.send(self.guard.all, due - monotonic()))
+            found = self.guard.verdict(await wire.send(self.guard.asked(0), due - monotonic()))
         if isinstance(found, ServerSaid):
             raise complaint(found, self.label)
         return found
@@ -213,7 +217,7 @@ class LoopPort:
             reply = await wire.command(*words, within=due - monotonic())
             if isinstance(reply, ServerSaid):
                 raise complaint(reply, self.label)
-            cursor, keys = reply
+            cursor, keys = scanned(reply, self.label)
             found.update(keys)
             if cursor == b"0":
                 return list(found)
@@ -261,10 +265,7 @@ class LoopPort:
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
-            raise ConfigError(
-                "an AsyncClient belongs to the event loop in which it was first used, and this "
-                "is another one: make a client in each loop"
-            )
+            raise another_loop()
         return loop
 
     async def _reach(self, within: float) -> tuple[Wire, float]:
@@ -292,7 +293,8 @@ class LoopPort:
         return wire
 
     def _new_wire(self, ear: bool = False) -> Wire:
-        return self._made_into(self.label, self._heard, self._ended, self.guard, ear)
+        heard, ended = weakly(self._heard), weakly(self._ended)
+        return self._made_into(self.label, heard, ended, self.guard, ear)
 
     async def _where(self) -> Settings:
         """How to reach the server: now, as it may be another one than before."""
@@ -335,12 +337,19 @@ class LoopPort:
             elif isinstance(wrong := complaint(reply, self.label), StoreUnavailable):
                 raise wrong
             else:
-                self._deaf = True
-                text = "%s doesn't let us subscribe (%s): whoever waits asks once a second instead"
-                log.warning(text, self.label, reply)
+                self._refused(reply)
         finally:
             if own and self._ear is not ear:
                 ear.close()
+
+    def _refused(self, reply: ServerSaid) -> None:
+        """The server doesn't let us subscribe, until somebody gives the right."""
+        self._deaf_until = monotonic() + DEAF_S
+        log.warning(DEAF, self.label, reply, DEAF_S)
+
+    @property
+    def _deaf(self) -> bool:
+        return monotonic() < self._deaf_until
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -361,18 +370,27 @@ class LoopPort:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(wire.gone, CLOSE_S)
 
+    def abandon(self) -> None:
+        """Our loop runs no more: end the connections without it."""
+        self._closed = True
+        for wire in {one for one in (self._wire, self._ear) if one is not None}:
+            sever(wire.transport)
+
+    def __del__(self) -> None:
+        # The loop has the connections as long as it lives, if nobody closes them.
+        loop = getattr(self, "_loop", None)
+        if loop is None or self._closed:
+            return
+        for wire in {one for one in (self._wire, self._ear) if one is not None}:
+            with contextlib.suppress(RuntimeError):  # it has been closed
+                loop.call_soon_threadsafe(wire.close)
+
     def forked(self) -> None:
         """In the child nothing of this is ours."""
         for wire in {one for one in (self._wire, self._ear) if one is not None}:
             wire.leak()
         _of_the_parent.append((self._wire, self._ear, self._connecting, self._listening))
         self._start()
-
-
-def wake(waiter: asyncio.Future[None]) -> None:
-    """End this sleep, unless it has ended."""
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _abandon(answer: asyncio.Future[Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from redis.asyncio import Sentinel
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError as NotFound
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.sentinel import MasterNotFoundError
@@ -47,8 +48,8 @@ class WatchedLoopPort(LoopPort):
         )
         try:
             host, port = await sentinel.discover_master(watch.service)
-        except MasterNotFoundError as wrong:
-            raise nobody(watch) from wrong
+        except (MasterNotFoundError, NotFound) as wrong:
+            raise nobody(watch, wrong) from wrong
         finally:
             for one in sentinel.sentinels:
                 await one.aclose()

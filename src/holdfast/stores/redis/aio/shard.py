@@ -22,9 +22,9 @@ from ..replies import Reply
 from ..scripts import Call
 from ..slots import ELSEWHERE, address_in, bucket_in
 from ..value_keys import Place
-from .answer import Answer
+from .answer import Answer, wake
 from .connect import connect, unheeded
-from .port import MUTE_S, SIGN_S, SILENT_S, Box, LoopPort, log, wake
+from .port import MUTE_S, SIGN_S, SILENT_S, Box, LoopPort
 from .shared import Shared
 from .wire import Wire
 
@@ -191,9 +191,7 @@ class LoopNode(LoopPort):
             return reply
         if isinstance(wrong := complaint(reply, self.label), StoreUnavailable):
             raise wrong
-        self._deaf = True
-        text = "%s doesn't let us subscribe (%s): whoever waits asks once a second instead"
-        log.warning(text, self.label, reply)
+        self._refused(reply)
         return reply
 
     def _subscribed(self, address: bytes) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
+from weakref import WeakMethod
 
 from ....errors import HoldfastError, StoreUnavailable
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -75,3 +77,14 @@ class Shared(Generic[T]):
 def _fail(answer: asyncio.Future[Any], failure: Exception) -> None:
     if not answer.done():
         answer.set_exception(failure)
+
+
+def weakly(method: Callable[[A], T]) -> Callable[[A], T | None]:
+    """The same for as long as its object is there, which it doesn't keep."""
+    weak = WeakMethod(method)
+
+    def call(what: A) -> T | None:
+        found = weak()
+        return None if found is None else found(what)
+
+    return call

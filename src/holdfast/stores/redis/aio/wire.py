@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from ....errors import StoreUnavailable
-from ..blocking.resp import NOTHING, Push, new_reader
+from ..blocking.resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader, strange
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
 from ..guard import Guard, asks
 from ..library import packed
@@ -62,6 +62,8 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self._ear = ear
         self._room = memoryview(bytearray(ROOM))
         self._reader = new_reader()
+        #: Bytes of a reply that isn't there as a whole, but for its first ones.
+        self._unread = 0
         self._pending: deque[Slot] = deque()
         self._out: list[bytes] = []
         self._flushing = self._crowded = self._paused = False
@@ -178,11 +180,22 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 if self.over:
                     return
                 pending.popleft()  # only now, as Ctrl-C may come between any two lines
-        except (ValueError, IndexError) as wrong:
-            self.drop(f"{self.label} sent what is no answer to anything that was asked: {wrong}")
+            if given:
+                self._unread = 0
+            else:
+                self._unfinished(nbytes)
+        except NO_REPLY as wrong:
+            why = wrong if isinstance(wrong, ValueError) else strange(wrong)
+            self.drop(f"{self.label} sent what is no answer to anything that was asked: {why}")
         finally:
             if given:
                 wake_all(given)
+
+    def _unfinished(self, nbytes: int) -> None:
+        """What has come answers nothing yet: bound how long a reply may become."""
+        self._unread = self._unread + nbytes if self._reader.has_data() else 0
+        if self._unread > REPLY_BYTES_MAX:
+            raise ValueError(TOO_LONG)
 
     def _part(self, answers: Any, reply: Any, given: list[Answer]) -> bool:
         """One of several replies; are these all? A number, and then none, by turns: so no reply
@@ -299,6 +312,11 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, self._transport.get_extra_info("socket").fileno())
         os.close(nothing)
+
+    @property
+    def transport(self) -> asyncio.BaseTransport:
+        """What carries it."""
+        return self._transport
 
     def drop(self, why: str) -> None:
         """Use it no more: all that is under way ends with ``StoreUnavailable``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from time import monotonic
@@ -29,7 +30,7 @@ _manager: Any = NodesManager
 
 def open_cluster(members: Members) -> ClusterPort:
     """The port for threads."""
-    return ClusterPort(members, ThreadFace(members), ClusterGuard(members.settings))
+    return ClusterPort(members, ThreadFace(members), ClusterGuard(members.settings, monotonic))
 
 
 class ThreadFace:
@@ -37,10 +38,11 @@ class ThreadFace:
 
     def __init__(self, members: Members) -> None:
         self._members = members
+        self._token = secrets.token_hex(9)
 
     def open(self, place: Place, guard: Guard) -> Node:
         """A port to this node."""
-        return ThreadNode(self._members.at(place), guard)
+        return ThreadNode(self._members.at(place), guard, self._token)
 
     async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
         """The primary of each bucket."""
@@ -54,7 +56,7 @@ class ThreadFace:
                 **({"ssl": True} if settings.kind == "tls" else {}),
             )
         except FAILURES as wrong:
-            raise lost(settings, places, wrong) from wrong
+            raise lost(settings, places, wrong) from None
         manager.close()
         return bucket_places(manager.slots_cache)
 
@@ -83,7 +85,8 @@ class ThreadFace:
         """Nothing is left under way."""
 
     def forked(self) -> None:
-        """Nothing of it is the parent's."""
+        """The parent goes on to listen at its address."""
+        self._token = secrets.token_hex(9)
 
 
 #: What of a connection's arguments redis-py wants to have in other words here, or not at all.

@@ -18,8 +18,11 @@ import redis
 from redis import exceptions as said
 from redis.connection import AbstractConnection
 
+from ....core.ports import Unreached
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ....runtime.identity import hostname
 from ..complaints import ServerSaid
+from ..complaints import said as server_said
 from ..config import Settings
 from ..guard import Guard
 from ..library import packed
@@ -32,6 +35,8 @@ _CLASSES: dict[str, Callable[[], type[Any]]] = {
 }
 #: A server that was silent for the whole time of one attempt isn't asked again before so long.
 SILENT_S = 0.1
+#: The answers of a handshake are no longer.
+HANDSHAKE_BYTES_MAX = 4 * 1024 * 1024
 #: No step of connecting is given less, or it could not succeed at all.
 _LEAST_S = 0.005
 
@@ -64,6 +69,33 @@ class Timed:
         """Asked for by redis-py's own constructor."""
 
 
+class _Bounded:
+    """A socket for the handshake: an endless answer ends with its time, or when it is too long."""
+
+    def __init__(self, sock: Any, until: float) -> None:
+        self._sock, self._until = sock, until
+        self._left = HANDSHAKE_BYTES_MAX
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+    def recv(self, *args: Any) -> Any:
+        """As of any socket."""
+        return self._counted(self._sock.recv(*args), len)
+
+    def recv_into(self, *args: Any) -> Any:
+        """As of any socket."""
+        return self._counted(self._sock.recv_into(*args), int)
+
+    def _counted(self, read: Any, size: Callable[[Any], int]) -> Any:
+        self._left -= size(read)
+        if self._left < 0:
+            raise said.InvalidResponse("its first answers have no end")
+        if time.monotonic() > self._until:
+            raise TimeoutError("no end of its first answers")
+        return read
+
+
 class Dialler:
     """Makes connections to one server."""
 
@@ -94,13 +126,13 @@ class Dialler:
             return self._dial(min(until, now + settings.connect_s))
         except HoldfastError:
             raise
-        except (said.RedisError, OSError) as wrong:
+        except Exception as wrong:  # of redis-py, whatever it stumbled over
             if isinstance(wrong, said.TimeoutError):
                 self._silent = time.monotonic(), wrong
             if self.protocol == 3 and knows_no_hello(wrong):
                 self.protocol = 2
                 return self.dial(until)
-            raise error_of(settings, wrong) from wrong
+            raise error_of(settings, wrong) from None
 
     def _dial(self, until: float) -> Any:
         connection = self._class(
@@ -117,7 +149,15 @@ class Dialler:
         return connection
 
     def _handshake(self, connection: Any) -> None:
-        connection._sock.settimeout(connection.socket_timeout)
+        plain = connection._sock
+        plain.settimeout(connection.socket_timeout)
+        connection._sock = _Bounded(plain, connection.until)
+        try:
+            self._introduce(connection)
+        finally:
+            connection._sock = plain
+
+    def _introduce(self, connection: Any) -> None:
         if self._greet is not None:
             self._greet(connection)
         else:
@@ -138,8 +178,10 @@ def _answer(connection: Any) -> Any:
         return connection.read_response(disable_decoding=True)
     except said.BusyLoadingError:
         raise
+    except said.NoPermissionError as wrong:  # without its first word
+        return ServerSaid("NOPERM", str(wrong))
     except said.ResponseError as wrong:
-        return ServerSaid("", str(wrong))
+        return server_said(str(wrong))
 
 
 def silent() -> dict[str, None]:
@@ -151,7 +193,7 @@ def silent() -> dict[str, None]:
 
 def own_name() -> str:
     """How a connection of ours is called in CLIENT LIST."""
-    return f"holdfast:{os.uname().nodename}:{os.getpid()}".replace(" ", "-")
+    return f"holdfast:{hostname()}:{os.getpid()}".replace(" ", "-")
 
 
 def knows_no_hello(wrong: Exception) -> bool:
@@ -175,10 +217,10 @@ def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
     if "without any password configured" in text:
         hint = "it has no password: take the one in the URL out"
     elif not {"username", "password", "credential_provider"} & set(settings.arguments):
-        hint = "it wants a password: put it into the URL, as in redis://user:password@host/0"
+        hint = f"it wants a password: {settings.login}"
     else:
         hint = "user name or password is wrong"
-    return ConfigError(f"{settings.label} lets us not in; {hint}. It said: {text}")
+    return ConfigError(f"{settings.label} doesn't let us in; {hint}. It said: {text}")
 
 
 def refused(label: str, wrong: Exception) -> HoldfastError:
@@ -197,6 +239,11 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
     while cause is not None:
         seen += f" {type(cause).__name__} {cause}"
         cause = cause.__cause__ or cause.__context__
+    if settings.kind == "tls" and "CERTIFICATE_VERIFY_FAILED" in seen and "mismatch" in seen:
+        return ConfigError(
+            f"the certificate of {label} is for another host: connect by a name that it has, or "
+            f"give the server one for this name. It said: {text}"
+        )
     if settings.kind == "tls" and "CERTIFICATE_VERIFY_FAILED" in seen:
         return ConfigError(
             f"the certificate of {label} is not to be trusted; name the authority that signed it "
@@ -204,12 +251,15 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
         )
     if settings.kind == "tls" and ("SSLError" in seen or "SSLEOFError" in seen):
         return ConfigError(f"{label} doesn't speak TLS, or not as we do: {text}")
-    if isinstance(wrong, said.InvalidResponse):
-        return ConfigError(f"what answers at {label} is no Redis: {text}")
+    usual = said.RedisError | said.RedisClusterException | OSError
+    if isinstance(wrong, said.InvalidResponse) or not isinstance(wrong, usual):
+        return ConfigError(
+            f"what answers at {label} is no Redis, or a proxy in between is wrong: {text:.200}"
+        )
     if isinstance(wrong, said.TimeoutError):
         hint = "; a server that speaks no TLS is redis://" if settings.kind == "tls" else ""
-        return StoreUnavailable(f"{label} did not answer while a connection was made: {text}{hint}")
+        return Unreached(f"{label} did not answer while a connection was made: {text}{hint}")
     hint = ""
     if settings.kind == "tcp" and re.search("closed by server|while reading", text):
         hint = " (a server that expects TLS is rediss://)"
-    return StoreUnavailable(f"{label} can't be reached: {text}{hint}")
+    return Unreached(f"{label} can't be reached: {text}{hint}")

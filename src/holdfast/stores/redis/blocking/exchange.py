@@ -25,7 +25,7 @@ class Exchange:
     _scripts: Sequence[Script] = ALL_SCRIPTS
 
     def __init__(self, settings: Settings) -> None:
-        self.guard = Guard(settings)
+        self.guard = Guard(settings, monotonic)
         self.replicas = settings.replicas
         #: Does the server read scripts only without their first line?
         self._old = False
@@ -85,10 +85,10 @@ class Exchange:
         again = [at for at, reply in enumerate(replies) if _is_unknown(reply)]
         if again and self._load(link, until) is None:
             self._ask_again(link, calls, again, replies, until)
-        groups: dict[bytes, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for at, reply in enumerate(replies):
             if asks(reply):
-                groups.setdefault(self.guard.asked(calls[at].bucket).head, []).append(at)
+                groups.setdefault(self.guard.scope(calls[at].bucket), []).append(at)
         for again in groups.values():
             if isinstance(self._judge(link, until, calls[again[0]].bucket), Verdict):
                 self._ask_again(link, calls, again, replies, until)

@@ -12,17 +12,17 @@ leaves it in an unknown state as well; whoever gets one closes it.
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import struct
 import time
 from collections import deque
 from typing import Any
 
+from ....runtime.polling.blocking import READ, poller
 from ..complaints import ServerSaid
 from ..library import packed
 from ..scripts import ending
-from .resp import NOTHING, Push, new_reader
+from .resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader, strange
 
 _TV = struct.Struct("@ll")
 #: How long the kernel lets a read last.
@@ -36,8 +36,9 @@ _FEW_BYTES = 4096
 _POKE_LINES = 7
 _COLON, _NEWLINE = b":\n"
 #: A wait may end this much sooner than asked for: cheaper than another call of the kernel.
-_NEAR_S = 0.01
-_flags = socket.MSG_DONTWAIT
+NEAR_S = 0.01
+#: Where there is no such flag, it is asked first if there is something to read.
+_flags: int = getattr(socket, "MSG_DONTWAIT", 0)
 
 
 class Closed(ConnectionError):
@@ -61,8 +62,8 @@ class Link:
         "_sock",
         "_tick",
         "_tls",
+        "_unread",
         "_whole",
-        "address",
         "dead",
         "ear",
         "ending",
@@ -80,15 +81,16 @@ class Link:
         self._send, self._recv = sock.sendall, sock.recv
         self._reader = new_reader()
         self._whole = True
+        #: Bytes of a reply that isn't there as a whole.
+        self._unread = 0
         self._tick = 0.0
-        self.address = b""
         self.ear: Link | None = None
         self.subscribed = False
         self.mail: deque[bytes] = deque()
         self.dead = False
         self.used = time.monotonic()
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
+        poll = poller()
+        poll.register(sock, READ)
         self._poll = poll.poll
         if not self._tls:
             sock.settimeout(None)
@@ -155,12 +157,12 @@ class Link:
                 if self.mail.popleft() == poke:
                     return True
             left = until - time.monotonic()
-            if left < -_NEAR_S:
+            if left < -NEAR_S:
                 return False
             try:
                 data = self._next_bytes(max(left, 0.0), _FEW_BYTES)
             except (BlockingIOError, TimeoutError):
-                if time.monotonic() > until - _NEAR_S:
+                if time.monotonic() > until - NEAR_S:
                     return False
                 continue
             if not data:
@@ -177,6 +179,8 @@ class Link:
                 self._tick = 0.0
                 data = self._recv(_BYTES)
             else:
+                if not _flags and not self._poll(0):
+                    return False
                 data = self._recv(_BYTES, _flags)
         except (BlockingIOError, TimeoutError):
             return False
@@ -211,13 +215,21 @@ class Link:
         """The next thing that has been read."""
         if self._whole:
             return NOTHING
-        said = self._reader.gets()
-        if said is NOTHING and not self._reader.has_data():
+        try:
+            said = self._reader.gets()
+        except NO_REPLY as wrong:
+            raise strange(wrong) from wrong
+        if said is not NOTHING:
+            self._unread = 0
+        if not self._reader.has_data():  # so the next reply may be read without the reader
             self._whole = True
         return said
 
     def _feed(self, data: bytes) -> None:
         self._whole = False
+        self._unread += len(data)
+        if self._unread > REPLY_BYTES_MAX:
+            raise ValueError(TOO_LONG)
         self._reader.feed(data, 0, len(data))
 
     def _file(self, said: Any) -> None:
@@ -229,6 +241,8 @@ class Link:
         """What comes next; as a rule it is on its way."""
         if self._tls:
             return self._wait(until)
+        if time.monotonic() >= until:  # however much still comes
+            raise TimeoutError("no end of an answer")
         try:
             return self._recv(_BYTES)  # type: ignore[no-any-return]
         except (BlockingIOError, TimeoutError):

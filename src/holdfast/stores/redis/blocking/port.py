@@ -1,8 +1,7 @@
-"""The port for threads: a pool of connections, and one of its own for each thread that waits.
+"""The port for threads: the verbs over a few connections, and one that listens for all who wait.
 
-A verb takes the connection that was used last, or makes one, and gives it back after the reply.
-A claim that waits keeps the connection on which it joined until ``unlisten``: pokes arrive there,
-and its thread sleeps in the kernel. No lock is held anywhere, no thread is started.
+A verb takes a connection and gives it back after the reply (`connections`). Pokes arrive on one
+connection for the whole client, which is made when somebody first has to wait (`ear`).
 
 Whatever goes wrong between taking and giving back, Ctrl-C included, the connection is closed: a
 reply that is still under way is never read by another request.
@@ -10,71 +9,60 @@ reply that is still under way is never read by another request.
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, NoReturn
-from weakref import WeakSet
+from typing import Any
 
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S
-from ....errors import ConfigError, HoldfastError, StoreUnavailable
-from ..complaints import DEMOTED, MOVED, ServerSaid, complaint
-from ..config import Settings
-from ..guard import Unconfirmed, Verdict
-from ..library import packed
+from ....errors import HoldfastError, StoreUnavailable
+from ..complaints import ServerSaid, complaint
+from ..guard import Verdict
+from ..library import JOIN, packed
+from ..replies import scanned
 from ..scripts import Call
 from ..value_keys import Place, reading
-from .dial import Dialler
-from .exchange import Exchange
-from .link import Link
+from .connections import Connections
+from .ear import Box, Ear, EarLink
 
-#: A connection that was idle for so long is looked at before it is used.
-FRESH_S = 1.0
-#: The pool keeps no more idle connections than this.
-IDLE_MAX = 64
+log = logging.getLogger("holdfast")
+
+#: What is said once in a while then.
+DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
 #: How many keys a server looks at for one call of SCAN.
 _SCAN_COUNT = b"1000"
 _WAITS = 2
-_FAREWELL = DEMOTED | {MOVED, "LOADING"}
+#: Seconds until listening is tried again after it has failed, and after the server has refused it.
+MUTE_S, DEAF_S = 1.0, 30.0
 
 
-class Seat:
-    """Where a claim waits: its connection, and the address that the line knows it by."""
+class _Opening:
+    """A thread makes the connection that listens; the others wait for that."""
 
-    __slots__ = ("address", "bucket", "link")
+    __slots__ = ("over", "until")
 
-    def __init__(self, link: Link | None, address: bytes, bucket: int = 0) -> None:
-        self.link = link
-        self.address = address
-        self.bucket = bucket
+    def __init__(self, until: float) -> None:
+        self.until = until
+        self.over = threading.Event()
 
 
-class ThreadPort(Exchange):
+class ThreadPort(Connections):
     """See :class:`holdfast.stores.redis.store.Port`."""
 
     clustered = False
     patience = PATIENCE_S
-    #: What a connection is made into.
-    _link: type[Link] = Link
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.label = settings.label
-        self._settings = settings
-        self._dialler = Dialler(settings, self.guard)
-        #: Does the server not let us subscribe? Then waiters ask again, and hear nothing.
-        self._deaf = False
-        self._start()
 
     def _start(self) -> None:
-        #: The idle ones. Beyond its size the one at its other end is let go, and so closed.
-        self._pool: deque[Link] = deque(maxlen=IDLE_MAX)
-        self._seats: dict[str, Seat] = {}
-        #: Every open connection; weakly, so that one that an exception made us lose is closed.
-        self._links: WeakSet[Link] = WeakSet()
+        super()._start()
+        self._ear = Ear()
+        self._address = f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
+        self._openings: dict[int, _Opening] = {}
+        #: Until then nobody tries to listen: waiters ask again, and hear nothing.
+        self._deaf_until = 0.0
 
     # -- requests ----------------------------------------------------------------------------
 
@@ -82,7 +70,7 @@ class ThreadPort(Exchange):
         """Send one call over any connection; see the protocol."""
         now = monotonic()
         until = now + within
-        link = self._take(now, until)
+        link = self._take(now, until, call.script)
         try:
             reply = link.ask(
                 call.head + link.ending if not self._old else self._wire(link, call), now, until
@@ -95,6 +83,8 @@ class ThreadPort(Exchange):
             self._broken(link, wrong, within)
         if reply.__class__ is int:
             self._pool.append(link)
+            if self._short:
+                self._relieve()
         else:
             self._give(link, reply)
         return reply
@@ -105,7 +95,7 @@ class ThreadPort(Exchange):
             return []
         now = monotonic()
         until = now + within
-        link = self._take(now, until)
+        link = self._take(now, until, None)
         try:
             replies = link.ask_many([self._wire(link, call) for call in calls], until)
             self._mend(link, calls, replies, until)
@@ -138,7 +128,7 @@ class ThreadPort(Exchange):
         until = monotonic() + within
         link = self._take(monotonic(), until)
         try:
-            found = self._verdict(link, self.guard.look, until)
+            found = self._verdict(link, self.guard.look(), until)
             if isinstance(found, Verdict) and found.record != found.run_id:
                 found = self._judge(link, until)
         except BaseException as wrong:
@@ -162,12 +152,12 @@ class ThreadPort(Exchange):
                 if reply.__class__ is ServerSaid:
                     self._give(link, reply)
                     raise complaint(reply, self.label)
-                cursor, keys = reply
+                cursor, keys = scanned(reply, self.label)
                 found.update(keys)
                 if cursor == b"0":
                     break
         except HoldfastError:
-            raise
+            raise  # what it said is no answer, or none that helps: the connection is collected
         except BaseException as wrong:
             self._broken(link, wrong, within)
         self._give(link, None)
@@ -179,12 +169,12 @@ class ThreadPort(Exchange):
         """The join of somebody who may wait; see the protocol."""
         now = monotonic()
         until = now + within
-        link = self._take(now, until)
+        if self._ear.link is None:
+            call = call_of(b"")
+        else:
+            call = self._heard_call(claim_id, call_of, now)
+        link = self._take(now, until, JOIN)
         try:
-            address = self._heard_at(link, call_of)
-            if link.mail:
-                link.mail.clear()
-            call = call_of(address)
             reply = link.ask(
                 call.head + link.ending if not self._old else self._wire(link, call), now, until
             )
@@ -196,162 +186,150 @@ class ThreadPort(Exchange):
             self._broken(link, wrong, within)
         if reply.__class__ is int:
             self._pool.append(link)
-        elif reply.__class__ is list and reply[0] == _WAITS:
-            self._seats[claim_id] = Seat(link, address, call.bucket)
+            if self._short:
+                self._relieve()
         else:
             self._give(link, reply)
         return reply
 
+    def _heard_call(self, claim_id: str, call_of: Callable[[bytes], Call], now: float) -> Call:
+        """The join of a claim whose pokes are kept from now on, before it is sent."""
+        box = self._ear.box(claim_id)
+        if self._ear.alive(box, now):
+            return call_of(self._address)
+        self._ear.forget(claim_id)
+        return call_of(b"")
+
     def addressed(self, claim_id: str) -> bool:
         """Did its join have an address? See the protocol."""
-        seat = self._seats.get(claim_id)
-        return self._deaf or (seat is not None and seat.address != b"")
+        return claim_id in self._ear.boxes or monotonic() < self._deaf_until
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
-        """A waiting claim's call, on its connection; see the protocol."""
+        """A waiting claim's call; subscribes first where that isn't done yet; see the protocol."""
+        begun = monotonic()
+        until = begun + within
+        box = self._ear.box(claim_id)
+        # Half of the time at most, as the claim must be kept in any case.
+        refusal = self._attend(box, call_of, begun, begun + within / 2)
+        if refusal is not None:
+            return refusal
         now = monotonic()
-        until = now + within
-        seat = self._seats.get(claim_id)
-        if seat is None:
-            seat = self._seats[claim_id] = Seat(None, b"")
-        link = seat.link
-        if link is None or link.dead:
-            link = self._take(now, until)
-            seat.link = link
+        link = self._take(now, until, JOIN)
         try:
-            self._listen(seat, link, until)
-            call = call_of(b"" if self._deaf else seat.address)
+            call = call_of(self._here(box))
             reply = link.ask(self._wire(link, call), now, until)
             if reply.__class__ is not int:
                 reply = self._mended(link, call, reply, until)
             if self.replicas:
                 self._confirm(link, call, reply, until)
         except BaseException as wrong:
-            seat.link = None
             self._broken(link, wrong, within)
-        if reply.__class__ is ServerSaid and reply.code in _FAREWELL:
-            seat.link = None
-            self._give(link, reply)
+        self._give(link, reply)
         return reply
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
         """Sleep until poked; see the protocol."""
-        seat = self._seats.get(claim_id)
-        if self._deaf:
-            time.sleep(max(0.0, seconds))
-            return None
-        if seat is None or seat.link is None:
-            return None
-        link = seat.link
-        until = monotonic() + seconds
-        poke = b"%b %d" % (claim_id.encode(), ticket)
-        try:
-            served = (link.ear or link).listen(poke, until)
-        except BaseException as wrong:
-            seat.link = None
-            self._drop(link)
-            if isinstance(wrong, OSError | ValueError):
-                return None  # the next `stand` connects again
-            raise
-        return Granted(ticket) if served else None
+        ear = self._ear
+        box = ear.boxes.get(claim_id)
+        if box is not None and ear.link is not None:
+            poke = b"%b %d" % (claim_id.encode(), ticket)
+            return Granted(ticket) if ear.wait(box, ticket, poke, seconds) else None
+        if box is not None and box.fence == ticket:
+            return Granted(ticket)
+        if monotonic() < self._deaf_until:
+            self._pause(seconds)
+        return None
+
+    @staticmethod
+    def _pause(seconds: float) -> None:
+        time.sleep(max(0.0, seconds))
 
     def unlisten(self, claim_id: str) -> None:
         """The claim waits no more; see the protocol."""
-        seat = self._seats.pop(claim_id, None)
-        if seat is not None and seat.link is not None:
-            link, seat.link = seat.link, None
-            self._give(link, None)
+        if claim_id in self._ear.boxes:
+            self._ear.forget(claim_id)
 
     # -- its life ----------------------------------------------------------------------------
 
     async def close(self) -> None:
         """End the connections; whoever still waits on one is woken."""
-        pool, self._pool = self._pool, deque(maxlen=0)
-        while pool:
-            self._drop(pool.pop())
-        for link in list(self._links):
-            link.hang_up()
+        self._hang_up()
+        ear = self._ear.link
+        if ear is not None:
+            self._ear.give_up(ear)
+        else:
+            self._ear.wake()
 
     def forked(self) -> None:
         """We are the child of a fork; see the protocol."""
-        links = self._links
+        links = self._open()
         self._start()
         for link in links:
             link.forget()
 
-    # -- connections -------------------------------------------------------------------------
+    def _farewell(self) -> None:
+        super()._farewell()
+        ear = self._ear.link
+        if ear is not None:  # it leads there as well
+            self._ear.give_up(ear)
 
-    def _take(self, now: float, until: float) -> Link:
-        """A connection for ourselves alone."""
-        while True:
-            try:
-                link = self._pool.pop()
-            except IndexError:
-                break
-            if now - link.used < FRESH_S:
-                return link
-            if not (link.stale() or (link.ear is not None and link.ear.stale())):
-                return link
-            self._drop(link)
-        return self._dial(until)
+    # -- listening ---------------------------------------------------------------------------
 
-    def _dial(self, until: float) -> Link:
-        link = self._link(self._dialler.dial(until))
-        self._links.add(link)
-        return link
+    def _attend(
+        self, box: Box, call_of: Callable[[bytes], Call], now: float, until: float
+    ) -> ServerSaid | None:
+        """See to it that the pokes for this claim are heard; an answer if it must go elsewhere."""
+        if self._ear.link is not None:
+            self._ear.check(now)
+        if self._ear.link is None and now >= self._deaf_until and not self._closed:
+            self._listen(until)
+        return None
 
-    def _give(self, link: Link, reply: Any) -> None:
-        """Back into the pool; unless it leads to a server that is no master (any more)."""
-        if reply.__class__ is ServerSaid and reply.code in _FAREWELL:
-            self._drop(link)
-            while self._pool:  # they lead there as well
-                self._drop(self._pool.pop())
-        else:
-            self._pool.append(link)
+    def _here(self, box: Box) -> bytes:
+        return self._address if self._ear.link is not None else b""
 
-    def _drop(self, link: Link) -> None:
-        self._links.discard(link)
-        link.close()
-
-    def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
-        """The exchange was not brought to its end: nobody may use this connection again."""
-        if isinstance(wrong, Unconfirmed):
-            self._pool.append(link)
-            raise wrong
-        self._drop(link)
-        if isinstance(wrong, TimeoutError | BlockingIOError):
-            raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from wrong
-        if isinstance(wrong, OSError):
-            raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from wrong
-        if isinstance(wrong, ValueError) and not isinstance(wrong, ConfigError | UnicodeError):
-            raise StoreUnavailable(f"{self.label} sent what is no reply: {wrong}") from wrong
-        raise wrong
-
-    def _listen(self, seat: Seat, link: Link, until: float) -> None:
-        """See to it that the address that the line knows is subscribed on this connection."""
-        if self._deaf:
+    def _listen(self, until: float) -> None:
+        """Make the connection that listens; one thread does it, the others wait for that."""
+        mine = _Opening(until)
+        first = self._openings.setdefault(0, mine)
+        if first is not mine:
+            first.over.wait(max(0.0, min(until, first.until) - monotonic()))
+            if monotonic() > first.until:  # its thread was interrupted
+                self._openings.pop(0, None)
             return
-        ear = link
-        if self._dialler.protocol == 2:
-            if link.ear is None or link.ear.dead:
-                link.ear = self._dial(until)
-            ear = link.ear
-        if ear.subscribed and (not seat.address or seat.address == link.address):
-            seat.address = link.address
-            return
-        if not seat.address:
-            seat.address = link.address or self._new_address()
-        link.address = seat.address
-        refusal = ear.subscribe(seat.address, until)
+        try:
+            if self._ear.link is None:
+                self._ear.link = self._new_ear(until)
+        except StoreUnavailable:
+            self._deaf_until = monotonic() + MUTE_S
+        finally:
+            self._openings.pop(0, None)
+            mine.over.set()
+
+    def _new_ear(self, until: float) -> EarLink | None:
+        ear = EarLink(self._dialler.dial(until), self._heard)
+        self._links.add(ear)
+        refusal = None
+        try:
+            if not self.clustered:
+                refusal = ear.subscribe(self._address, until)
+        except BaseException as wrong:
+            self._broken(ear, wrong, until - monotonic())
+        if refusal is None and not self._closed:
+            return ear
+        self._drop(ear)  # closed meanwhile: the end of all connections may have missed this one
         if refusal is not None:
-            self._deaf = True
+            self._refused(refusal)
+        return None
 
-    def _heard_at(self, link: Link, call_of: Callable[[bytes], Call]) -> bytes:
-        """Where a claim is reached that waits on this connection; empty if that isn't so yet."""
-        if not link.address:
-            return b""
-        ear = link.ear or link
-        return link.address if ear.subscribed and not ear.dead else b""
+    def _refused(self, refusal: ServerSaid) -> None:
+        """The server doesn't let us subscribe: for now, or until somebody gives the right."""
+        passing = isinstance(complaint(refusal, self.label), StoreUnavailable)
+        self._deaf_until = monotonic() + (MUTE_S if passing else DEAF_S)
+        if not passing:
+            log.warning(DEAF, self.label, refusal, DEAF_S)
 
-    def _new_address(self) -> bytes:
-        return f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
+    def _heard(self, said: list[Any]) -> None:
+        """A message has come."""
+        if said[0] == b"message":
+            self._ear.hear(said[2])

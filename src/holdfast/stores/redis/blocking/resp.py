@@ -12,6 +12,20 @@ from typing import Any, Protocol
 from ..complaints import said
 
 NOTHING: Any = object()
+#: No reply is longer, so that a peer that never ends one can't fill the memory: the largest
+#: batch of jobs fits.
+REPLY_BYTES_MAX = 300 * 1024 * 1024
+TOO_LONG = f"a reply of more than {REPLY_BYTES_MAX >> 20} MiB"
+#: No reply has lists within lists so deep.
+DEPTH_MAX = 16
+#: What readers raise over bytes that are no reply of ours: lengths that no memory has, a list as
+#: the key of a map, a number that is none.
+NO_REPLY = (ValueError, TypeError, MemoryError, OverflowError, IndexError)
+
+
+def strange(wrong: BaseException) -> ValueError:
+    """The one error for bytes that are no reply."""
+    return ValueError(f"bytes that are no reply ({type(wrong).__name__}: {wrong!s:.80})")
 
 
 class Reader(Protocol):
@@ -73,16 +87,19 @@ class Parser:
             return NOTHING
         kind, line = self._data[self._at], bytes(self._data[self._at + 1 : end])
         after = end + 2
+        size = int(line) if kind in _AGGREGATES or kind in _BLOBS else 0
+        if size > REPLY_BYTES_MAX:
+            raise ValueError(TOO_LONG)
         if kind in _AGGREGATES:
-            size = int(line)
             self._at = after
             if size > 0:
+                if len(self._open) >= DEPTH_MAX:
+                    raise ValueError("a reply of lists within lists")
                 doubled = 2 if kind in _PAIRS else 1
                 self._open.append((kind, size * doubled, []))
                 return _OPENED
             return None if size < 0 else _made(kind, [])
         if kind in _BLOBS:
-            size = int(line)
             if size < 0:
                 self._at = after
                 return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import monotonic
 from typing import Any
 
@@ -10,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError
 
-from ....errors import StoreUnavailable
+from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ..guard import Guard
 from ..topology import Place, Sentinels, shown
 from .dial import Dialler, silent
@@ -20,6 +21,10 @@ from .port import ThreadPort
 STEP_S = 0.5
 _LEAST_S = 0.02
 _new: Any = redis.Sentinel
+#: What a sentinel says, or redis-py of it, to whom it doesn't let in.
+LOCKED_OUT = re.compile(
+    "Authentication|NOAUTH|WRONGPASS|NOPERM|NoPermission|invalid username|already authenticated"
+)
 
 
 class WatchedDialler(Dialler):
@@ -46,7 +51,7 @@ class WatchedDialler(Dialler):
         try:
             host, port = sentinel.discover_master(watch.service)
         except MasterNotFoundError as wrong:
-            raise nobody(watch) from wrong
+            raise nobody(watch, wrong) from wrong
         finally:
             for one in sentinel.sentinels:
                 one.close()
@@ -65,9 +70,15 @@ def hurried(step: float) -> dict[str, Any]:
     return {"socket_timeout": step, "socket_connect_timeout": step, **silent()}
 
 
-def nobody(watch: Sentinels) -> StoreUnavailable:
-    """The error for no primary."""
+def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
+    """The error for no primary; redis-py quotes what the sentinels said."""
     places = ", ".join(map(shown, watch.places))
+    if LOCKED_OUT.search(str(wrong)):
+        return ConfigError(
+            f"{watch.settings.label} can't be reached: the sentinels ({places}) refuse the login. "
+            "Give their own password, which is not that of the servers, in the URL: "
+            "?sentinel_password=... and, if they have users, sentinel_username=..."
+        )
     return StoreUnavailable(
         f"{watch.settings.label} can't be reached: none of the sentinels ({places}) names a "
         f"primary of {watch.service!r}"

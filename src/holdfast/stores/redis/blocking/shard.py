@@ -1,99 +1,66 @@
 """The port to one node of a cluster, for threads.
 
-Pokes come by channels that belong to a slot, as the keys do: a connection is subscribed to one
-for each bucket that somebody has waited for there. When a slot moves away, the node ends the
-subscription and says so; who waits asks again then, and is sent to where the slot is now.
+Pokes come by channels that belong to a slot, as the keys do: the connection that listens is
+subscribed to one for each bucket that somebody has waited for there. All nodes of a client use the
+same address for a bucket, so that a claim keeps its own when its slot moves. When a slot moves
+away, the node ends the subscription and says so; who waits asks again then, and is sent to where
+the slot is now.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from ....core.model import Granted
 from ..complaints import MOVED, NOSCRIPT, ServerSaid
 from ..config import Settings
 from ..guard import Guard, Verdict
-from ..keys import BUCKETS
 from ..library import packed
 from ..scripts import Call
-from ..slots import ELSEWHERE, address_in
+from ..slots import ELSEWHERE, address_in, bucket_in
 from ..value_keys import Place
+from .dial import Dialler
+from .ear import Box, EarLink
 from .link import Link
-from .port import Seat, ThreadPort
+from .port import MUTE_S, ThreadPort
 
-#: A connection with more subscriptions isn't used again.
-_ADDRESSES_MAX = 2 * BUCKETS
-
-
-class Unsubscribed(ConnectionError):
-    """The channel is another node's by now."""
-
-
-class _Elsewhere(Exception):
-    """The channel can't be subscribed here, as ``said`` tells."""
-
-    def __init__(self, said: ServerSaid) -> None:
-        super().__init__(said)
-        self.said = said
+#: Seconds between two looks whether a subscription was confirmed, while another thread reads.
+_LOOK_S = 0.005
 
 
 class ShardLink(Link):
-    """A connection with a subscription for each bucket. ``awaited``: where its claim is poked."""
+    """A connection for one thread that hears messages in one slot: the doctor's."""
 
-    __slots__ = ("_listens", "addresses", "awaited", "token")
-
-    def __init__(self, driver: Any) -> None:
-        super().__init__(driver)
-        self.token = os.urandom(9).hex()
-        self.addresses: set[bytes] = set()
-        self.awaited = b""
-        self._listens = False
+    __slots__ = ()
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Have the pokes for this address sent here; what the server said if it doesn't."""
+        """Have the messages for this address sent here; what the server said if it doesn't."""
         self._send(packed(b"SSUBSCRIBE", address))
         while True:
             said = self._next(until)
             if isinstance(said, ServerSaid):
                 return said
             if isinstance(said, list) and said[:2] == [b"ssubscribe", address]:
-                self.addresses.add(address)
                 return None
             self._file(said)
 
-    def listen(self, poke: bytes, until: float) -> bool:
-        """As of any connection; raises if the channel moves away."""
-        self._listens = True
-        try:
-            self._still_here(self.awaited)
-            return super().listen(poke, until)
-        finally:
-            self._listens = False
-
-    def _still_here(self, address: bytes) -> None:
-        if self._listens and address == self.awaited and address not in self.addresses:
-            raise Unsubscribed("its slot has moved to another node")
-
     def _file(self, said: Any) -> None:
-        if not isinstance(said, list) or len(said) != 3:
-            return
-        if said[0] == b"smessage":
+        if isinstance(said, list) and len(said) == 3 and said[0] == b"smessage":
             self.mail.append(said[2])
-        elif said[0] == b"sunsubscribe":
-            self.addresses.discard(said[1])
-            self._still_here(said[1])
 
 
 class ThreadNode(ThreadPort):
     """See :class:`holdfast.stores.redis.nodes.Node`."""
 
-    _link = ShardLink
+    clustered = True
 
-    def __init__(self, settings: Settings, guard: Guard) -> None:
+    def __init__(self, settings: Settings, guard: Guard, token: str) -> None:
         super().__init__(settings)
         self.guard = guard
+        self._token = token
+        self._dialler = Dialler(settings, guard)
 
     async def asking(self, call: Call, within: float) -> Any:
         """Send a call for a slot that this node is just taking over."""
@@ -136,69 +103,91 @@ class ThreadNode(ThreadPort):
 
     # -- waiting -----------------------------------------------------------------------------
 
-    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
-        """A waiting claim's call, on its connection; MOVED if it can't be poked here any more."""
-        seat = self._seats.setdefault(claim_id, Seat(None, b""))
-        seat.bucket = call_of(b"").bucket
-        try:
-            return await super().stand(claim_id, call_of, within)
-        except _Elsewhere as refused:
-            return refused.said
-
     def seat(self, claim_id: str, address: bytes) -> None:
-        """The claim waits here from now on."""
-        self._seats[claim_id] = Seat(None, address)
+        """The claim waits here from now on; its address is the one that it has everywhere."""
+        self._ear.box(claim_id)
 
     def address(self, claim_id: str) -> bytes:
         """By which the line knows a claim that waits here."""
-        seat = self._seats.get(claim_id)
-        return b"" if seat is None else seat.address
+        box = self._ear.boxes.get(claim_id)
+        return b"" if box is None else self._address_of(box.bucket)
 
-    def _listen(self, seat: Seat, link: Link, until: float) -> None:
-        if self._deaf:
-            return
-        ear = self._ear_of(link, until)
-        if not seat.address:
-            seat.address = address_in(seat.bucket, self._settings.prefix, ear.token)
-        ear.awaited = seat.address
-        if seat.address in ear.addresses:
-            return
-        refusal = ear.subscribe(seat.address, until)
-        if refusal is not None and refusal.code in ELSEWHERE:
-            raise _Elsewhere(refusal)
-        self._deaf = refusal is not None
+    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
+        """Sleep until the poke is here; None at once if none can come."""
+        box, link = self._ear.boxes.get(claim_id), self._ear.link
+        if box is not None and link is not None and not self._here(box):
+            if box.fence == ticket:
+                return Granted(ticket)
+            if monotonic() >= self._deaf_until:
+                return None
+            self._pause(seconds)
+            return None
+        return await super().wait(claim_id, ticket, seconds)
 
-    def _ear_of(self, link: Link, until: float) -> ShardLink:
-        ear = link
-        if self._dialler.protocol == 2:
-            if link.ear is None or link.ear.dead:
-                link.ear = self._dial(until)
-            ear = link.ear
-        assert isinstance(ear, ShardLink)
-        return ear
+    def _address_of(self, bucket: int) -> bytes:
+        return address_in(bucket, self._settings.prefix, self._token)
 
-    def _heard_at(self, link: Link, call_of: Callable[[bytes], Call]) -> bytes:
-        ear = link.ear or link
-        if not isinstance(ear, ShardLink) or ear.dead or not ear.addresses:
-            return b""
-        address = address_in(call_of(b"").bucket, self._settings.prefix, ear.token)
-        if address not in ear.addresses:
-            return b""
-        ear.awaited = address
-        return address
+    def _here(self, box: Box) -> bytes:
+        link, address = self._ear.link, self._address_of(box.bucket)
+        return address if link is not None and address in link.addresses else b""
+
+    def _heard_call(self, claim_id: str, call_of: Callable[[bytes], Call], now: float) -> Call:
+        bucket = call_of(b"").bucket
+        box = self._ear.box(claim_id, bucket)
+        box.bucket = bucket
+        if self._ear.alive(box, now) and (address := self._here(box)):
+            return call_of(address)
+        self._ear.forget(claim_id)
+        return call_of(b"")
+
+    def _attend(
+        self, box: Box, call_of: Callable[[bytes], Call], now: float, until: float
+    ) -> ServerSaid | None:
+        box.bucket = call_of(b"").bucket
+        super()._attend(box, call_of, now, until)
+        link = self._ear.link
+        if link is None or now < self._deaf_until or self._here(box):
+            return None
+        try:
+            refusal = self._subscribed(link, box, until)
+        except (OSError, ValueError):
+            self._deaf_until = monotonic() + MUTE_S
+            return None
+        if refusal is None:
+            return None
+        if refusal.code in ELSEWHERE:
+            return refusal
+        self._refused(refusal)
+        return None
+
+    def _subscribed(self, link: EarLink, box: Box, until: float) -> ServerSaid | None:
+        """Subscribe to the channel of a bucket; what the node said if it doesn't let us."""
+        address = self._address_of(box.bucket)
+        link.refused.pop(address, None)
+        if address not in link.pending:
+            link.ask_for(b"SSUBSCRIBE", address)
+        while address not in link.addresses:
+            if address in link.refused:
+                return link.refused[address]
+            if self._ear.link is not link or monotonic() >= until:
+                raise TimeoutError("the subscription was not confirmed")
+            if not self._ear.look(link, box, until):
+                self._pause(_LOOK_S)
+        return None
+
+    def _heard(self, said: list[Any]) -> None:
+        if said[0] == b"smessage":
+            self._ear.hear(said[2])
+        elif said[0] == b"sunsubscribe":
+            self._ear.wake(bucket_in(said[1]))
 
     # -- connections -------------------------------------------------------------------------
 
     def _give(self, link: Link, reply: Any) -> None:
         if isinstance(reply, ServerSaid) and reply.code == MOVED:
             reply = None  # one slot is elsewhere; the others may still be here
-        ear = link.ear or link
-        if isinstance(ear, ShardLink) and len(ear.addresses) > _ADDRESSES_MAX:
-            self._drop(link)
-        else:
-            super()._give(link, reply)
+        super()._give(link, reply)
 
     async def retire(self) -> None:
         """It has no slots any more: end the connections that nobody uses."""
-        while self._pool:
-            self._drop(self._pool.pop())
+        self._farewell()

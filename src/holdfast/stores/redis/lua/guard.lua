@@ -3,12 +3,18 @@
 --   "<run id>"                       the server that gave the latest grants
 --   "<run id> <until> <cause>"       a server on which nobody is let in before that time, so that
 --                                    those who hold can say so first
--- KEYS  records; the first one stands for all where only a look is wanted
--- ARGV  window ms, 1 if strict, run id ('': not known), tag
+-- KEYS  records
+-- ARGV  window ms; 1 if strict; for how many ms the caller has known this server; 1 if it knew
+--       another one before; the latest fence that it knows (0: none); the id of the server that it
+--       knows; run id of the connection ('': not known), tag
 -- ->    {run id, ms until somebody is let in (0: now), cause, record}; {run id} for a look
 --       that found nothing new
 local call = redis.call
-local run, tag = ARGV[3], ARGV[4]
+local run, tag = ARGV[7], ARGV[8]
+-- A server this young may have taken the place of one on which usual leases still run.
+local YOUNG = 30000000
+-- A clock that is behind the latest fence by more than this is not waited for.
+local BEHIND = 60000000
 
 local function answer(reply)
   if tag == '' then return reply end
@@ -23,8 +29,16 @@ local function get(key)
   return error({err = 'WRONGTYPE the key ' .. key .. text})
 end
 
+-- Is this run in all records? One that was damaged from outside must not bar its bucket for ever.
+local function known_by_all()
+  for _, key in ipairs(KEYS) do
+    if get(key) ~= run then return false end
+  end
+  return true
+end
+
 local function looked()
-  if run ~= '' and get(KEYS[1]) == run then return {run} end
+  if run ~= '' and known_by_all() then return {run} end
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
   local said = call('INFO', 'server')
@@ -36,23 +50,48 @@ local function looked()
   -- It became another one when it was promoted, and it may have been the primary before.
   local promoted = string.match(copied, 'second_repl_offset:(%d+)')
   if promoted then id = id .. '.' .. promoted end
-  local window, strict = ARGV[1] * 1000, ARGV[2] == '1'
+  local window, strict, known = ARGV[1] * 1000, ARGV[2] == '1', ARGV[3] * 1000
   up = math.max(0, (up - 1) * 1000000 + clock[2])
+  local former = ARGV[4] == '1'
+  if ARGV[6] ~= id then
+    known, former = 0, former or ARGV[6] ~= ''
+  end
+  -- The caller has seen this server take the place of another one, and not long ago.
+  local replaced = former and known < window
   -- In a cluster the record of another one has come with its slot, and so has all that it stands
   -- for. Unless this one was a replica, which may have missed something; or was started less than
-  -- a usual lease ago: then the record may be its own from before, as loading may have taken it
-  -- longer than the window.
-  local comes = not promoted and up >= 30000000
+  -- a usual lease ago, or since the caller saw it: then the record may be its own from before, as
+  -- loading may have taken it longer than the window.
+  local comes = not promoted and not replaced and up >= YOUNG
     and string.find(call('INFO', 'cluster'), 'cluster_enabled:1')
+  -- A window counts from the first question, as before that nobody may have reached the server. It
+  -- is over where the caller has known the server for as long. No fence may fall: so it lasts until
+  -- the clock has reached the latest one.
+  local latest = ARGV[5] + 0
+  local opened = now + math.max(0, window - known)
+  if latest > opened and latest - now <= BEHIND then opened = latest end
+  -- The longest time for which a record can bar: more was written before the clock was set back.
+  local longest = now + window + BEHIND
 
-  -- Has it counted anything that takes keys away, or has it followed another one?
-  local function suspicious()
-    local seen = call('INFO', 'commandstats')
+  local seen
+  -- Has it counted a command that takes all keys away?
+  local function flushed()
+    seen = seen or call('INFO', 'commandstats')
     for _, name in ipairs({'flushdb', 'flushall', 'swapdb'}) do
       if string.find(seen, 'cmdstat_' .. name .. ':calls=[1-9]') then return true end
     end
-    if string.find(call('INFO', 'stats'), 'evicted_keys:[1-9]') then return true end
-    return promoted ~= nil
+    return false
+  end
+
+  -- Why the data of a bucket without a record may be lost, if so: of a server that is used for the
+  -- first time nothing is.
+  local function missing()
+    if promoted then return 'promoted' end
+    if strict and (flushed() or string.find(call('INFO', 'stats'), 'evicted_keys:[1-9]')) then
+      -- That may be later than its start.
+      return 'lost', now + window
+    end
+    if replaced or (up < YOUNG and not flushed()) then return 'restarted' end
   end
 
   local worst, why, found = 0, '', id
@@ -64,15 +103,15 @@ local function looked()
     if server and not promoted then server = string.match(server, '^%x*') end
     if server == id then
       until_, cause = string.match(record, ' (%d+) (%a)$')
-    elseif strict and not record and suspicious() then
-      -- That may be later than its start, and so may a promotion be.
-      until_, cause = now + window, 'lost'
-    elseif up < window and not promoted then
-      until_, cause = now + window - up, 'restarted'
+      if until_ and until_ + 0 > longest then until_ = opened end
     elseif record and comes then
       until_, cause = string.match(record, ' (%d+) (%a)$')
-    elseif record or up < window then
-      until_, cause = now + window, 'promoted'
+    elseif record then
+      until_, cause = opened, not promoted and up < YOUNG and 'restarted' or 'promoted'
+    else
+      local later
+      cause, later = missing()
+      until_ = cause and (later or opened)
     end
     until_ = (until_ or 0) + 0
     local written = id

@@ -3,7 +3,8 @@
 -- KEYS  state, waiters, tombstones, guard
 -- ARGV  run id, tag
 -- ->    kind, capacity, and of each claim: 1 if held, else 0; ticket; weight; microseconds since
---       it joined or was served; microseconds left; owner; meta. nil: nobody is here
+--       it joined or was served; microseconds left; owner; meta; 1 if it was released and stays, else 0. nil: nobody is
+--       here
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
@@ -12,23 +13,25 @@ local found = redis.pcall('HGET', KEYS[1], 's')
 
 local seen = {}
 
-local function show(held, ticket, weight, since, expires, words)
+local function show(held, ticket, weight, since, expires, words, kept)
   if expires <= now then return end
   local name, meta = owner(words)
   local age, left = math.max(0, now - since), expires - now
-  for _, part in ipairs({held, ticket, weight, age, left, name, meta}) do
+  for _, part in ipairs({held, ticket, weight, age, left, name, meta, kept}) do
     seen[#seen + 1] = part
   end
 end
 
 local function show_holder(row)
-  local ticket, expires, since, _, weight = struct.unpack(HELD, row)
-  show(1, ticket, weight, since, expires, string.sub(row, WORDS))
+  local ticket, expires, since, ttl, weight, kept = struct.unpack(HELD, row)
+  show(1, ticket, weight, since, math.min(expires, longest(ttl)), string.sub(row, WORDS), kept)
 end
 
 local function inspect()
   if found and found.err then return error(found) end
   load(found)
+  -- Whoever looks writes nothing.
+  dirty = false
   seen = {kind, capacity}
   if alone then
     show_holder(alonerow)
@@ -41,7 +44,7 @@ local function inspect()
     for i = 1, #all, 2 do
       if string.sub(all[i], 1, 1) == 'q' then
         local _, ticket, expires, _, weight, _, at = struct.unpack(WAITS, all[i + 1])
-        show(0, ticket, weight, ticket, expires, string.sub(all[i + 1], at))
+        show(0, ticket, weight, ticket, expires, string.sub(all[i + 1], at), 0)
       end
     end
   end

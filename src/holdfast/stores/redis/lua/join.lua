@@ -14,11 +14,17 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
 local guarded = ARGV[5] ~= '' and redis.pcall('GET', KEYS[4]) ~= ARGV[5]
-if (not found or #found == 8) and not guarded then
-  local ticket, before = now, 0
-  if found then
-    before = struct.unpack('>d', found)
-    if before >= now then ticket = before + 1 end
+local before = found and #found == 8 and struct.unpack('>d', found) or 0
+-- (A ticket is a whole number. What was damaged, or cut to this length, is refused further below.)
+if (not found or #found == 8 and before % 1 == 0 and before >= 0 and before < 9e15)
+  and not guarded then
+  local ticket = now
+  if before >= now then
+    ticket = before + 1
+  elseif not found and redis.call('HLEN', KEYS[1]) > 0 then
+    -- Claims that were left without their state would hold beside this one. (No write comes before the
+    -- one of the state, or a server without memory would let it in.)
+    redis.call('DEL', KEYS[1])
   end
   redis.call('HSET', KEYS[1], 's',
     ARGV[4] .. struct.pack('>dd', ticket, now + ARGV[1] * 1000) .. ARGV[1] .. ' ' .. ARGV[2])
@@ -33,10 +39,10 @@ end
 if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) == 45
   and not guarded and string.sub(found, 1, 32) ~= ARGV[4] then
   local expires = struct.unpack('>d', found, 41)
-  local weight, kind, capacity, bytes, at =
-    string.match(found, '^%d+ (%d+) (%a) (%d+) (%d+) ()', 49)
+  local ttl, weight, kind, capacity, bytes, at =
+    string.match(found, '^(%d+) (%d+) (%a) (%d+) (%d+) ()', 49)
   local heavy, mine, wanted = string.match(ARGV[2], '^(%d+) (%a) (%d+) ')
-  if bytes and expires > now and kind == mine and capacity == wanted
+  if bytes and expires > now and expires <= now + ttl * 1000 and kind == mine and capacity == wanted
     and heavy + 0 <= capacity + 0 and weight + heavy > capacity + 0 then
     local ms = math.min(1000, math.ceil((expires - now) / 1000))
     local reply = {3, ms, string.sub(found, at, at + bytes - 1)}
@@ -151,6 +157,7 @@ local function join()
   if found and found.err then return error(found) end
   if guarded and barred() then return {6} end
   load(found)
+  if not found and call('HLEN', H) > 0 then call('DEL', H) end
   local reason = tombstone(id)
   if reason then return {0, reason} end
   settle()

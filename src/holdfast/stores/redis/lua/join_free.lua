@@ -32,6 +32,7 @@ local tickets = {}
 for i = 1, many do
   local ticket, ttl = now, ARGV[i * 2 - 1]
   if before[i] >= now then ticket = before[i] + 1 end
+  if before[i] == 0 and call('HLEN', KEYS[i]) > 0 then call('DEL', KEYS[i]) end
   call('HSET', KEYS[i], 's', string.sub(ids, i * 32 - 31, i * 32)
     .. struct.pack('>dd', ticket, now + ttl * 1000) .. ttl .. ' ' .. ARGV[i * 2])
   if ticket - ticket % 6e8 ~= before[i] - before[i] % 6e8 or ttl + 0 > 600000 then

@@ -7,6 +7,13 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local call, sub = redis.call, string.sub
 
+-- A lease that is longer than what is asked for stays; unless it is longer than it can have been
+-- given: then the clock was set back, which is for stand.lua.
+local function longer(before, lease, ttl)
+  if before > now + math.max(lease * 1000, 10000000) then return end
+  return before, math.max(ttl, math.ceil((before - now) / 1000))
+end
+
 local function renew(key, id, ttl)
   local state = call('HGET', key, 's')
   if not state then return -1 end
@@ -15,21 +22,27 @@ local function renew(key, id, ttl)
   if #state > 50 and sub(state, 1, 32) == id then
     ticket, before = struct.unpack('>dd', state, 33)
     if before <= now then return -1 end
-    if before > until_ then until_ = before end
+    if before > until_ then
+      until_, ttl = longer(before, string.match(state, '^%d+', 49) or 0, ttl)
+      if not until_ then return -1 end
+    end
     call('HSET', key, 's', id .. struct.pack('>dd', ticket, until_) .. ttl
       .. sub(state, (string.find(state, ' ', 49, true))))
   elseif #state > 50 and sub(state, 1, 1) == '*' then
     local row = call('HGET', key, id)
     if not row then return -1 end
-    local since, leaving, _
-    ticket, before, since, _, _, leaving = struct.unpack('>ddddI4B', row)
+    local since, lease, leaving, _
+    ticket, before, since, lease, _, leaving = struct.unpack('>ddddI4B', row)
     local waiters, _, first, _, headexp = struct.unpack('>I4I4ddd', state, 19)
     -- Somebody may have to be dropped, or served, besides.
     if leaving == 1 or before <= now or (waiters > 0 and
       (now >= first or (headexp > 0 and now >= headexp))) then
       return -1
     end
-    if before > until_ then until_ = before end
+    if before > until_ then
+      until_, ttl = longer(before, lease, ttl)
+      if not until_ then return -1 end
+    end
     call('HSET', key, id, struct.pack('>dddd', ticket, until_, since, ttl) .. sub(row, 33))
   else
     return -1

@@ -27,7 +27,7 @@ if found and #found == 74 and string.byte(found) == 42 and not KEYS[4] then
   local seat = row and redis.pcall('HGET', KEYS[2], 'q' .. head)
   if seat and #seat > 0 then
     local id, ticket, expires, ttl, weight, address, at = struct.unpack('>c32dddI4Bc0', seat)
-    if expires > now and weight == capacity
+    if expires > now and expires <= now + 10000000 and given < now + 1000000 and weight == capacity
       and (ARGV[2] == '' or redis.pcall('GET', KEYS[3]) == ARGV[2]) then
       redis.call('HDEL', KEYS[2], 'i' .. id, 'q' .. head)
       redis.call('HDEL', KEYS[1], ARGV[1])
@@ -85,7 +85,7 @@ local function stay_on(row)
   if leaving == 1 then return 1 end
   local expires = now + after * 1000
   put[#put + 1] = id
-  put[#put + 1] = struct.pack(HELD, ticket, expires, since, ttl, weight, 1)
+  put[#put + 1] = struct.pack(HELD, ticket, expires, since, math.max(ttl, after), weight, 1)
     .. string.sub(row, WORDS)
   first, alone, dirty, lives = math.min(first, expires), nil, true, after + LIFE
   return 1

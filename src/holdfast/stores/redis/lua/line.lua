@@ -17,6 +17,10 @@ local HELD, WAITS = '>ddddI4B', '>c32dddI4Bc0'
 -- Where the words begin behind HELD.
 local WORDS = 38
 local NEVER, LIFE, SHORT = 1e300, 5400000, 600000
+-- More than any lease, and than any patience; microseconds.
+local AGES, MINUTE, SLACK, SECOND = 2 * 86400000000, 60000000, 10000000, 1000000
+-- Up to this number of holders, all are looked through whenever one may have too long a lease.
+local FEW = 8
 local call = redis.call
 local kind, capacity, former, used, holders, waiters = 'l', 1, 0, 0, 0, 0
 -- No holder expires before `first`. The head of those who wait: its seat, weight, and expiry (at
@@ -36,6 +40,26 @@ local shut
 -- Keys are given a longer life when a time moves on to the next ten minutes.
 local function window(time) return time - time % 600000000 end
 
+-- Can these numbers be ours? What was damaged from outside may bar a name for ever. NaN is unequal to
+-- itself, and no comparison with it is true. In the line of a lock each claim weighs 1, and one fits.
+local function sound()
+  return given >= 0 and given < 9e15 and given % 1 == 0 and used >= 0 and capacity >= 0 and head >= 1
+    and head <= last + 1 and last < 1e12 and first == first and headexp == headexp and tomb == tomb
+    and (kind ~= 'l' or capacity == 1 and used == holders and used <= 1)
+end
+
+-- The latest moment at which a lease may end. One that ends later was given before the clock was set
+-- back, or was damaged. Whoever was just served has what is left of a waiter's patience.
+local function longest(ttl) return now + math.max(ttl * 1000, SLACK) end
+
+-- Until when a renewed lease lasts, and its ttl: never shorter than it was, unless the clock was set
+-- back. The ttl covers what is left, so that a longer one can be told.
+local function renewed(before, lease, ttl)
+  local until_ = now + ttl * 1000
+  if before <= until_ or before > longest(lease) then return until_, ttl end
+  return before, math.max(ttl, math.ceil((before - now) / 1000))
+end
+
 local function load(raw)
   if not raw then return end
   if #raw == 8 then
@@ -51,7 +75,12 @@ local function load(raw)
       string.match(raw, '^(%d+) (%d+) (%a) (%d+) (.*)$', at)
     holders, used, capacity = 1, weight + 0, capacity + 0
     alonerow = struct.pack(HELD, given, first, given, ttl, weight, 0) .. words
+    if not (first <= longest(ttl)) then
+      first, dirty = longest(ttl), true
+      alonerow = struct.pack(HELD, given, first, given, ttl, weight, 0) .. words
+    end
   end
+  if not sound() then error('the state of the line is damaged') end
 end
 
 local function flush()
@@ -137,19 +166,38 @@ end
 
 -- Drop who is dead, and serve who fits then.
 local function settle()
-  if now >= first then
-    -- Drop dead holders and find the next expiry: the only scan, once per expiry that passes.
+  if holders == 0 then used, first = 0, NEVER end
+  -- An expiry has passed; or none will for long, and leases are long, or the clock was set back, or
+  -- something was damaged: then a few are looked through at once, or for a second of each five if
+  -- it is within a minute, and many for two seconds of each minute. Each weighs 1 at least.
+  if now >= first or used < holders or (holders > 0 and not alone and first > now + SLACK
+    and (first > now + AGES or holders <= FEW and (first > now + MINUTE
+      or now % (5 * SECOND) < SECOND) or first > now + MINUTE and now % MINUTE < 2 * SECOND)) then
+    -- Drop dead holders and find the next expiry: the only scan, once per expiry that passes. What
+    -- is derived from the rows is counted again, as one of them may have been removed from outside.
     local dead, weight = {}, 0
     if alone then
       dead, weight = {alone}, used
     else
       flush()
       local all = call('HGETALL', H)
-      first = NEVER
+      first, holders, used = NEVER, 0, 0
       for i = 1, #all, 2 do
-        if #all[i] == 32 then
-          local _, expires, _, _, heavy = struct.unpack(HELD, all[i + 1])
-          if expires <= now then
+        local row = #all[i] == 32 and #all[i + 1] >= WORDS and all[i + 1]
+        local ticket, expires, since, ttl, heavy, leaving
+        if row then ticket, expires, since, ttl, heavy, leaving = struct.unpack(HELD, row) end
+        if #all[i] == 32 and not (row and ticket >= 0 and ticket < 9e15 and heavy >= 1) then
+          -- It was damaged from outside, so that it is no claim.
+          call('HDEL', H, all[i])
+        elseif row then
+          holders, used = holders + 1, used + heavy
+          if expires > longest(ttl) then
+            expires = longest(ttl)
+            put[#put + 1] = all[i]
+            put[#put + 1] = struct.pack(HELD, ticket, expires, since, ttl, heavy, leaving)
+              .. string.sub(all[i + 1], WORDS)
+          end
+          if not (expires > now) then
             dead[#dead + 1], weight = all[i], weight + heavy
           elseif expires < first then
             first = expires
@@ -162,7 +210,10 @@ local function settle()
   end
   -- Those at the head become holders as long as they fit; a grant never touches an expiry.
   while waiters > 0 and steps > 0 and grants > 0 do
-    if now < headexp and headweight <= capacity and used + headweight > capacity then return end
+    if now < headexp and headexp <= now + SLACK and headweight <= capacity
+      and used + headweight > capacity then
+      return
+    end
     steps = steps - 1
     local row = seated(head)
     if not row then
@@ -176,10 +227,15 @@ local function settle()
           if rows[i] then step = i break end
         end
       end
-      head, headexp, dirty = head + step, 0, true
+      head, headexp, dirty = math.min(head + step, last + 1), 0, true
       if head > last then waiters = 0 end
-    elseif row[3] <= now or row[5] > capacity then
+    elseif not (row[3] > now) or row[5] > capacity then
       rise(head, row[1])
+    elseif row[3] > now + SLACK then
+      -- Every waiter asks sooner than that: the clock was set back.
+      row[3] = now + 3 * SECOND
+      seat_down(head, row)
+      headexp, dirty = 0, true
     elseif used + row[5] > capacity then
       headexp, headweight, dirty = row[3], row[5], true
       return
@@ -195,8 +251,9 @@ local function settle()
   end
 end
 
--- Milliseconds until asking again can be of use.
+-- Milliseconds until asking again can be of use: at once, if `settle` had to stop before its end.
 local function retry()
+  if steps <= 0 or grants <= 0 then return 0 end
   return math.max(0, math.min(1000, math.ceil((first - now) / 1000)))
 end
 
@@ -275,6 +332,9 @@ local function answer(verb, final)
           break
         end
       end
+    end
+    if string.find(wrong.err, 'user_script', 1, true) then
+      wrong.err = wrong.err .. ' (key ' .. H .. ')'
     end
     return wrong
   end

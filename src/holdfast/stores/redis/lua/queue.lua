@@ -31,8 +31,9 @@ local HERE, LONG = '\255', string.rep('\255', 65)
 -- turn it is (0: the groups'); when the next one may start by the rate; so many were accepted, and
 -- done; the hour of the lanes; above the numbers of groups that are gone; until when there are
 -- takes that must get nothing; no lease ends before; until when somebody waits; so many jobs are
--- here; 1 each: ids or resting groups, plain jobs out of order, failures may be here.
-local STATE = '>ddddddddddddddBBB'
+-- here; 1 each: ids or resting groups, plain jobs out of order, failures may be here. Behind it the
+-- latest time that was seen here (an earlier release leaves it out).
+local STATE, STATE_BYTES = '>ddddddddddddddBBB', 115
 local GROUP, ROW, FAILED = '>ddd', '>ddI4I2', '>dd'
 -- The first fence, how many, interval, start by take, last attempt, it blocks, ids are known; the
 -- bytes of its owner.
@@ -45,10 +46,17 @@ local LIFE = 5400000
 
 local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
   jobs, extra, others, failures = 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0
+local seen = 0
 local raw = call('HGET', G, HERE)
 if raw then
   last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack(STATE, raw)
+  if #raw > STATE_BYTES then seen = struct.unpack('>d', raw, STATE_BYTES + 1) end
+end
+-- NaN is not less than anything. What was damaged from outside may stop a queue for ever.
+if not (math.abs(last + first + next_ + below + turn + start + accepted + done + hour + floor + tomb
+  + waits + seen) < 1e17) or last < 0 or next_ < first then
+  error({err = 'ERR user_script: the state of the queue is damaged (key ' .. G .. ')'})
 end
 local before = raw and jobs or -1
 -- So many jobs have become due, or will within a second.
@@ -68,6 +76,30 @@ local function into(key, list)
   if some then call('ZADD', key, 'inf', LONG) end
   many('ZADD', key, list)
   if some then call('ZREM', key, LONG) end
+end
+
+-- The clock was set back since somebody was here: so is every moment. Otherwise nothing would be due, nor
+-- any lease be over, before the clock has caught up. Every script that changes anything begins so.
+local function keep_time()
+  local by = seen - now
+  if by <= SOON then return end
+  for _, key in ipairs({D, P, E, R}) do
+    for from = 0, call('ZCARD', key) - 1, 500 do
+      local some, list = call('ZRANGE', key, from, from + 499, 'WITHSCORES'), {}
+      for i = 1, #some, 2 do list[i], list[i + 1] = some[i + 1] - by, some[i] end
+      if #list > 0 then call('ZADD', key, unpack(list)) end
+    end
+  end
+  local groups = call('HGETALL', G)
+  for i = 1, #groups, 2 do
+    if groups[i] ~= HERE then
+      local head, after, rests = struct.unpack(GROUP, groups[i + 1])
+      if rests > now then
+        call('HSET', G, groups[i], struct.pack(GROUP, head, after, rests - by))
+      end
+    end
+  end
+  start, soonest, waits, seen = start - by, soonest - by, waits - by, now
 end
 
 local function flush()
@@ -108,8 +140,8 @@ local function save()
       if jobs == 0 then call('PEXPIRE', key, lives) else call('PERSIST', key) end
     end
   end
-  call('HSET', G, HERE, struct.pack(STATE, last, first, next_, below, turn, start, accepted, done,
-    hour, floor, tomb, soonest, waits, jobs, extra, others, failures))
+  call('HSET', G, HERE, struct.pack(STATE .. 'd', last, first, next_, below, turn, start, accepted,
+    done, hour, floor, tomb, soonest, waits, jobs, extra, others, failures, math.max(seen, now)))
 end
 
 local function split(field)
@@ -125,6 +157,7 @@ end
 -- When it was accepted, and before when it isn't delivered.
 local function times(row)
   local at, delay = struct.unpack('>dd', row)
+  at = math.min(at, now)  -- the clock may have been set back since
   return at, at + delay
 end
 
@@ -211,6 +244,8 @@ local function fail(field, before, reason)
   if record then
     attempts, not_before = struct.unpack(FAILED, record)
     old = string.sub(record, 17)
+    -- It was delivered since: what is still to come was written before the clock was set back.
+    if not_before > now then not_before = 0 end
   end
   if reason == '' then reason = old end
   not_before = math.max(not_before, before)
@@ -258,8 +293,10 @@ local function finish(take, known, field, verdict, when, delay, reason, expired)
     local record = call('HGET', I, field)
     if record then
       local _, not_before = struct.unpack(FAILED, record)
-      before = math.max(before, not_before)
+      if not_before <= now then before = math.max(before, not_before) end
     end
+    -- Its place is by the moment of its return, or it would come again before all others.
+    before = math.max(before, when)
   end
   if head then
     call('HSET', G, name, struct.pack(GROUP, head, after, rests))

@@ -4,6 +4,7 @@
 -- ARGV  take, ms of its tombstone, 1 if others wait elsewhere, run id, tag
 -- ->    how many; if others wait elsewhere, 0, it, and how many are to be woken
 --@ queue.lua
+keep_time()
 
 local take = ARGV[1]
 reap()

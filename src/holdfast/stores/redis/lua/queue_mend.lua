@@ -5,6 +5,7 @@
 --       elsewhere, fields, run id, tag
 -- ->    how many; if others wait elsewhere, 0, it, and how many are to be woken
 --@ queue.lua
+keep_time()
 
 local acts, count = {}, 0
 

@@ -18,10 +18,12 @@ if state then
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
+  -- The latest time that was seen here: a clock that was set back is looked after below.
+  local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local take, run, member = ARGV[1], ARGV[15], ARGV[13]
   local old, over = string.sub(member, 1, 32), string.sub(member, 33)
   -- A plain job that is done makes no other one due, so nobody is to be woken for it.
-  local held = now < soonest and tomb <= now and failures == 0 and others == 0 and jobs > 1
+  local held = seen <= now + 1000000 and now < soonest and tomb <= now and failures == 0 and others == 0 and jobs > 1
     and (waits <= now or string.byte(over, -1) == 58)
     and (run == '' or call('GET', KEYS[15]) == run) and call('HMGET', KEYS[6], old, take)
   held = held and not held[2] and held[1]
@@ -42,7 +44,7 @@ if state then
       ready = behind
       if behind then
         local at, delay = struct.unpack('>dd', behind)
-        due = math.max(rests, at + delay)
+        due = math.max(rests, math.min(at, now) + delay)
       end
     else
       ready, floor = rests <= now, math.max(floor, after)
@@ -100,8 +102,9 @@ if state then
         .. struct.pack('>I2', #field) .. field)
       reply = {1, last, now, field, row, 1, 0, '1'}
     end
-    call('HSET', G, '\255', struct.pack('>ddddddddddddddBBB', last, first, next_, below, turn, start,
-      accepted, done, hour, floor, tomb, soonest, waits, jobs, extra, others, failures))
+    call('HSET', G, '\255', struct.pack('>ddddddddddddddBBBd', last, first, next_, below, turn, start,
+      accepted, done, hour, floor, tomb, soonest, waits, jobs, extra, others, failures,
+      math.max(seen, now)))
     for gone in string.gmatch(ARGV[12], '[^\n]+') do call('ZREM', KEYS[11], gone) end
     if ARGV[16] == '' then return reply end
     return {ARGV[16], reply}
@@ -109,6 +112,7 @@ if state then
 end
 
 --@ queue.lua
+keep_time()
 --@ queue_settled.lua
 local said = table.concat(settled(13, #ARGV - 3))
 flush()

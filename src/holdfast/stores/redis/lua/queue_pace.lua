@@ -4,6 +4,7 @@
 -- ARGV  how many at most, microseconds between two, how many may start at once, run id, tag
 -- ->    0, how many may start, and ms until the next one may
 --@ queue.lua
+keep_time()
 
 local most, pause, burst, count = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, 0
 while count < most and start - (burst - 1) * pause <= now do

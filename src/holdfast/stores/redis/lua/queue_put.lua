@@ -14,16 +14,19 @@ if state and string.sub(ARGV[5], 1, 12) == '\0\0\0\0\0\0\0\0\0\0\0\0' then
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
+  -- The latest time that was seen here: a clock that was set back is looked after below.
+  local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local this = math.floor(now / 3600000000)
   local mine = KEYS[13 + this % 2]
-  local was = this == hour and waits <= now and jobs + 1 > extra and call('HGET', mine, lane)
+  local was = seen <= now + 1000000 and this == hour and waits <= now and jobs + 1 > extra and call('HGET', mine, lane)
   if was and string.match(was, '^%d+') + 1 == ARGV[2] + 0 then
     local name, G, row = ARGV[4], KEYS[1], struct.pack('>d', now) .. ARGV[5]
     local due = 1
     if jobs == 0 then call('PERSIST', G) end
     local put = name == '' and next_ + 1 or next_
-    state = struct.pack('>ddddddddddddddBBB', last, first, put, below, turn, start, accepted + 1,
-      done, hour, floor, tomb, soonest, waits, jobs + 1, extra, others, failures)
+    state = struct.pack('>ddddddddddddddBBBd', last, first, put, below, turn, start, accepted + 1,
+      done, hour, floor, tomb, soonest, waits, jobs + 1, extra, others, failures,
+      math.max(seen, now))
     if name == '' then
       call('HSET', KEYS[2], next_ .. ':', row)
       call('HSET', G, '\255', state)
@@ -49,6 +52,7 @@ if state and string.sub(ARGV[5], 1, 12) == '\0\0\0\0\0\0\0\0\0\0\0\0' then
 end
 
 --@ queue.lua
+keep_time()
 
 local number, elsewhere = ARGV[2] + 0, ARGV[3] == '1'
 local known = call('HGET', KEYS[13], lane) or call('HGET', KEYS[14], lane)

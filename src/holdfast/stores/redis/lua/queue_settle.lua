@@ -15,11 +15,13 @@ if state then
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
+  -- The latest time that was seen here: a clock that was set back is looked after below.
+  local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local member = ARGV[2]
   local take, field = string.sub(member, 1, 32), string.sub(member, 33)
   local plain = string.sub(field, -1) == ':'
-  local held = now < soonest and failures == 0 and (plain or waits <= now)
-    and (jobs > 1 or extra == 0) and call('HGET', KEYS[6], take)
+  local held = seen <= now + 1000000 and now < soonest and failures == 0
+    and (plain or waits <= now) and (jobs > 1 or extra == 0) and call('HGET', KEYS[6], take)
   local ready, fence, count, interval, by_take, attempts, blocks, known
   if held then
     fence, count, interval, by_take, attempts, blocks, known = struct.unpack('>dI2dBdBB', held)
@@ -37,7 +39,7 @@ if state then
       ready = row
       if row then
         local at, delay = struct.unpack('>dd', row)
-        due = math.max(rests, at + delay)
+        due = math.max(rests, math.min(at, now) + delay)
         group = struct.pack('>ddd', head, after, rests)
       end
     else
@@ -50,9 +52,9 @@ if state then
     call('HDEL', KEYS[2], field)
     call('HDEL', KEYS[6], take)
     if jobs == 0 then jobs = call('HLEN', KEYS[2]) end
-    state = struct.pack('>ddddddddddddddBBB', last, jobs == 0 and next_ or first, next_, below,
+    state = struct.pack('>ddddddddddddddBBBd', last, jobs == 0 and next_ or first, next_, below,
       turn, start, accepted, done, hour, floor, tomb, soonest, waits, jobs, extra,
-      jobs == 0 and 0 or others, failures)
+      jobs == 0 and 0 or others, failures, math.max(seen, now))
     if group then
       call('ZADD', KEYS[3], due, name)
       call('HSET', G, '\255', state, name, group)
@@ -69,6 +71,7 @@ if state then
 end
 
 --@ queue.lua
+keep_time()
 --@ queue_settled.lua
 local elsewhere = ARGV[1] == '1'
 local answers = settled(2, #ARGV - 3)

@@ -15,8 +15,10 @@ if state then
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
+  -- The latest time that was seen here: a clock that was set back is looked after below.
+  local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local take, run = ARGV[1], ARGV[13]
-  if jobs > 0 and now < soonest and tomb <= now and failures == 0 and (others == 0 or turn == 0)
+  if jobs > 0 and seen <= now + 1000000 and now < soonest and tomb <= now and failures == 0 and (others == 0 or turn == 0)
     and (run == '' or call('GET', KEYS[15]) == run) and not call('HGET', KEYS[6], take) then
     local G, field, name, row, group = KEYS[1], nil, nil, nil, nil
     if turn == 0 or first == next_ then
@@ -51,9 +53,9 @@ if state then
       call('HSET', KEYS[6], take, struct.pack('>dI2dBdBBI2', last, 1, ARGV[4], ARGV[5], ARGV[6],
         ARGV[7], string.sub(row, 17, 20) == '\0\0\0\0' and 0 or 1, #ARGV[8]) .. ARGV[8]
         .. struct.pack('>I2', #field) .. field)
-      call('HSET', G, '\255', struct.pack('>ddddddddddddddBBB', last, first, next_, below, turn,
+      call('HSET', G, '\255', struct.pack('>ddddddddddddddBBBd', last, first, next_, below, turn,
         start, accepted, done, hour, floor, tomb, math.min(soonest, ends), waits, jobs, extra,
-        others, failures))
+        others, failures, math.max(seen, now)))
       for member in string.gmatch(ARGV[12], '[^\n]+') do call('ZREM', KEYS[11], member) end
       local reply = {1, last, now, field, row, 1, 0}
       if ARGV[14] == '' then return reply end
@@ -63,6 +65,7 @@ if state then
 end
 
 --@ queue.lua
+keep_time()
 reap()
 --@ queue_taken.lua
 return answer(taken())

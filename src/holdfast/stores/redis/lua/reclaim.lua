@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Put back a claim that was held, on a server that has forgotten it: only as long as the guard lets
--- nobody else in. Those who are beside it have shown that they live, or it takes their place.
+-- nobody else in, or where nobody has been let in since. Those who are beside it have shown that
+-- they live, or it takes their place.
 -- KEYS  state, waiters, tombstones, guard
 -- ARGV  claim id, ticket, ttl ms; weight, kind, capacity and words; window ms; run id, tag
 -- ->    ticket: it is held; {0, reason}; {6}: ask the guard first
@@ -40,17 +41,29 @@ local function displace(since)
   return true
 end
 
+-- Was the claim granted before this server began, on one whose data it hasn't got, or not all of?
+local function forgot()
+  local said, copied = call('INFO', 'server'), call('INFO', 'replication')
+  local up = string.match(said, 'uptime_in_seconds:(%d+)')
+  if string.match(copied, 'second_repl_offset:(%d+)') then return true end
+  return up and ticket < now - (up - 1) * 1000000
+end
+
 local function reclaim()
   if found and found.err then return error(found) end
   local record = call('GET', G)
-  if run == '' or record == run then return {0, 'expired'} end
+  if run == '' then return {0, 'expired'} end
   local server, ends = string.match(record or '', '^(%S+) (%d+) ')
-  if server ~= run then return {6} end
-  ends = ends + 0
-  if ends <= now then return {0, 'expired'} end
+  if record ~= run and server ~= run then return {6} end
+  ends = (ends or 0) + 0
+  -- A line without a state was never used here: so nobody was let in.
+  if ends <= now and (found or not forgot()) then return {0, 'expired'} end
   load(found)
+  if not found and call('HLEN', H) > 0 then call('DEL', H) end
+  if not found then tomb = NEVER end
   local reason = tombstone(id)
   if reason then return {0, reason} end
+  if not found then tomb = 0 end
   settle()
   local row = holder(id)
   if row then

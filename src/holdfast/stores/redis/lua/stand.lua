@@ -39,9 +39,9 @@ local function wait()
 end
 
 local function renew(row)
-  local ticket, expires, since, _, weight, leaving = struct.unpack(HELD, row)
+  local ticket, expires, since, before, weight, leaving = struct.unpack(HELD, row)
   if leaving == 1 or expires <= now then return gone('expired') end
-  local until_ = math.max(expires, now + ttl * 1000)
+  local until_, lease = renewed(expires, before, ttl)
   if window(expires) ~= window(until_) or ttl > SHORT then lives = ttl + LIFE end
   local words = string.sub(row, WORDS)
   if lighter > 0 and lighter < weight then
@@ -55,8 +55,8 @@ local function renew(row)
   end
   alone, dirty = nil, true
   put[#put + 1] = id
-  put[#put + 1] = struct.pack(HELD, ticket, until_, since, ttl, weight, 0) .. words
-  if holders == 1 then first = until_ end
+  put[#put + 1] = struct.pack(HELD, ticket, until_, since, lease, weight, 0) .. words
+  first = holders == 1 and until_ or math.min(first, until_)
   settle()
   return ticket
 end

@@ -4,6 +4,8 @@
 -- and read without a script.
 -- The duty: a hash, there while somebody has the duty, failures count, or a request is buried.
 --   s        STATE, the owner, and the reason of the last failure
+--   l        'u' and the microseconds of the lease, or of the pause after a failure, as they were asked
+--            for: one that ends later shows that the clock was set back
 --   w<id>    who waits: until when that is believed, and its ticket and address
 --   x<id>    a request for the duty that must get nothing any more: until when
 -- Times are microseconds, but for those of the value, which are milliseconds. The last arguments
@@ -26,22 +28,44 @@ local FOREIGN = redis.error_reply('WRONGTYPE a value that is not one of holdfast
 -- Whom to wake at the end.
 local pokes = {}
 
+-- Could this be a moment, a span or a fence of ours? What couldn't was damaged from outside, and
+-- counts as missing: a value is computed again.
+local function sane(number)
+  return number >= 0 and number < 9e15
+end
+
 local function read_state(raw)
-  if not raw then return NOBODY, 0, 0, 0, 0, 0, '', '' end
+  if not raw or #raw < STATE_BYTES then return NOBODY, 0, 0, 0, 0, 0, '', '' end
   local id, fence, till, failures, pause, row, bytes = struct.unpack(STATE, raw)
+  if not (sane(fence) and fence % 1 == 0 and sane(till) and sane(pause) and sane(row))
+    or #raw < STATE_BYTES + bytes then
+    return NOBODY, 0, 0, 0, 0, 0, '', ''
+  end
   if row <= now then failures = 0 end
   return id, fence, till, failures, pause, row, string.sub(raw, STATE_BYTES + 1, STATE_BYTES + bytes),
     string.sub(raw, STATE_BYTES + 1 + bytes)
 end
 
--- Version of a value, and for how long it is kept when it is fresh no more. Nothing if there is
--- none, false if it is none of ours.
-local function read_head(key)
+-- No lease and no pause ends later than was asked for, counted from now: `till` and `pause`, and
+-- whether one of them did.
+local function bounded(span, till, pause)
+  local most = span and tonumber(string.sub(span, 2))
+  most = most and now + most
+  if not most or (till <= most and pause <= most) then return till, pause, false end
+  return math.min(till, most), math.min(pause, most), true
+end
+
+-- Version of a value, for how long it is kept when it is fresh no more, and for how long it was to be
+-- fresh. Nothing if there is none or it is damaged, false if it is none of ours. `check`: what the
+-- name adds up to, where it matters.
+local function read_head(key, check)
   local raw = call('GETRANGE', key, 0, HEAD_BYTES - 1)
-  if raw == '' then return nil, 0 end
-  if #raw < HEAD_BYTES or string.sub(raw, 1, 3) ~= MARK then return false, 0 end
-  local _, _, version, _, rest = struct.unpack(HEAD, raw)
-  return version, rest
+  if raw == '' then return nil, 0, 0 end
+  if string.sub(raw, 1, 3) ~= MARK then return false, 0, 0 end
+  if #raw < HEAD_BYTES then return nil, 0, 0 end
+  local _, whose, version, fresh, rest = struct.unpack(HEAD, raw)
+  if not sane(version) or version % 1 ~= 0 or (check and whose ~= check) then return nil, 0, 0 end
+  return version, rest, fresh
 end
 
 local function live(key, milliseconds)
@@ -61,13 +85,13 @@ local function clear(key)
   local all, over, kept = call('HGETALL', key), {}, false
   for i = 1, #all, 2 do
     local kind = string.sub(all[i], 1, 1)
-    if kind == 'x' and all[i + 1] + 0 > now then
+    if kind == 'x' and (tonumber(all[i + 1]) or 0) > now then
       kept = true
     else
       over[#over + 1] = all[i]
       if kind == 'w' then
         local till, ticket, address = string.match(all[i + 1], '^(%d+) (%d+) (.*)$')
-        if till + 0 > now then
+        if till and till + 0 > now then
           pokes[#pokes + 1] = {address, string.sub(all[i], 2) .. ' ' .. ticket}
         end
       end

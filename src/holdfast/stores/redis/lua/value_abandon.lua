@@ -15,7 +15,8 @@ if ours then
     failures, pause, row, reason = failures + 1, now + wait, now + math.max(ARGV[3], wait), ARGV[4]
   end
   if failures > 0 then
-    call('HSET', D, 's', struct.pack(STATE, NOBODY, fence, 0, failures, pause, row, 0) .. reason)
+    call('HSET', D, 's', struct.pack(STATE, NOBODY, fence, 0, failures, pause, row, 0) .. reason,
+      'l', 'u' .. ARGV[2])
     live(D, (row - now) / 1000 + SLACK)
   end
 else

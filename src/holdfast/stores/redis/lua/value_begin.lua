@@ -2,21 +2,28 @@
 -- Take the duty to compute a value, unless there is a fresh one or somebody else has the duty.
 -- KEYS  value, duty (value.lua)
 -- ARGV  id, lease in µs, the version that is to be replaced (0: none), owner, ticket and address
---       of one who waits (''); run id, tag
+--       of one who waits (''), what the name adds up to; run id, tag
 -- ->    {1, fence, µs that are left, failures in a row}; {2, µs to wait}; {2, µs to wait, the
 --       reason of the failure that is remembered}; {0, ms that are left, the value}
 --@ value.lua
 local V, D, id = KEYS[1], KEYS[2], ARGV[1]
-local found = call('HMGET', D, 's', 'x' .. id, 'w' .. id)
+local found = call('HMGET', D, 's', 'x' .. id, 'w' .. id, 'l')
 local holder, fence, till, failures, pause, row, owner, reason = read_state(found[1])
+local late
+till, pause, late = bounded(found[4], till, pause)
+if late then
+  call('HSET', D, 's', struct.pack(STATE, holder, fence, till, failures, pause, row, #owner) .. owner
+    .. reason)
+end
 if holder == id and till > now then return answer({1, fence, till - now, failures}) end
-if found[2] and found[2] + 0 > now then return answer({2, 0}) end
+if found[2] and (tonumber(found[2]) or 0) > now then return answer({2, 0}) end
 
-local version, rest = read_head(V)
+local version, rest, fresh = read_head(V, ARGV[6] + 0)
 if version == false then return FOREIGN end
 if version and version ~= ARGV[3] + 0 then
   local left = call('PTTL', V)
-  if left > rest then
+  -- One that is kept for longer than it was to be was stored before the clock was set back.
+  if left > rest and left <= fresh + rest + 1000 then
     if found[3] then call('HDEL', D, 'w' .. id) end
     return answer({0, left, call('GET', V)})
   end
@@ -35,7 +42,7 @@ fence = math.max(fence + 1, (version or 0) + 1, now)
 till = now + ARGV[2]
 if failures == 0 then reason = '' end
 call('HSET', D, 's', struct.pack(STATE, id, fence, till, failures, 0, row, #ARGV[4]) .. ARGV[4]
-  .. reason)
+  .. reason, 'l', 'u' .. ARGV[2])
 if found[3] then call('HDEL', D, 'w' .. id) end
 live(D, (math.max(till, row) - now) / 1000 + SLACK)
 return answer({1, fence, till - now, failures})

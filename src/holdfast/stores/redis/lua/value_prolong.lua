@@ -9,9 +9,9 @@ local holder, fence, till, failures, pause, row, owner, reason = read_state(call
 if holder ~= ARGV[1] or fence ~= ARGV[2] + 0 or till <= now then return answer(0) end
 till = now + ARGV[3]
 call('HSET', D, 's', struct.pack(STATE, holder, fence, till, failures, pause, row, #owner) .. owner
-  .. reason)
+  .. reason, 'l', 'u' .. ARGV[3])
 live(D, (math.max(till, row) - now) / 1000 + SLACK)
-if call('HLEN', D) > 1 then
+if call('HLEN', D) > 2 then
   -- Who has gone without a word, and what may come no more.
   local all, over = call('HGETALL', D), {}
   for i = 1, #all, 2 do

@@ -12,7 +12,11 @@ elseif ARGV[1] == 'sums' then
   reply = {0, call('HGETALL', KEYS[1])}
 else
   local life = ARGV[3] + 0
-  for i = 4, #ARGV - 3, 2 do call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
+  for i = 4, #ARGV - 3, 2 do
+    local sum = redis.pcall('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1])
+    -- What is no number was damaged from outside.
+    if type(sum) == 'table' then call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+  end
   call('PEXPIRE', KEYS[1], life)
   call('ZADD', KEYS[2], now, ARGV[2])
   call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - life)

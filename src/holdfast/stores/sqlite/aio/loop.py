@@ -21,7 +21,11 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from ....core.model import Granted
-from ....errors import ConfigError, StoreUnavailable
+from ....errors import StoreUnavailable
+from ....runtime.aio import another_loop
+from ....runtime.blocking import inside
+from ....runtime.starting.blocking import DaemonThread
+from ..blocking.session import ENDED, NONE
 from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
@@ -60,6 +64,7 @@ class Job:
     loop: asyncio.AbstractEventLoop
     answer: Answer
 
+    @inside
     def run(self) -> None:
         """Do it and hand the outcome to the loop; a loop that is closed needs none."""
         result: Any = None
@@ -119,13 +124,27 @@ class Worker:
         """Queue a job; never blocks."""
         self.jobs.put(job)
         if self.thread is None:
-            self.thread = thread = threading.Thread(
-                target=_work, args=(self.jobs,), name="holdfast-sqlite", daemon=True
-            )
-            _working[thread] = self.jobs
+            self._begin()
+
+    def _begin(self) -> None:
+        thread = DaemonThread(target=_work, args=(self.jobs,), name="holdfast-sqlite")
+        _working[thread] = self.jobs
+        atexit.unregister(_finish)
+        atexit.register(_finish)
+        try:
             thread.start()
-            atexit.unregister(_finish)
-            atexit.register(_finish)
+            self.thread = thread
+        except BaseException as wrong:
+            if not thread.give_up():  # a second one beside it would change the order of the jobs
+                self.thread = thread
+                raise
+            _working.pop(thread, None)  # the next job tries again, and finds this one queued
+            if not isinstance(wrong, RuntimeError):
+                raise
+            raise StoreUnavailable(
+                f"the embedded store can't start its worker thread: {wrong}; end some threads "
+                "of this process, or raise its limit (ulimit -u)"
+            ) from None
 
     def end(self) -> None:
         """Finish what was asked, and no more."""
@@ -147,7 +166,7 @@ class Loop(Generic[E]):
     def _start(self) -> None:
         #: Those that wait, with what they wait on.
         self._sleepers: dict[str, Answer] = {}
-        #: Sessions that are watched: our copy of the descriptor, and whom its end wakes.
+        #: Sessions that are watched: the descriptor, and whom its end wakes.
         self._alarms: dict[str, tuple[int, set[Answer]]] = {}
         self._reading = -1
         self._closed = False
@@ -158,10 +177,7 @@ class Loop(Generic[E]):
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
-            raise ConfigError(
-                "an AsyncClient belongs to the event loop in which it was first used, and this "
-                "is another one: make a client in each loop"
-            )
+            raise another_loop()
         return loop
 
     async def call(self, work: Callable[..., T], *args: Any) -> T:
@@ -223,8 +239,8 @@ class Loop(Generic[E]):
     # -- watching sessions -----------------------------------------------------------------
 
     def _alarm(self, session: str) -> int:
-        """What to poll so as to learn of the end of a session; -1 if there is nothing."""
-        return -1
+        """A new descriptor that tells of the end of a session; see ``session.Others.alarm``."""
+        return NONE
 
     def _watch(self, loop: asyncio.AbstractEventLoop, session: str, answer: Answer) -> None:
         known = self._alarms.get(session)
@@ -232,19 +248,16 @@ class Loop(Generic[E]):
             known[1].add(answer)
             return
         fd = self._alarm(session)
+        if fd == ENDED:
+            _settle(answer, None, None)
         if fd < 0:
             return
         try:
-            # A copy, because the worker may close its own while the loop polls.
-            copy = os.dup(fd)
+            loop.add_reader(fd, self._alarmed, loop, session)
         except OSError:
+            os.close(fd)
             return
-        try:
-            loop.add_reader(copy, self._alarmed, loop, session)
-        except OSError:
-            os.close(copy)
-            return
-        self._alarms[session] = (copy, {answer})
+        self._alarms[session] = (fd, {answer})
 
     def _alarmed(self, loop: asyncio.AbstractEventLoop, session: str) -> None:
         fd, answers = self._alarms.pop(session)
@@ -279,6 +292,21 @@ class Loop(Generic[E]):
                 loop.remove_reader(self._reading)
                 self._reading = -1
             self.mail.shut()
+
+    def abandon(self) -> None:
+        """Our loop runs no more: the worker ends the session without it."""
+        loop = self._loop
+        if self._closed or loop is None:
+            return
+        self._closed = True
+        due = time.monotonic() + CLOSE_S
+        self._worker.put(Job(self.engine.close, (), due, loop, asyncio.Future(loop=loop)))
+        self._worker.end()
+        for fd, _ in self._alarms.values():
+            os.close(fd)
+        self._alarms.clear()
+        self._reading = -1
+        self.mail.shut()
 
     def forked(self) -> None:
         """In the child the worker doesn't exist, the loop isn't ours to use, and the sessions that

@@ -83,6 +83,13 @@ class LoopPort(Loop[Engine]):
             finally:
                 await super().close()
 
+    def abandon(self) -> None:
+        """Our loop runs no more."""
+        super().abandon()
+        for beside in (self._jobs, self._values):
+            if beside is not None:
+                beside.abandon()
+
     def forked(self) -> None:
         """In the child of a fork."""
         super().forked()

@@ -26,7 +26,9 @@ from .files import enter
 from .gate import Gate, Replaced
 from .header import WORLD, Header
 from .opening import Opening
-from .place import Place, database_path, prepare
+from .owned import make_folders
+from .paths import Place
+from .place import database_path, prepare
 from .session import Others, Session
 from .wake import Post
 from .way import CLOCK, Way
@@ -101,7 +103,6 @@ class AnnexFiles(Generic[D]):
         database = getattr(self, "database", None)
         if database is not None:
             database.close()
-        self.post.close()
         self.header.close()
 
     def moved(self) -> bool:
@@ -117,14 +118,13 @@ class AnnexFiles(Generic[D]):
         left = SWEEP_MAX
         with contextlib.suppress(OSError):
             for name in self.others.names():
-                if left and name != self.own and self.others.dead(name):
+                if left and name != self.own and self.others.ended(name):
                     self.bury(name)
                     left -= 1
 
     def new_post(self) -> None:
-        """The folder of the sockets may have been made anew."""
-        old, self.post = self.post, Post(self.place)
-        old.close()
+        """The folder of the sockets may have been made again."""
+        self.post = Post(self.place)
 
     def bury(self, session: str) -> None:
         """A session has ended: remove what it left, unless what it has on loan must be seen."""
@@ -135,7 +135,6 @@ class AnnexFiles(Generic[D]):
     def close(self) -> None:
         """Let go of everything; the gate, which keeps newcomers out meanwhile, is last."""
         self.others.close()
-        self.post.close()
         self.database.close()
         self.header.close()
         self.gate.close()
@@ -232,7 +231,7 @@ class AnnexEngine(Way[F]):
         if session is None or (now >= files.look_at and not session.intact()):
             if self.closed:
                 raise StoreUnavailable(f"this client of {self.label} is closed")
-            files.place.make_folders()
+            make_folders(files.place)
             self._session = made = Session(files.place)
             files.new_post()
             files.own = made.name

@@ -21,10 +21,13 @@ import struct
 import time
 from collections.abc import Callable, Generator
 
+from ....core.ports import DiskFailed
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.opening.blocking import opened
 from .header import boot_id
-from .place import Place, unusable
-from .sql import create, verbs
+from .owned import open_file, open_folder, open_parent, require_companions
+from .paths import Place, lacking, read_only, unusable
+from .sql import Connection, create, verbs
 
 #: "HFlk" in the SQLite header: a lock database of ours.
 APPLICATION_ID = 0x48466C6B
@@ -36,13 +39,25 @@ ROOM = 256 * 1024
 CHECKPOINT_FRAMES = 4000
 #: Only a program that isn't ours can make SQLite wait inside the gate; not for longer than this.
 BUSY_S = 1.0
+#: What SQLite says when the disk under it fails; what it says of a full one isn't among them.
+DISK = {
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_DIR_FSYNC,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+}
 #: Who is closing the store has done so after this time.
 CLOSING_S = 0.25
 
 #: The bytes that SQLite's connections lock shared (SHARED_FIRST and SHARED_SIZE in os_unix.c).
 _SHARED_RANGE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 510, 0)
+#: The byte of whoever writes with a rollback journal. While it is locked, SQLite takes no journal
+#: that it finds for one that a crash has left.
+_WRITER_BYTE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000001, 1, 0)
 _ALONE_RANGE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0x40000002, 510, 0)
-_NO_RANGE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0x40000002, 510, 0)
+_NO_RANGE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0x40000001, 511, 0)
 #: Linux: a lock that belongs to the open file. Elsewhere the guard is an open file only.
 _OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", None)
 
@@ -53,6 +68,8 @@ class Database:
     connection: sqlite3.Connection
     application = APPLICATION_ID
     schema = SCHEMA
+    guard = -1
+    opened = False
 
     def __init__(self, place: Place, known: int = 0) -> None:
         self.place = place
@@ -60,22 +77,16 @@ class Database:
         #: The inode of a file that is ours, whatever a power cut has left of its content.
         self.known = known
         self.inode = 0
-        self.guard = -1
         self.alone = False
-        self.opened = False
         #: Was there a database of ours before we came?
         self.there = self._guard()
 
     def _guard(self) -> bool:
         """Open the file and look at it without SQLite; False if there is none yet."""
-        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self.guard = os.open(self.path, flags)
+            self.guard, info = open_file(self.path, self.place, 0)
         except FileNotFoundError:
             return False
-        except OSError as wrong:
-            raise unusable(self.path, wrong) from None
-        info = os.fstat(self.guard)
         self.inode = info.st_ino
         self._share()
         if info.st_size and self.inode != self.known:
@@ -91,6 +102,7 @@ class Database:
             if time.monotonic() > end:
                 raise StoreUnavailable(f"another program has {self.path} locked: try again")
             time.sleep(0.001)
+        self._lock(_WRITER_BYTE)
 
     def alone_soon(self) -> bool:
         """Is nobody else here? Who is closing the store just now, outside the gate because it was
@@ -171,18 +183,33 @@ class Database:
         """Make a database with this content, and put it in its place when it is complete."""
         self.close()
         fresh = self.place.folder + "/new.db"
-        leftovers = [fresh + end for end in ("", "-journal", "-wal", "-shm")]
-        for left in (*leftovers, self.path + "-wal", self.path + "-shm"):
+        content = self._content(fill, page_size)
+        for left in ("-journal", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(left)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                os.unlink(self.path + left)
+        parent, folder = open_parent(self.place), -1
         try:
-            fd = os.open(fresh, flags, 0o600)
-            os.fchmod(fd, self.place.file_mode)
-            os.close(fd)
+            folder = open_folder(self.place)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink("new.db", dir_fd=folder)
+            _write(folder, "new.db", content, self.place.file_mode)
+            name = os.path.basename(self.path)
+            os.rename("new.db", name, src_dir_fd=folder, dst_dir_fd=parent)
         except OSError as wrong:
             raise unusable(fresh, wrong) from None
-        made = _connect(fresh)
+        finally:
+            for fd in (parent, folder):
+                if fd >= 0:
+                    os.close(fd)
+        self._guard()
+
+    def _content(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> bytes:
+        """The bytes of a new database.
+
+        It is filled in memory and written through one descriptor: a path that SQLite opened while
+        it is made could be turned elsewhere by anybody who may write to the folder.
+        """
+        made = sqlite3.connect(":memory:", isolation_level=None, factory=Connection)
         try:
             made.execute(f"PRAGMA page_size = {page_size}")
             made.execute("BEGIN IMMEDIATE")
@@ -191,21 +218,17 @@ class Database:
             made.execute(f"PRAGMA user_version = {self.schema}")
             made.execute("COMMIT")
             made.execute(verbs().meta_drop, ("room",))
-            mode = made.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            content = bytearray(made.serialize())
         finally:
             made.close()
-        if mode != "wal":
-            raise ConfigError(
-                f"SQLite cannot keep a write-ahead log at {self.path} (mode {mode}): use a path "
-                "on another file system"
-            )
-        os.rename(fresh, self.path)
-        self._guard()
+        content[18:20] = b"\2\2"  # The versions of the format that say: with a write-ahead log.
+        return bytes(content)
 
     def connect(self) -> None:
         """Open it with SQLite, unless it is open."""
         if self.opened:
             return
+        require_companions(self.path)
         self.connection = _connect(self.path)
         self.opened = True
         run = self.connection.execute
@@ -274,6 +297,20 @@ def escaped(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+def _write(folder: int, name: str, content: bytes, mode: int) -> None:
+    """Make a file of this content and mode; there is none of this name."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = opened(name, flags, 0o600, dir_fd=folder)
+    try:
+        os.fchmod(fd, mode)
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def _connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{escaped(path)}?mode=rw",
@@ -281,6 +318,7 @@ def _connect(path: str) -> sqlite3.Connection:
         timeout=BUSY_S,
         isolation_level=None,
         check_same_thread=False,
+        factory=Connection,
     )
 
 
@@ -291,16 +329,20 @@ def explained(path: str, opening: bool = False) -> Generator[None]:
         yield
     except StoreUnavailable:
         raise
-    except (sqlite3.Error, OSError) as wrong:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as wrong:
         raise explain(wrong, path, opening) from None
 
 
-def explain(wrong: sqlite3.Error | OSError, path: str, opening: bool) -> Exception:
+def explain(
+    wrong: sqlite3.Error | OSError | UnicodeDecodeError, path: str, opening: bool
+) -> Exception:
     """One of our errors for one of theirs."""
     if isinstance(wrong, OSError):
         return unusable(path, wrong)
     code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    # A name in the schema, or in SQLite's words about it, that was overwritten is no text.
+    garbled = isinstance(wrong, UnicodeDecodeError)
+    if garbled or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return ConfigError(
             f"{path} is damaged ({wrong}) and was left as it is: end the processes that use it, "
             "then move it away; the next one makes a new file"
@@ -311,15 +353,23 @@ def explain(wrong: sqlite3.Error | OSError, path: str, opening: bool) -> Excepti
         sqlite3.SQLITE_PERM,
         sqlite3.SQLITE_AUTH,
     )
+    if code in permanent and read_only(path):
+        return unusable(path, OSError(errno.EROFS, str(wrong)))
     if opening and code in permanent:
-        return unusable(path, OSError(errno.EACCES, str(wrong)))
+        # SQLite doesn't say why, and mending permissions would be of no use.
+        return unusable(path, lacking() or OSError(errno.EACCES, str(wrong)))
     if code == sqlite3.SQLITE_FULL:
-        return StoreUnavailable(f"the disk of {path} is full: free some space and try again")
+        return DiskFailed(f"the disk of {path} is full: free some space and try again")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreUnavailable(
             f"another program (not holdfast) is writing to {path}: end it and try again"
         )
     name = getattr(wrong, "sqlite_errorname", type(wrong).__name__)
+    if getattr(wrong, "sqlite_errorcode", 0) in DISK:
+        return DiskFailed(
+            f"the disk of {path} failed: {wrong} ({name}). Is it full, or a quota used up? Else "
+            "look into the system's log"
+        )
     return StoreUnavailable(f"the embedded store {path} failed: {wrong} ({name})")
 
 

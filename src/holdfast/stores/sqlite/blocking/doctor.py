@@ -19,9 +19,12 @@ from ....errors import ConfigError, HoldfastError
 from ....url import StoreURL
 from .database import escaped, explain
 from .gate import describe
-from .header import LIMIT, NEXT, PID, QUIET, Header
-from .place import QUEUES, TRUSTED, VALUES, Place, database_path, file_system, prepare
+from .header import LIMIT, NEXT, PID, QUIET, SIZE, Header
+from .owned import open_file, require_companions
+from .paths import Place
+from .place import QUEUES, TRUSTED, VALUES, database_path, file_system, others_read, prepare
 from .session import Others
+from .sql import Connection
 from .way import CLOCK
 
 #: A gate that stays shut for so long is stuck: a verb lasts some 20 us.
@@ -67,7 +70,8 @@ def _sharing(place: Place) -> str:
     mode = stat.S_IMODE(info.st_mode)
     if place.shared:
         return f"{folder} has mode {mode:o}: shared with the group {_group(info.st_gid)}"
-    return f"{folder} has mode {mode:o}: for uid {info.st_uid} alone, on one machine or container"
+    text = f"{folder} has mode {mode:o}: for uid {info.st_uid} alone, on one machine or container"
+    return text + ("; others may list it, and read no lock" if others_read(place) else "")
 
 
 def _group(gid: int) -> str:
@@ -112,12 +116,14 @@ def _room(folder: str) -> Finding:
 def _gate(place: Place) -> Iterator[Finding]:
     """Is it free? And what does its header say?"""
     try:
-        fd = os.open(place.gate, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as wrong:
-        remedy = f"it must be yours, with mode {place.file_mode:o}"
-        yield Finding(Level.FAIL, "gate", f"{place.gate}: {wrong.strerror}", remedy)
+        fd, info = open_file(place.gate, place, 0)
+    except (OSError, HoldfastError) as wrong:
+        yield Finding(Level.FAIL, "gate", str(wrong))
         return
     try:
+        if info.st_size < SIZE:
+            yield Finding(Level.WARN, "gate", "it isn't complete; the next use makes it so")
+            return
         found = _free(fd, place)
         yield found
         if found.level is Level.OK:
@@ -159,6 +165,14 @@ def _header(header: Header) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "gate", str(wrong))
         return
     now = time.clock_gettime(CLOCK)
+    if header.damaged(now):
+        yield Finding(
+            Level.WARN,
+            "gate",
+            "it is damaged: it says what can't be",
+            "the next use begins with new tickets, once the leases of this moment are over",
+        )
+        return
     boot = "" if header.same_boot() else "; the machine was started anew since the last use"
     yield _ok("clock", f"counts from the machine's start, {now:,.0f} s ago{boot}")
     words = header.words
@@ -194,14 +208,17 @@ def _database(place: Place) -> Finding:
 def _whole(place: Place, subject: str, count: str) -> Finding:
     """Can SQLite read the file, is it whole, and how many are in it?"""
     try:
+        require_companions(place.database)  # SQLite would wait for ever for who writes to a FIFO
         connection = sqlite3.connect(
-            f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0
+            f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0, factory=Connection
         )
         try:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             rows, what = connection.execute(count).fetchone()
         finally:
             connection.close()
+    except HoldfastError as wrong:
+        return Finding(Level.FAIL, subject, str(wrong))
     except sqlite3.Error as wrong:
         return Finding(Level.FAIL, subject, str(explain(wrong, place.database, True)))
     size = os.stat(place.database).st_size / (1 << 20)
@@ -233,7 +250,11 @@ def _values(place: Place) -> Iterator[Finding]:
 def _shut(place: Place, subject: str) -> Iterator[Finding]:
     """A word if a gate can't be entered."""
     with contextlib.suppress(FileNotFoundError):
-        fd = os.open(place.gate, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fd, _ = open_file(place.gate, place, 0)
+        except HoldfastError as wrong:
+            yield Finding(Level.FAIL, subject, str(wrong))
+            return
         try:
             if (found := _free(fd, place)).level is not Level.OK:
                 yield found._replace(subject=subject)
@@ -257,15 +278,13 @@ def _log(place: Place) -> Iterator[Finding]:
 
 def _sessions(place: Place) -> Iterator[Finding]:
     """Which clients are alive by the kernel's word?"""
-    others = Others(place)
     try:
+        others = Others(place)
         names = others.names()
-        dead = sum(others.dead(name) for name in names)
+        dead = sum(others.ended(name) for name in names)
     except (OSError, HoldfastError) as wrong:
-        yield Finding(Level.FAIL, "sessions", str(wrong), f"it must be yours: {place.sessions}")
+        yield Finding(Level.FAIL, "sessions", str(wrong))
         return
-    finally:
-        others.close()
     text = f"{len(names) - dead} alive"
     if dead:
         text += f", {dead} dead; whoever opens the store next clears up after those"

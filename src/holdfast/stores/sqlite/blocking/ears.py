@@ -8,13 +8,13 @@ transaction and without the gate; and to wait no more is to remove one's own.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .place import Place, unusable
+from .folder import Folder, folder
+from .paths import Place, unusable
 from .wake import Post
 
 
@@ -23,29 +23,21 @@ class Ear(NamedTuple):
 
     name: str
     session: str
-    path: str
+    #: The file that says so, and where it is.
+    file: str
+    folder: Folder
 
 
 class Ears:
     """The folder of those who wait."""
 
     def __init__(self, place: Place) -> None:
-        self._place = place
-        self._folder = f"{place.folder}/idle"
-        self._make()
-
-    def _make(self) -> None:
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(self._folder, 0o700)
-                os.chmod(self._folder, self._place.dir_mode)
-        except OSError as wrong:
-            raise unusable(self._folder, wrong) from None
+        self._folder = folder(place, "idle")
 
     def open(self, topic: str, now: float, address: str, name: str) -> Ear:
         """This one waits for something of the topic from now on."""
         file = f"{_key(topic)}-{int(now * 1e6):020d}-{address}-{name}"
-        ear = Ear(name, address.rpartition(".")[0], f"{self._folder}/{file}")
+        ear = Ear(name, address.rpartition(".")[0], file, self._folder)
         self.listen(ear)
         return ear
 
@@ -54,22 +46,25 @@ class Ears:
         try:
             self._link(ear)
         except FileNotFoundError:
-            self._make()
+            self._folder.renew()
             self._link(ear)
 
-    @staticmethod
-    def _link(ear: Ear) -> None:
-        with contextlib.suppress(FileExistsError):
-            os.symlink("-", ear.path)
+    def _link(self, ear: Ear) -> None:
+        try:
+            os.symlink("-", ear.file, dir_fd=self._folder.fd)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            raise
+        except OSError as wrong:
+            raise unusable(self._folder.path, wrong) from None
 
     def rouse(self, topic: str, count: int, post: Post) -> None:
         """Wake so many who wait for something of the topic, the longest waiting first."""
-        for path, address, name in self._of(f"{_key(topic)}-"):
+        for file, address, name in self._of(f"{_key(topic)}-"):
             if count <= 0:
                 return
-            try:
-                os.unlink(path)
-            except OSError:
+            if not self._folder.unlink(file):
                 continue  # Somebody else woke it, or it waits no more.
             if post.send(address, name, 1):
                 count -= 1
@@ -77,28 +72,25 @@ class Ears:
     def rouse_all(self, topics: Iterable[str], post: Post) -> None:
         """Wake all who wait for something of these topics."""
         keys = {_key(topic) for topic in topics}
-        for path, address, name in self._of():
-            if path[len(self._folder) + 1 :].partition("-")[0] in keys:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-                    post.send(address, name, 1)
+        for file, address, name in self._of():
+            if file.partition("-")[0] in keys and self._folder.unlink(file):
+                post.send(address, name, 1)
 
     def _of(self, prefix: str = "") -> Iterator[tuple[str, str, str]]:
         try:
-            found = sorted(one for one in os.listdir(self._folder) if one.startswith(prefix))
+            found = sorted(one for one in self._folder.names() if one.startswith(prefix))
         except OSError:
             return
         for one in found:
             parts = one.split("-")
             if len(parts) == 4:
-                yield f"{self._folder}/{one}", parts[2], parts[3]
+                yield one, parts[2], parts[3]
 
     def bury(self, session: str) -> None:
         """A session has ended: nobody waits there."""
-        for path, address, _ in self._of():
+        for file, address, _ in self._of():
             if address.startswith(session + "."):
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+                self._folder.unlink(file)
 
 
 def _key(topic: str) -> str:
@@ -108,5 +100,4 @@ def _key(topic: str) -> str:
 
 def close(ear: Ear) -> None:
     """It waits no more."""
-    with contextlib.suppress(OSError):
-        os.unlink(ear.path)
+    ear.folder.unlink(ear.file)

@@ -26,15 +26,15 @@ from .database import full
 from .entry import Entry
 from .files import Files
 from .gate import Replaced
-from .header import AHEAD, LATEST, LIMIT, NEXT, QUIET
+from .header import AHEAD, LATEST, LIMIT, NEXT, QUIET, SPAN
+from .odd import UNREADABLE, unreadable
+from .session import NONE
 from .sql import verbs
 
 A = TypeVar("A")
 T = TypeVar("T")
 #: Seconds that a look at one row may wait for the gate.
 PEEK_S = 0.05
-#: What a claim that SQLite cannot take in raises: a number too large, a lone surrogate.
-UNREADABLE = (ValueError, TypeError, OverflowError, sqlite3.InterfaceError, sqlite3.DataError)
 _SQL = verbs()
 _KEEP = _SQL.keep_held
 
@@ -58,7 +58,7 @@ class Engine(Entry):
             answer = self._slow(files, self._lines.join, claim, wait, now)
         else:
             ticket, ttl = words[NEXT], claim.spec.ttl
-            if ticket >= words[LIMIT]:
+            if not 0 < words[LIMIT] - ticket <= SPAN:
                 files.reserve()
             if now + ttl > floats[LATEST]:
                 floats[LATEST] = now + ttl
@@ -93,7 +93,7 @@ class Engine(Entry):
         held = None
         barred = now < floats[QUIET] or any(self._lines.tomb(one.id, now) for one in claims)
         if not barred and lone.free_for(claims):
-            if words[NEXT] + len(claims) > words[LIMIT]:
+            if not len(claims) <= words[LIMIT] - words[NEXT] <= SPAN:
                 files.reserve()
             held = []
             for claim in claims:
@@ -131,7 +131,7 @@ class Engine(Entry):
             if files.lone.keep(claim.spec.name, claim.id, ticket, now, ttl):
                 return Held(ticket, ttl)
         except UNREADABLE as wrong:
-            return wrong
+            return unreadable(wrong, self.label)
         return None
 
     def _keep_rest(
@@ -176,7 +176,7 @@ class Engine(Entry):
         except UNREADABLE as wrong:
             run("ROLLBACK TO one")
             del lines.pokes[sent:]
-            answer = wrong
+            answer = unreadable(wrong, self.label)
         run("RELEASE one")
         return answer
 
@@ -211,7 +211,7 @@ class Engine(Entry):
             if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
                 return True
         except UNREADABLE as wrong:
-            return wrong
+            return unreadable(wrong, self.label)
         return None
 
     def _leave_rest(
@@ -295,9 +295,9 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def alarm(self, session: str) -> int:
-        """What to poll so as to learn of the end of a session; -1 if there is nothing."""
+        """A new descriptor that tells of the end of a session; see ``session.Others.alarm``."""
         files = self._files
-        return -1 if files is None else files.others.alarm(session)
+        return NONE if files is None else files.others.alarm(session)
 
     def close(self, within: float) -> None:
         """End the session, and with it every claim that belongs to it."""

@@ -18,9 +18,10 @@ from ....core.policy import PATIENCE_S
 from ....errors import HoldfastError, StoreUnavailable
 from ....url import StoreURL
 from .files import Files, Mail, enter
-from .gate import Replaced
-from .header import LIMIT, NEXT, RESERVED
+from .gate import Damaged, Replaced
+from .header import LIMIT, NEXT, RESERVED, WHEN
 from .opening import Opening
+from .owned import make_folders
 from .place import database_path, prepare
 from .session import Session
 from .way import CLOCK, Way
@@ -30,6 +31,8 @@ T = TypeVar("T")
 LOOK_EVERY_S = 1.0
 #: Seconds that clearing up after a dead session may wait for the gate.
 TIDY_S = 1.0
+#: No verb clears up for longer than this, in seconds.
+BURY_S = 0.1
 
 
 class Entry(Way[Files]):
@@ -90,7 +93,7 @@ class Entry(Way[Files]):
         if session is None or not session.intact():
             if self.closed:
                 raise StoreUnavailable(f"this client of {self.label} is closed")
-            files.place.make_folders()
+            make_folders(files.place)
             if session is not None:
                 self._former.append(session)
             self._session = session = Session(files.place)
@@ -114,13 +117,15 @@ class Entry(Way[Files]):
     # -- outside the gate ------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Send the pokes, and clear away what dead sessions left behind."""
+        """Send the pokes, and clear away what dead sessions left behind: a part of it, if that
+        takes long, and the next verb goes on."""
         self._send()
-        if self._burying:
+        if self._burying or not self._graves:
             return
         self._burying = True
+        end = time.monotonic() + BURY_S
         try:
-            while self._graves:
+            while self._graves and time.monotonic() < end:
                 session = self._graves.pop()
                 with suppress(HoldfastError, OSError):
                     self._inside(TIDY_S, self._bury, session)
@@ -174,6 +179,8 @@ class Entry(Way[Files]):
     def _slow(self, files: Files, work: Callable[..., T], *args: object) -> T:
         """Do a piece of work in a transaction; its pokes go out only once it is committed."""
         lines, run = self._lines, files.cursor.execute
+        if files.header.damaged(files.floats[WHEN], True):
+            raise Damaged
         lines.begin()
         run("BEGIN IMMEDIATE")
         committing = False

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from .gate import Gate, Replaced
-from .header import LATEST, LIMIT, NEXT, QUIET, TOMBS, WORLD, Header
+from .gate import Damaged, Gate, Replaced
+from .header import LATEST, LIMIT, NEXT, QUIET, SPAN, TOMBS, WHEN, WORLD, Header
 from .lines import Lines
-from .place import Place
+from .paths import Place
 from .session import Others
 from .wake import Post
 from .world import agree
@@ -58,7 +58,6 @@ class Files:
         try:
             self.database, self.lone = agree(place, header, now)
         except BaseException:
-            self.post.close()
             header.close()
             raise
         self.connection: sqlite3.Connection = self.database.connection
@@ -89,13 +88,14 @@ class Files:
     def ticket(self) -> int:
         """The next ticket: never given before, a power cut included."""
         ticket = self.words[NEXT]
-        if ticket >= self.words[LIMIT]:
+        if not 0 < self.words[LIMIT] - ticket <= SPAN:
             self.reserve()
         self.words[NEXT] = ticket + 1
         return ticket
 
     def reserve(self) -> None:
         """Put the next block of tickets on the disk, while everybody waits at the gate."""
+        self.require_sane(self.floats[WHEN])
         self.database.set_meta("limit", str(self.header.reserve()))
 
     def reserved(self, limit: int) -> None:
@@ -103,6 +103,11 @@ class Files:
         if limit > self.words[LIMIT]:
             self.database.set_meta("limit", str(limit))
             self.words[LIMIT] = limit
+
+    def require_sane(self, now: float) -> None:
+        """Raise Damaged if the gate's page says what can't be."""
+        if self.header.damaged(now, in_use=True):
+            raise Damaged
 
     def note_expiry(self, expires: float) -> None:
         """A lease until then is about to be given."""
@@ -127,23 +132,21 @@ class Files:
         return self.mail.known(claim_id) if self.mail else None
 
     def new_post(self) -> None:
-        """The folder of the sockets was made anew."""
-        old, self.post = self.post, Post(self.place)
-        old.close()
+        """The folder of the sockets was made again."""
+        self.post = Post(self.place)
 
     def dead_sessions(self) -> list[str]:
         """Some sessions that ended without anybody's notice."""
         found: list[str] = []
         with contextlib.suppress(OSError):
             for name in self.others.names():
-                if len(found) < SWEEP_MAX and name != self.own and self.others.dead(name):
+                if len(found) < SWEEP_MAX and name != self.own and self.others.ended(name):
                     found.append(name)
         return found
 
     def close(self) -> None:
         """Let go of everything; the gate, which keeps newcomers out meanwhile, is last."""
         self.others.close()
-        self.post.close()
         self.database.close()
         self.lone.close()
         self.header.close()

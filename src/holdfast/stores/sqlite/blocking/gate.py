@@ -25,8 +25,10 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from queue import Empty, SimpleQueue
 
 from ....errors import StoreUnavailable
+from ....runtime.starting.blocking import DaemonThread
 from .header import PID, SIZE, Header
-from .place import Place, unusable
+from .owned import open_file
+from .paths import Place, unusable
 
 _TRY = LOCK_EX | LOCK_NB
 #: A verb lasts 10 to 200 us, so most queues end while others are let run for so long, seconds...
@@ -39,18 +41,23 @@ class Replaced(Exception):
     """The gate's path leads to another file than the one that we have open."""
 
 
+class Damaged(Replaced):
+    """Something says what it can't say: what is believed of it ends, and a new world begins."""
+
+
 class Gate:
     """The kernel lock of one store, as one client sees it."""
+
+    _porter: Porter | None = None
+    #: Our file, and the descriptor whose lock we hold while inside: ours or the porter's.
+    fd = held = -1
+    _pid = 0
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.path = place.gate
-        self._porter: Porter | None = None
-        self.fd = self.held = -1
-        self.fd = _open(place)
-        #: The descriptor whose lock we hold while inside: ours or the porter's.
-        self.held = self.fd
         self._pid = os.getpid()
+        self.fd = self.held = _open(place)
         info = os.fstat(self.fd)
         self.file = (info.st_dev, info.st_ino)
 
@@ -165,8 +172,15 @@ class Porter:
             os.close(self.fd)
             raise Replaced
         self.requests: SimpleQueue[Request | None] = SimpleQueue()
-        self.thread = threading.Thread(target=self._main, name="holdfast-gate", daemon=True)
-        self.thread.start()
+        self.thread = DaemonThread(target=self._main, name="holdfast-gate")
+        try:
+            self.thread.start()
+        except BaseException:
+            if self.thread.give_up():
+                os.close(self.fd)
+            else:  # it has begun, though nobody will ask it for anything
+                self.dismiss()
+            raise
 
     def fetch(self, gate: Gate, seconds: float) -> bool:
         """Wait for the lock; True: it is held, by ``gate.held``."""
@@ -226,15 +240,7 @@ class Request:
 
 def _open(place: Place) -> int:
     """Open the gate's file, making it with the right mode if it isn't there."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        fd = os.open(place.gate, flags, 0o600)
-        info = os.fstat(fd)
-        if place.shared and info.st_uid == os.geteuid() and info.st_mode & 0o777 != 0o660:
-            os.fchmod(fd, place.file_mode)
-    except OSError as wrong:
-        raise unusable(place.gate, wrong) from None
-    return fd
+    return open_file(place.gate, place)[0]
 
 
 def describe(pid: int) -> str:

@@ -11,12 +11,15 @@ Every field but ``WORLD`` and the counts of changes is read and written inside t
 
 from __future__ import annotations
 
-import mmap
 import os
+import struct
 import sys
 import time
 
+from ....core.model import TTL_S_MAX
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.opening.blocking import opened
+from .owned import mapped
 
 SIZE = 4096
 MAGIC_WORD = int.from_bytes(b"holdfast", "little")
@@ -29,20 +32,41 @@ AHEAD = BLOCK // 2
 # Indices of the 8-byte words.
 MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
 LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS, RESERVED = range(9, 18)
+#: The boot a second time: if only one of the two is ours, the other one was damaged.
+BOOT_LOW_AGAIN, BOOT_HIGH_AGAIN = 18, 19
 #: From here on the page counts changes, for those who read without the gate: see ``values``.
 CHANGES = 64
 WORDS = SIZE // 8
+#: The limit is never further ahead of the next ticket.
+SPAN = 4 * BLOCK
+#: No ticket is greater: SQLite's integers end at 2 ** 63.
+TICKET_MAX = 1 << 62
+#: Seconds from now within which every lease and every tombstone ends.
+FAR_S = 2 * TTL_S_MAX
 
-_LOW = (1 << 64) - 1
+LOW = (1 << 64) - 1
+#: Where Linux names its boot.
+BOOT = "/proc/sys/kernel/random/boot_id"
+#: NEXT, LIMIT, LATEST, QUIET, TOMBS and RESERVED at one look, as each verb that is not quick looks.
+_told = struct.Struct("QQ16xdd40xdQ").unpack_from
 
 
 def boot_id() -> int:
-    """A number that is another after each boot; 0 where the kernel has none."""
+    """A number that is another after each boot; 0 where this process sees none.
+
+    ``StoreUnavailable`` where it can't be read just now, for want of descriptors above all: it must
+    not be taken for another boot, after which nobody holds anything.
+    """
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open(BOOT, encoding="ascii") as file:
             return int(file.read().strip().replace("-", ""), 16)
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
         return 0
+    except OSError as wrong:
+        raise StoreUnavailable(
+            f"{BOOT} can't be read: {wrong.strerror}. Without it nobody can tell whether the "
+            "machine was restarted; try again when this process has what it lacks"
+        ) from None
 
 
 def time_space() -> int:
@@ -64,11 +88,12 @@ class Header:
             os.pwrite(fd, b"\0" * SIZE, 0)
         # Through an open file of its own, because a map keeps a copy of its descriptor, and a
         # copy of the gate's would keep the gate locked after the gate is closed.
-        own = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        own = opened(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            if os.fstat(own).st_ino != os.fstat(fd).st_ino:
+            info = os.fstat(own)
+            if info.st_ino != os.fstat(fd).st_ino:
                 raise StoreUnavailable(f"{path} is being replaced just now: try again")
-            self.map = mmap.mmap(own, SIZE)
+            self.map = mapped(own, info, SIZE)
         finally:
             os.close(own)
         self.words = memoryview(self.map).cast("Q")
@@ -91,7 +116,15 @@ class Header:
                 f"{self.path} was made by another version of holdfast (format {words[VERSION]}, "
                 f"this one knows {FORMAT}): upgrade holdfast here, or use another path"
             )
-        if self.same_boot() and words[TIME_SPACE] != time_space():
+        boot, known = boot_id(), words[BOOT_HIGH] << 64 | words[BOOT_LOW]
+        if bool(boot) != bool(known):
+            raise ConfigError(
+                f"{self.path} is used by a process that can read {BOOT}, and by one that can't, so "
+                "they can't agree whether the machine was restarted since. Let each see it "
+                "(ProcSubset= and a chroot hide it); if no process uses the database, remove that "
+                "file"
+            )
+        if boot == known and words[TIME_SPACE] != time_space():
             raise ConfigError(
                 f"{self.path} is in use by processes in another time namespace, whose clocks "
                 "cannot be compared with ours: use another path for this container"
@@ -100,6 +133,43 @@ class Header:
     def same_boot(self) -> bool:
         """Were the times in this page taken since the machine last started?"""
         return (self.words[BOOT_HIGH] << 64 | self.words[BOOT_LOW]) == boot_id()
+
+    def remember_boot(self) -> bool:
+        """Put the boot right if it was damaged in this one; True if it was."""
+        words, boot = self.words, boot_id()
+        again = words[BOOT_HIGH_AGAIN] << 64 | words[BOOT_LOW_AGAIN]
+        if not boot or self.same_boot() or again != boot:
+            return False
+        words[BOOT_HIGH], words[BOOT_LOW] = boot >> 64, boot & LOW
+        return True
+
+    def damaged(self, now: float, in_use: bool = False) -> bool:
+        """Does the page say what can't be, of tickets or of this boot's times? ``in_use``: it was
+        opened in this boot, and to ask the system for that again would cost a verb 30 us."""
+        following, limit, latest, quiet, tombs, reserved = _told(self.map, NEXT * 8)
+        if not limit <= following + SPAN <= TICKET_MAX or not following:
+            return True
+        if not limit <= reserved <= limit + SPAN:
+            return True
+        if not in_use and not self.same_boot():
+            return False
+        far = now + FAR_S
+        # A comparison with what isn't a number is false.
+        return not (0.0 <= quiet <= far and 0.0 <= latest <= far and 0.0 <= tombs <= far)
+
+    def heal(self, now: float, ticket: int, latest: float) -> None:
+        """Believe what can be, and begin a new world: ``ticket`` and ``latest`` are the greatest
+        that the other files know, ``latest`` with a reserve if they might not know all."""
+        words, floats, far = self.words, self.floats, now + FAR_S
+        words[WORLD] = 0
+        given = [words[one] for one in (LIMIT, RESERVED) if words[one] < TICKET_MAX]
+        following = max(ticket, *given, time.time_ns() // 1000) if given else ticket
+        words[NEXT] = max(following, time.time_ns() // 1000) + SPAN
+        words[LIMIT] = words[RESERVED] = words[NEXT]
+        ends = [one for one in (floats[LATEST], floats[QUIET], latest) if 0.0 <= one <= far]
+        floats[LATEST] = floats[TOMBS] = max(ends)
+        floats[QUIET] = 0.0
+        self.sync()
 
     def set_up(self, ticket: int, latest: float, world: int) -> None:
         """Make a fresh page: ``ticket`` and ``latest`` are the greatest that are known.
@@ -137,7 +207,8 @@ class Header:
         self.floats[LATEST] = self.floats[TOMBS] = latest
         self.floats[QUIET] = 0.0
         words[BOOT_HIGH] = boot >> 64
-        words[BOOT_LOW] = boot & _LOW
+        words[BOOT_LOW] = boot & LOW
+        words[BOOT_HIGH_AGAIN], words[BOOT_LOW_AGAIN] = boot >> 64, boot & LOW
 
     def promise(self) -> int:
         """Write down the next block of tickets; its limit, which counts once the page is synced.
@@ -170,4 +241,4 @@ class Header:
         """Unmap it."""
         self.words.release()
         self.floats.release()
-        self.map.close()
+        del self.map

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ....core.policy import fits
 from .lone import Lone
+from .odd import corrupt, senseless
 from .session import Others
 from .sql import verbs
 
@@ -20,6 +21,11 @@ Poke = tuple[str, str, int]
 #: The sessions of so many holders are looked at; the rest live by their expiry.
 HOLDERS_SEEN = 32
 NEVER = 1e300
+#: The greatest integer that SQLite has.
+TICKET_MAX = 2**63 - 1
+#: The greatest number of dead claims that one verb drops, so that the gate is never closed for
+#: long. As long as there are more, every waiter that asks is told to ask again at once.
+STEPS = 500
 #: So many claims are read with the header; most lines have no more.
 KNOWN = 3
 
@@ -39,6 +45,8 @@ class Row(NamedTuple):
 
 
 _ROW = len(Row._fields)
+#: As `Row._make`, in one step.
+_row = tuple.__new__
 
 
 class Line:
@@ -73,6 +81,8 @@ class Line:
         self.dropped: set[int] = set()
         #: The first claims of the line, as far as they have been read.
         self.known: list[Row] = []
+        #: The number of dead claims that this verb may still drop.
+        self.steps = STEPS
 
     def new(self, name: str, kind: str, capacity: int) -> None:
         """Start as an empty line (again, if the last of its claims was dropped just now)."""
@@ -94,12 +104,17 @@ class Line:
             header, *rows = found
             self.stored = True
             self.loaded = self.first, state = header[4], header[_ROW]
-            self.kind, *numbers = state.split()
-            (
-                self.capacity, self.former, self.used, self.seats,
-                self.waiters, self.holders, self.frontier,
-            ) = map(int, numbers)  # fmt: skip
-            self.known = [Row._make(row[:_ROW]) for row in rows]
+            try:
+                self.kind, *numbers = str(state).split()
+                (
+                    self.capacity, self.former, self.used, self.seats,
+                    self.waiters, self.holders, self.frontier,
+                ) = map(int, numbers)  # fmt: skip
+            except ValueError:
+                raise senseless(name) from None
+            self.known = [_row(Row, row[:_ROW]) for row in rows]
+            if len(rows) < KNOWN or self.complete():
+                self._compare()
             return True
         if alone is None:
             return False
@@ -132,8 +147,21 @@ class Line:
             self.seats = row.seat
         self.first = min(self.first, row.expires)
 
+    def _compare(self) -> None:
+        """Raise if the claims, all of which are known, aren't those that the header counts."""
+        held = used = 0
+        for row in self.known:
+            if row.held:
+                held += 1
+                used += row.weight
+        if (held, used, len(self.known) - held) != (self.holders, self.used, self.waiters):
+            raise senseless(self.name)
+
     def save(self) -> None:
-        """Write the header; delete it with the last claim."""
+        """Write the header; delete it with the last claim. Each holder weighs 1 at least."""
+        none = self.used if not self.holders else 0  # what weighs, though nobody holds
+        if none or not 0 <= self.holders <= self.used or self.waiters < 0:
+            raise senseless(self.name)
         if self.empty():
             if self.stored:
                 self.run(self.sql.header_delete, (self.name,))
@@ -176,7 +204,7 @@ class Line:
     def ahead(self) -> str:
         """The owner of the first claim of the line."""
         first = self.known[0] if self.known else self._row(self.sql.row_after, 0)
-        return self.words(first.ticket)[0] if first is not None else ""
+        return str(self.words(first.ticket)[0]) if first is not None else ""
 
     def words(self, ticket: int) -> tuple[str, float]:
         """Owner and ttl of a claim."""
@@ -203,9 +231,9 @@ class Line:
     def living_before(self, ticket: int) -> Row | None:
         """The same, once the dead that wait in between are dropped."""
         while (ahead := self.before(ticket)) is not None:
-            if ahead.held or not self.is_dead(ahead.session):
+            if ahead.held or not self.is_dead(ahead.session) or self.steps <= 0:
                 return ahead
-            self.drop(ahead.ticket, 0, ahead.weight)
+            self._bury(ahead.ticket, 0, ahead.weight)
         return None
 
     def _row(self, statement: str, what: object) -> Row | None:
@@ -220,6 +248,7 @@ class Line:
 
     def drop(self, ticket: int, held: int, weight: int) -> None:
         """Take a claim out of the line."""
+        self._weigh(weight)
         self.run(self.sql.drop, (self.name, ticket))
         self.dropped.add(ticket)
         self.known = [row for row in self.known if row.ticket != ticket]
@@ -228,6 +257,16 @@ class Line:
             self.holders -= 1
         else:
             self.waiters -= 1
+
+    def _weigh(self, weight: int) -> None:
+        """Raise if no claim can weigh this, which would make room for others."""
+        if weight < 1:
+            raise senseless(self.name)
+
+    def _bury(self, ticket: int, held: int, weight: int) -> None:
+        """Take a dead claim out of the line."""
+        self.steps -= 1
+        self.drop(ticket, held, weight)
 
     def settle(self, now: float, quiet: float, briefly: bool = False) -> None:
         """Drop the dead, then serve the head as long as it fits.
@@ -245,10 +284,11 @@ class Line:
     def _sweep(self, now: float) -> None:
         """Drop expired holders and find the next expiry: O(n), once per expiry that passes."""
         sql = self.sql
-        for ticket, weight in self.run(
-            sql.holders_expired, (self.name, self.frontier, now)
-        ).fetchall():
-            self.drop(ticket, 1, weight)
+        values = (self.name, self.frontier, now, max(self.steps, 0))
+        for ticket, weight in self.run(sql.holders_expired, values).fetchall():
+            self._bury(ticket, 1, weight)
+        if self.steps <= 0:
+            return  # there may be more, and the next verb looks again
         first = self.run(sql.first_expiry, (self.name, now)).fetchone()[0]
         self.first = NEVER if first is None else first
 
@@ -284,10 +324,13 @@ class Line:
         """A grant never touches an expiry: it is no lease."""
         while (row := self.head()) is not None:
             if row.expires <= now or row.weight > self.capacity or self.is_dead(row.session):
-                self.drop(row.ticket, 0, row.weight)
+                if self.steps <= 0:
+                    return
+                self._bury(row.ticket, 0, row.weight)
                 continue
             if now < quiet or not fits(self.capacity, self.used, row.weight):
                 return
+            self._weigh(row.weight)
             self.run(self.sql.grant, (self.name, row.ticket, now))
             self.note(row._replace(held=1))
             self.waiters -= 1
@@ -295,6 +338,8 @@ class Line:
             self.used += row.weight
             self.frontier = row.ticket
             if row.address is not None:
+                if not 0 < row.ticket <= TICKET_MAX or not isinstance(row.id, str):
+                    raise corrupt(f"no claim can be {row.id!r} with the ticket {row.ticket!r}")
                 self.pokes.append((row.address, row.id, row.ticket))
             if briefly and self.used >= self.capacity:
                 return

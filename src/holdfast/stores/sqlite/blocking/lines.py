@@ -31,7 +31,7 @@ from ....core.model import (
 )
 from ....core.policy import ASK_AGAIN_S_MAX, TOMB_S, fits
 from . import look
-from .line import Line, Poke, Row
+from .line import STEPS, Line, Poke, Row
 from .lone import Lone, LoneClaim
 from .session import Others
 from .sql import verbs
@@ -112,9 +112,16 @@ class Lines:
 
     def begin(self) -> None:
         """A transaction begins."""
-        for notes in (self.pokes, self.dead, self._moved, self._born, self._died):
-            if notes:
-                notes.clear()
+        if self.pokes:
+            self.pokes.clear()
+        if self.dead:
+            self.dead.clear()
+        if self._moved:
+            self._moved.clear()
+        if self._born:
+            self._born.clear()
+        if self._died:
+            self._died.clear()
 
     def committed(self) -> None:
         """It is committed. First the slots are freed: after a kill in between, a claim must not
@@ -288,13 +295,18 @@ class Lines:
         for claim in self.lone.claims():
             if claim.session == session and claim.name not in names:
                 names.append(claim.name)
+        left = STEPS
         for name in names[:PORTION]:
             line = self._line()
             if line.load(name):
-                for row in self.run(self.sql.session_rows, (name, session)).fetchall():
+                rows = self.run(self.sql.session_rows, (name, session, left)).fetchall()
+                for row in rows:
                     line.drop(*row)
                 line.settle(now, self.world.quiet)
                 self._save(line)
+                left -= len(rows)
+                if left <= 0:
+                    return False
         return len(names) < PORTION
 
     def tomb(self, claim_id: str, now: float) -> Loss | None:
@@ -355,6 +367,8 @@ class Lines:
         return Waiting(ticket, position, self._retry_in(line, now), tuple(watch))
 
     def _retry_in(self, line: Line, now: float) -> float:
+        if line.steps <= 0:
+            return 0.0  # more dead are to be dropped
         first = line.first
         if now < self.world.quiet:
             first = min(first, self.world.quiet)

@@ -19,7 +19,7 @@ text that doesn't fit, or whose slot is taken by another name, simply has its li
 
 from __future__ import annotations
 
-import mmap
+import math
 import os
 import struct
 from array import array
@@ -28,7 +28,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ....core.model import Claim
-from .place import Place, unusable
+from .gate import Damaged
+from .header import TICKET_MAX
+from .owned import mapped, open_file
+from .paths import Place, unusable
 
 SLOTS = 16384
 BODY = 256
@@ -71,20 +74,18 @@ class Lone:
 
     def __init__(self, place: Place, anew: bool = False) -> None:
         self.path = place.database + "-lone"
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             if anew:
                 os.unlink(self.path)
-                flags |= os.O_EXCL
-            fd = os.open(self.path, flags, 0o600)
+            fd, info = open_file(self.path, place, os.O_CREAT | (os.O_EXCL if anew else 0))
             try:
-                info = os.fstat(fd)
                 self.inode = info.st_ino
                 if info.st_size != SIZE:
-                    if info.st_uid == os.geteuid():
-                        os.fchmod(fd, place.file_mode)
+                    # New, or damaged: whoever was in what is missing is somewhere else now, so the
+                    # number of its world is taken away before anything else is done.
+                    os.pwrite(fd, bytes(8), 0)
                     _allocate(fd)
-                self._map = mmap.mmap(fd, SIZE)
+                self._map = mapped(fd, info, SIZE)
             finally:
                 os.close(fd)
         except OSError as wrong:
@@ -170,12 +171,24 @@ class Lone:
     # -- for the database ------------------------------------------------------------------
 
     def find(self, name: str) -> LoneClaim | None:
-        """The claim that this name has here."""
+        """The claim that this name has here; Damaged if what is here can't be a claim."""
         slot = self.slot(name)
         if not self.tickets[slot]:
             return None
         found = self._read(slot)
+        if not self._sane(found):
+            raise Damaged
         return found if found.name == name else None
+
+    def _sane(self, found: LoneClaim) -> bool:
+        """Can this be a claim? A name tells its slot, and an expiry is told by ttl and beginning:
+        a bit that was flipped shows here as a rule."""
+        return (
+            crc32(found.name.encode()) % SLOTS == found.slot
+            and found.ticket < TICKET_MAX
+            and found.weight > 0 < found.capacity
+            and 0.0 <= found.since + found.ttl <= found.expires < math.inf
+        )
 
     def free(self, slot: int) -> None:
         """It is in the database now, or has ended."""
@@ -204,10 +217,10 @@ class Lone:
             self.lines[:] = memoryview(counts)
 
     def claims(self) -> Iterator[LoneClaim]:
-        """All that are here."""
+        """All that are here, but for what can't be a claim."""
         for slot, ticket in enumerate(self.tickets.tolist()):
-            if ticket:
-                yield self._read(slot)
+            if ticket and self._sane(found := self._read(slot)):
+                yield found
 
     def move(self, session: str, to: str) -> None:
         """A client's session has a new name."""
@@ -220,7 +233,7 @@ class Lone:
         """Unmap it."""
         for view in (self._world, self.tickets, self.expires, self.first, self.lines, self._view):
             view.release()
-        self._map.close()
+        del self._map
 
     def _learn(self, claim: Claim) -> tuple[object, int, bytes]:
         """Prepare what all claims of a spec share; an empty body if it has no room here."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....core.model import NAME_BYTES_MAX, ClaimRecord, LineRecord
 from .lone import LoneClaim
+from .odd import senseless
 
 
 def names(prefix: str, exact: bool) -> tuple[str, str]:
@@ -30,17 +31,20 @@ def records(
     """
     lines: dict[str, tuple[str, int, list[ClaimRecord]]] = {}
     waiters = 0
-    for name, ticket, state, owner, held, weight, since, expires, meta, session in rows:
-        if not ticket:
-            kind, capacity = state.split()[:2]
-            lines[name] = (kind, int(capacity), [])
-            waiters = 0
-        elif expires > now and not dead(session):
-            waiters += not held
-            position = 0 if held else waiters
-            times = now - since, expires - now
-            record = ClaimRecord(owner, ticket, bool(held), weight, *times, position, meta)
-            lines[name][2].append(record)
+    for name, ticket, state, owner, held, weight, since, expires, meta, session, kept in rows:
+        try:
+            if not ticket:
+                kind, capacity = str(state).split()[:2]
+                lines[name] = (kind, int(capacity), [])
+                waiters = 0
+            elif expires > now and not dead(session):
+                waiters += not held
+                position = 0 if held else waiters
+                times = now - since, expires - now
+                stands = bool(held), weight, *times, position
+                lines[name][2].append(ClaimRecord(str(owner), ticket, *stands, meta, bool(kept)))
+        except (KeyError, TypeError, ValueError):
+            raise senseless(name) from None
     for claim in alone:
         if claim.name not in lines and claim.expires > now and not dead(claim.session):
             times = now - claim.since, claim.expires - now

@@ -5,6 +5,9 @@ old one and whoever has made a new one are both alone, for a while. Verbs bear t
 the files that it has open, and the newcomer makes others. But while files are looked at, made and
 put in their places, two must not be at it, or one would empty what the other has just adopted. So
 that is done under a lock of the folder that the database lies in, which outlives the gate.
+
+Whoever can read a folder can lock it, and keep all others out. Where some may read it who may not
+use the locks, a file of ours beside the database is locked instead, which nobody else can open.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from types import TracebackType
 from typing import Self
 
 from ....errors import StoreUnavailable
-from .place import Place, unusable
+from .owned import open_file, open_parent
+from .paths import Place
+from .place import others_read
 
 #: Opening takes some milliseconds; who waits for another looks this often, in seconds.
 NAP_S = 0.002
@@ -25,30 +30,50 @@ NAP_S = 0.002
 class Opening:
     """The lock, for the length of a ``with`` block: an open file of its own each time."""
 
+    _fd = -1
+
     def __init__(self, place: Place, end: float) -> None:
-        self._folder = os.path.dirname(place.database)
+        self._place = place
         self._end = end
         self._pid = os.getpid()
-        self._fd = -1
 
     def __enter__(self) -> Self:
-        try:
-            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as wrong:
-            raise unusable(self._folder, wrong) from None
         while True:
+            path = self._open()
             try:
                 flock(self._fd, LOCK_EX | LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= self._end:
                     self.close()
                     raise StoreUnavailable(
-                        f"another process is opening a lock database in {self._folder} and does "
-                        "not come to an end: see with fuser who has that folder open"
+                        f"another process is opening a lock database at {path} and does "
+                        f"not come to an end: see with fuser who has {path} open"
                     ) from None
                 time.sleep(NAP_S)
             else:
-                return self
+                if self._there(path):
+                    return self
+                self.close()
+
+    def _open(self) -> str:
+        """Open what is locked, unless it is open; its path."""
+        place = self._place
+        folder = os.path.dirname(place.database)
+        path = place.database + "-opening" if others_read(place) else folder
+        if self._fd < 0:
+            if path == folder:
+                self._fd = open_parent(place)
+            else:
+                self._fd, _ = open_file(path, place)
+        return path
+
+    def _there(self, path: str) -> bool:
+        """Is what we have locked still what others would lock?"""
+        try:
+            there, ours = os.stat(path), os.fstat(self._fd)
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def __exit__(
         self,

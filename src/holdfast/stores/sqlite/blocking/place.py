@@ -17,13 +17,13 @@ aren't known to work between everybody who sees the file.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-from typing import NamedTuple
 
-from ....errors import ConfigError, StoreUnavailable
+from ....errors import ConfigError
 from ....url import StoreURL
+from .owned import make_folders
+from .paths import Place, unusable
 
 #: Local file systems whose flock and mmap hold between all processes that see them.
 TRUSTED = frozenset(
@@ -37,38 +37,12 @@ VALUES = "-values"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
 
 
-class Place(NamedTuple):
-    """The paths of one store, and the modes that its files get."""
-
-    database: str
-    folder: str
-    gate: str
-    sessions: str
-    #: True if a group shares the folder (group-writable and setgid): files are 0660, else 0600.
-    shared: bool
-
-    @property
-    def file_mode(self) -> int:
-        """Mode of every file."""
-        return 0o660 if self.shared else 0o600
-
-    @property
-    def dir_mode(self) -> int:
-        """Mode of every folder."""
-        return 0o2770 if self.shared else 0o700
-
-    def make_folders(self) -> None:
-        """Make what stands beside the database, or check what is there."""
-        for folder in (self.folder, self.sessions):
-            _make(folder, self)
-
-
 def database_path(url: StoreURL) -> str:
     """The database file that a URL means; makes the user's private folder if it means that."""
     if url.host or url.secret:
         raise ConfigError(
-            f"sqlite://{url.host}{url.path}: a path has three slashes, as in sqlite:///var/lib/x/"
-            "locks.db; for a relative one, write the absolute path"
+            f"sqlite://{url.host}{url.path}: a path is absolute and begins with the third slash, "
+            "as in sqlite:///var/lib/x/locks.db"
         )
     if url.path in ("", "/"):
         return make_default()
@@ -117,7 +91,7 @@ def prepare(path: str, any_fs: bool) -> Place:
     folder = database + ".d"
     place = Place(database, folder, folder + "/gate", folder + "/sessions", shared)
     _check_file(database)
-    place.make_folders()
+    make_folders(place)
     return place
 
 
@@ -128,7 +102,7 @@ def _check_folder(folder: str) -> bool:
     except FileNotFoundError:
         raise ConfigError(
             f"the folder {folder} of the lock database doesn't exist; "
-            f"make it first: mkdir -p -m 700 {folder}"
+            f"make it first: mkdir -p -m 700 {_quoted(folder)}"
         ) from None
     except OSError as wrong:
         raise unusable(folder, wrong) from None
@@ -136,17 +110,76 @@ def _check_folder(folder: str) -> bool:
         raise ConfigError(f"{folder} is not a folder, so no lock database can lie in it")
     if info.st_mode & stat.S_IWOTH:
         raise ConfigError(
-            f"the folder {folder} is writable by everybody, so anybody could replace the locks: "
-            f"chmod o-w {folder}, or name a file in a folder of your own"
+            f"the folder {folder} is writable by everybody, so anybody could replace the locks. "
+            + _instead(folder)
         )
     shared = info.st_mode & SETGID_GROUP == SETGID_GROUP
     if info.st_uid != os.geteuid() and not (info.st_uid == 0 and shared):
         raise ConfigError(
             f"the folder {folder} belongs to another user (uid {info.st_uid}), who could replace "
-            "the locks: use a folder of your own, or one that root owns and a group shares "
-            f"(install -d -m 2770 -g GROUP {folder})"
+            "the locks. " + _instead(folder, foreign=True)
+        )
+    if info.st_mode & stat.S_IWGRP and not shared and not _private(info):
+        raise ConfigError(
+            f"the group {info.st_gid} may write to the folder {folder} and so could replace the "
+            "locks, but files in it wouldn't belong to that group, as the setgid bit is missing. "
+            + _instead(folder)
         )
     return shared
+
+
+def _quoted(path: str) -> str:
+    import shlex  # because few programs meet this error
+
+    return shlex.quote(path)
+
+
+def others_read(place: Place) -> bool:
+    """May somebody read the folder who may not use the locks in it?"""
+    try:
+        mode = os.stat(os.path.dirname(place.database)).st_mode
+    except OSError as wrong:
+        raise unusable(os.path.dirname(place.database), wrong) from None
+    return bool(mode & stat.S_IROTH or (mode & stat.S_IRGRP and not place.shared))
+
+
+def _instead(folder: str, foreign: bool = False) -> str:
+    """What to do without touching a folder that others may be using for something else. In a
+    foreign one nobody but root can do it, and must do it for the user who meets the error."""
+    inside = os.path.join(folder, "holdfast")
+    quoted = _quoted(inside)
+    alone = f"install -d -m 700 {quoted} for a user alone; as root, "
+    if foreign:
+        alone = f"as root, install -d -m 700 -o {_user()} {quoted} for a user alone, or "
+    return (
+        f"Make a folder for the locks in it and name a file there (sqlite://{inside}/locks.db): "
+        f"{alone}install -d -m 2770 -g GROUP {quoted} for a group"
+    )
+
+
+def _user() -> str:
+    """The name of the effective user; its number, if it has none."""
+    number = os.geteuid()
+    try:
+        import pwd
+
+        return pwd.getpwuid(number).pw_name
+    except (ImportError, KeyError):
+        return str(number)
+
+
+def _private(info: os.stat_result) -> bool:
+    """Is this the group that a user has for itself, with the user's number and nobody else?"""
+    if info.st_gid != info.st_uid:
+        return False
+    try:
+        import grp
+        import pwd
+
+        members = grp.getgrgid(info.st_gid).gr_mem
+        return not set(members) - {pwd.getpwuid(info.st_uid).pw_name}
+    except (ImportError, KeyError):
+        return True
 
 
 def _check_file(path: str) -> None:
@@ -166,46 +199,6 @@ def _check_file(path: str) -> None:
         raise ConfigError(f"the lock database {path} is not a plain file: name another path")
 
 
-def _make(folder: str, place: Place) -> None:
-    """Make one of our folders, or check the one that is there."""
-    try:
-        os.mkdir(folder, 0o700)
-        if place.shared:
-            os.chmod(folder, place.dir_mode)
-        return
-    except FileExistsError:
-        pass
-    except OSError as wrong:
-        raise unusable(folder, wrong) from None
-    try:
-        info = os.lstat(folder)
-    except OSError as wrong:
-        raise unusable(folder, wrong) from None
-    if not stat.S_ISDIR(info.st_mode):
-        raise ConfigError(f"{folder} is in the way: it must be a folder of the lock database")
-    mine = info.st_uid == os.geteuid() or place.shared
-    if not mine or info.st_mode & stat.S_IWOTH:
-        raise ConfigError(
-            f"{folder} belongs to another user or is writable by everybody: remove it, "
-            "or use another path for the lock database"
-        )
-
-
-def unusable(path: str, wrong: OSError) -> Exception:
-    """The error for a file that cannot be made or opened: for good, or just now (disk full)."""
-    if wrong.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE, errno.EMFILE):
-        return StoreUnavailable(
-            f"the embedded store cannot use {path}: {wrong.strerror}; "
-            "free some space (or descriptors) and try again"
-        )
-    if wrong.errno == errno.ENOENT:  # for its folder was there a moment ago
-        return StoreUnavailable(f"somebody is removing {path} just now: try again")
-    return ConfigError(
-        f"the embedded store cannot use {path}: {wrong.strerror}; it needs a folder that it may "
-        "write to: mend the permissions, or name another path in the URL"
-    )
-
-
 def _check_file_system(folder: str) -> None:
     """Refuse a file system whose locks may not reach everybody who sees the file."""
     kind = file_system(folder)
@@ -222,8 +215,10 @@ def file_system(folder: str, mounts: str = MOUNTS) -> str | None:
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.readlines()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
+    except OSError as wrong:  # for want of descriptors, say: it must not be taken for a local disk
+        raise unusable(mounts, wrong) from None
     best, kind = -1, None
     for line in lines:
         before, _, after = line.partition(" - ")

@@ -57,8 +57,7 @@ class ThreadPort:
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until poked, until somebody watched has died, or until the time is over."""
         if self.boxes.known(claim.id) is not None:
-            alarms = [fd for fd in map(self.engine.alarm, waiting.watch) if fd >= 0]
-            return self.boxes.wait(claim.id, alarms, seconds)
+            return self.boxes.wait(claim.id, self.engine.alarm, waiting.watch, seconds)
         end = time.monotonic() + seconds
         nap = POLL_FIRST_S
         while (left := end - time.monotonic()) > 0:

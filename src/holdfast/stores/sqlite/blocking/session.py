@@ -16,13 +16,21 @@ The descriptor can be handed to a child process: then the session lives as long 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
 
-from .place import Place, unusable
+from ....errors import HoldfastError
+from .folder import Folder, folder, is_session
+from .paths import Place, unusable
 
-#: Sessions of others that are kept open at most; more are opened anew for each look.
-CACHE_MAX = 128
+#: Sessions of others that a client keeps open, for it looks at the same ones again and again.
+#: More are opened for each look: a client that kept all would cost its process as many
+#: descriptors as there are clients.
+CACHE_MAX = 2
+#: Instead of a descriptor: there is none, or the session has ended.
+NONE, ENDED = -1, -2
 
 
 class Session:
@@ -33,30 +41,29 @@ class Session:
     def __init__(self, place: Place) -> None:
         self.name = os.urandom(8).hex()
         self.path = f"{place.sessions}/{self.name}"
-        fresh = f"{place.sessions}/.{self.name}"
+        self._folder = there = folder(place)
+        fresh = f".{self.name}"
         try:
-            self.fd = _fifo(fresh)
+            self.fd = _fifo(there, fresh)
             os.fchmod(self.fd, place.file_mode)
             flock(self.fd, LOCK_EX)
-            os.rename(fresh, self.path)
+            os.rename(fresh, self.name, src_dir_fd=there.fd, dst_dir_fd=there.fd)
         except OSError as wrong:
-            with contextlib.suppress(OSError):
-                os.unlink(fresh)
+            there.unlink(fresh)
             raise unusable(self.path, wrong) from None
         self.inode = os.fstat(self.fd).st_ino
 
     def intact(self) -> bool:
         """Is our file still in its place, and our descriptor still our file?"""
         try:
-            return os.stat(self.path).st_ino == self.inode == os.fstat(self.fd).st_ino
+            return os.lstat(self.path).st_ino == self.inode == os.fstat(self.fd).st_ino
         except OSError:
             return False
 
     def end(self, unlink: bool) -> None:
         """Close it, which is death as far as others can see."""
         if unlink:
-            with contextlib.suppress(OSError):
-                os.unlink(self.path)
+            self._folder.unlink(self.name)
         fd, self.fd = self.fd, -1
         with contextlib.suppress(OSError):
             if fd >= 0:
@@ -67,31 +74,40 @@ class Session:
         self.end(unlink=False)
 
 
-def _fifo(path: str) -> int:
+def _fifo(there: Folder, name: str) -> int:
     """Make a FIFO and open it; a plain file where the system has no FIFO that can be locked."""
     try:
-        os.mkfifo(path, 0o600)
-        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except (AttributeError, PermissionError):
-        return _plain(path)
+        os.mkfifo(name, 0o600, dir_fd=there.fd)
+    except (AttributeError, NotImplementedError, PermissionError):
+        return _plain(there, name)
+    fd = there.open(name, os.O_RDWR | os.O_NONBLOCK)
+    info = os.fstat(fd)
+    if not stat.S_ISFIFO(info.st_mode) or info.st_uid != os.geteuid() or info.st_nlink != 1:
+        os.close(fd)
+        raise PermissionError(errno.EPERM, "somebody has replaced it")
     try:
         flock(fd, LOCK_EX | LOCK_NB)
     except OSError:
         os.close(fd)
-        os.unlink(path)
-        return _plain(path)
+        there.unlink(name)
+        return _plain(there, name)
     return fd
 
 
-def _plain(path: str) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _plain(there: Folder, name: str) -> int:
+    return there.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
 
 class Others:
-    """The sessions of other clients: are they alive, and what to poll to learn that they aren't."""
+    """The sessions of other clients: are they alive, and what to poll to learn that they aren't.
+
+    A name comes from a row that any client of the store may have written. It is looked for in
+    the folder of the sessions only, and nothing but what can be a session is.
+    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.folder = folder(place)
         self._fds: dict[str, int] = {}
 
     def dead(self, name: str) -> bool:
@@ -103,17 +119,32 @@ class Others:
         if fd < 0:
             return False
         free = _free(fd)
-        if len(self._fds) >= CACHE_MAX:
-            self._prune()
-        if not free and len(self._fds) < CACHE_MAX:
-            self._fds[name] = fd
-        else:
+        if free:
             os.close(fd)
-        return free
+            return True
+        while len(self._fds) >= CACHE_MAX:
+            self.forget(next(iter(self._fds)))
+        self._fds[name] = fd
+        return False
+
+    def ended(self, name: str) -> bool:
+        """The same, once: nothing is kept open for another look."""
+        fd = self._open(name)
+        if fd < 0:
+            return False
+        try:
+            return _free(fd)
+        finally:
+            os.close(fd)
 
     def alarm(self, name: str) -> int:
-        """A descriptor that hangs up when the session ends; -1 if there is none to be had."""
-        return self._fds.get(name, -1)
+        """A new descriptor that hangs up when the session ends, to be closed by the caller;
+        ``ENDED`` if it has ended, ``NONE`` if there is nothing to poll."""
+        fd = self._open(name)
+        if fd >= 0 and _free(fd):
+            os.close(fd)
+            return ENDED
+        return fd
 
     def forget(self, name: str) -> None:
         """The session has been dealt with."""
@@ -121,35 +152,38 @@ class Others:
         if fd >= 0:
             os.close(fd)
 
-    def _prune(self) -> None:
-        """Close those that have died unnoticed: nobody asks for them any more."""
-        for name in [n for n, fd in self._fds.items() if _free(fd)]:
-            self.forget(name)
-
     def bury(self, name: str) -> None:
         """Remove the files of a dead session, its FIFO last: it is what others would find."""
         self.forget(name)
-        for file in os.listdir(self.place.sessions):
+        if not is_session(name):
+            return
+        for file in self.folder.names():
             if file.startswith(name + "."):
-                with contextlib.suppress(OSError):
-                    os.unlink(f"{self.place.sessions}/{file}")
-        with contextlib.suppress(OSError):
-            os.unlink(f"{self.place.sessions}/{name}")
+                self.folder.unlink(file)
+        self.folder.unlink(name)
 
     def exists(self, name: str) -> bool:
         """Is its file still there?"""
-        return os.path.lexists(f"{self.place.sessions}/{name}")
+        try:
+            return is_session(name) and bool(self.folder.stat(name))
+        except OSError:
+            return False
 
     def names(self) -> list[str]:
         """All sessions that have a file, dead or alive."""
-        return [n for n in os.listdir(self.place.sessions) if "." not in n]
+        return [name for name in self.folder.names() if is_session(name)]
 
     def _open(self, name: str) -> int:
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        if not is_session(name):
+            return NONE
         try:
-            return os.open(f"{self.place.sessions}/{name}", flags)
-        except (OSError, ValueError):
-            return -1
+            fd = self.folder.open(name, os.O_RDONLY | os.O_NONBLOCK)
+        except (OSError, HoldfastError):
+            return NONE
+        if stat.S_IFMT(os.fstat(fd).st_mode) not in (stat.S_IFIFO, stat.S_IFREG):
+            os.close(fd)
+            return NONE
+        return fd
 
     def close(self) -> None:
         """Close every descriptor."""
@@ -157,7 +191,8 @@ class Others:
             self.forget(name)
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_fds"):
+            self.close()
 
 
 def _free(fd: int) -> bool:

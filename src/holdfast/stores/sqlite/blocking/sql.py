@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import sqlite3
+import sys
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "schema")
 
@@ -24,6 +27,44 @@ def blocks(text: str) -> dict[str, str]:
         elif line.strip() and not line.startswith("--"):
             lines.append(line)
     return {name: "\n".join(lines) for name, lines in found.items()}
+
+
+@cache
+def _plain(text: str) -> tuple[str, tuple[int, ...] | None]:
+    """A statement without the numbers of its parameters, and the order of its values if that isn't
+    the order in which they are given. Some versions of Python warn of numbered parameters."""
+    order = tuple(int(number) - 1 for number in re.findall(r"\?([0-9]+)", text))
+    in_order = order == tuple(range(len(order)))
+    return re.sub(r"\?[0-9]+", "?", text), None if in_order else order
+
+
+class Cursor(sqlite3.Cursor):
+    """Runs a statement whose parameters may have numbers."""
+
+    def execute(self, sql: str, parameters: Any = ()) -> Self:
+        """Run it; what it is made of are constants, so each is prepared but once."""
+        text, order = _plain(sql)
+        if order is not None:
+            parameters = [parameters[one] for one in order]
+        return super().execute(text, parameters)
+
+
+class Unnumbered(sqlite3.Connection):
+    """A connection whose cursors do so."""
+
+    def cursor(self, factory: Any = None) -> Any:
+        """A new one."""
+        return super().cursor(Cursor if factory is None else factory)
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        """Run it, with a new cursor."""
+        found: sqlite3.Cursor = self.cursor().execute(sql, parameters)
+        return found
+
+
+#: Python 3.12.0 to 3.12.3 warn of numbered parameters, so there they are taken away; elsewhere
+#: that would only cost time.
+Connection = Unnumbered if (3, 12, 0) <= sys.version_info[:3] <= (3, 12, 3) else sqlite3.Connection
 
 
 @cache

@@ -10,17 +10,23 @@ one thread. An uncontended join makes no socket at all.
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import errno
 import os
 import select
 import socket
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from weakref import finalize
 
 from ....core.model import Granted
-from .place import Place, unusable
+from ....runtime.opening.blocking import datagrams
+from .folder import Folder, folder, is_address
+from .owned import O_PATH, admit
+from .paths import Place
+from .session import ENDED, NONE
 
 _VERSION = 1
 _FENCE = struct.Struct("<BQ")
@@ -46,27 +52,35 @@ class Post:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.folder = place.sessions
-        self._dir = -1
-        self._sender = _datagram()
-        if len(os.fsencode(self.folder)) + 32 > PATH_MAX:
-            # The address has room for 107 bytes only, so longer paths go through a descriptor.
-            try:
-                self._dir = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            except OSError as wrong:
-                raise unusable(self.folder, wrong) from None
-            self.folder = f"/proc/self/fd/{self._dir}"
+        self._there = folder(place)
+        # The address has room for 107 bytes only, so longer paths go through a descriptor. Paths
+        # that another user could redirect do so, too.
+        long = len(os.fsencode(place.sessions)) + 32 > PATH_MAX
+        self._wary = place.shared and O_PATH > 0
+        self.folder = f"/proc/self/fd/{self._there.fd}" if long or self._wary else place.sessions
+        self._sender = _sender()
         self._count = 0
 
     def send(self, address: str, claim_id: str, fence: int) -> bool:
         """Poke; False if certainly nobody listens there."""
-        if "/" in address:
+        if not is_address(address):
             return True
         try:
-            self._sender.sendto(pack(claim_id, fence), f"{self.folder}/{address}")
+            if self._wary:
+                self._send_unfollowed(pack(claim_id, fence), address)
+            else:
+                self._sender.sendto(pack(claim_id, fence), f"{self.folder}/{address}")
         except OSError as wrong:
             return wrong.errno not in (errno.ECONNREFUSED, errno.ENOENT)
         return True
+
+    def _send_unfollowed(self, data: bytes, address: str) -> None:
+        """Send it to the socket of this name, not to one that a link of this name leads to."""
+        fd = self._there.open(address, O_PATH)
+        try:
+            self._sender.sendto(data, f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)
 
     def open_box(self, session: str) -> Mailbox | None:
         """A new socket of this session; None where that can't be had, so its owner must poll."""
@@ -75,28 +89,33 @@ class Post:
         try:
             box = _datagram()
             try:
+                # Linux gives the file the mode of the socket, so it is never open to others.
+                os.fchmod(box.fileno(), self.place.file_mode)
                 box.bind(f"{self.folder}/{address}")
-                os.chmod(f"{self.folder}/{address}", self.place.file_mode)
+                admit(self._there.fd, address, self.place.file_mode)
             except BaseException:
                 box.close()
                 raise
         except OSError:
             return None
-        return Mailbox(box, address, f"{self.place.sessions}/{address}")
+        return Mailbox(box, address, self._there)
 
-    def close(self) -> None:
-        """Close the descriptors."""
-        self._sender.close()
-        if self._dir >= 0:
-            os.close(self._dir)
-            self._dir = -1
 
-    def __del__(self) -> None:
-        self.close()
+@cache
+def _sender() -> socket.socket:
+    """What the whole process sends from: it has no name, and keeps nothing."""
+    made = _datagram()
+    atexit.register(made.close)
+    return made
+
+
+def nothing(session: str) -> int:
+    """The alarm of those who watch no session."""
+    return NONE
 
 
 def _datagram() -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    made = datagrams()
     made.setblocking(False)
     return made
 
@@ -104,11 +123,13 @@ def _datagram() -> socket.socket:
 class Mailbox:
     """One bound socket."""
 
-    def __init__(self, box: socket.socket, address: str, path: str) -> None:
+    def __init__(self, box: socket.socket, address: str, there: Folder) -> None:
         self.socket = box
         self.fd = box.fileno()
         self.address = address
-        self.path = path
+        self._there = there
+        # No `__del__`: where both are garbage, Python may finalize the socket first, and warn.
+        finalize(self, box.close).atexit = False
 
     def read_one(self) -> tuple[str, int]:
         """The first (claim id, fence) that has arrived, or an id that nobody has."""
@@ -128,11 +149,7 @@ class Mailbox:
         """Close it and remove its name."""
         self.fd = -1
         self.socket.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
-
-    def __del__(self) -> None:
-        self.socket.close()
+        self._there.unlink(self.address)
 
 
 class Boxes:
@@ -176,8 +193,24 @@ class Boxes:
         if box is not None and box.fd >= 0:
             self._idle.append(box)
 
-    def wait(self, claim_id: str, alarms: Iterable[int], seconds: float) -> Granted | None:
-        """Sleep until poked, until one of the alarms, or until the time is over."""
+    def wait(
+        self, claim_id: str, alarm: Callable[[str], int], watch: Iterable[str], seconds: float
+    ) -> Granted | None:
+        """Sleep until poked, until a session that is watched has ended, or the time is over."""
+        alarms: list[int] = []
+        try:
+            for session in watch:
+                fd = alarm(session)
+                if fd == ENDED:
+                    return None
+                if fd >= 0:
+                    alarms.append(fd)
+            return self._sleep(claim_id, alarms, seconds)
+        finally:
+            for fd in alarms:
+                os.close(fd)
+
+    def _sleep(self, claim_id: str, alarms: Iterable[int], seconds: float) -> Granted | None:
         box = self._used.get(claim_id)
         poll = select.poll()
         if box is not None:

@@ -20,11 +20,12 @@ from threading import RLock, get_ident
 from time import clock_gettime
 from typing import Any, Generic, Protocol, TypeVar
 
-from ....errors import StoreUnavailable
+from ....errors import HoldfastError, NotSupported, StoreUnavailable
 from ....url import StoreURL
 from .database import explain
-from .gate import Gate, Replaced
+from .gate import Damaged, Gate, Replaced
 from .header import PID, WHEN, WORLD
+from .odd import UNREADABLE, unreadable
 from .opening import Opening
 from .place import label
 
@@ -121,26 +122,36 @@ class Way(Generic[F]):
         """
         me = get_ident()
         if self.inside == me:
-            raise StoreUnavailable(REENTERED)
+            raise NotSupported(REENTERED)
         try:
             if not self.lock.acquire(False):
+                self._refuse_inside(me)
                 within = self._queue(within)
             self.inside = me
-            files = self._files or self._open(within)
+            if (files := self._files) is None:
+                self._refuse_inside(me)
+                files = self._open(within)
             try:
                 flock(files.gate.held, TRY)  # A second time, if it was opened just now.
             except BlockingIOError:
+                self._refuse_inside(me)
                 files.gate.queue(within)
             if files.words[WORLD] != files.world:
                 raise Replaced
             files.words[PID] = self.pid
             files.floats[WHEN] = now = clock_gettime(CLOCK)
             return work(files, now, *args)
-        except Replaced:
+        except Replaced as wrong:
+            if isinstance(wrong, Damaged) and self._files is not None:
+                self._files.words[WORLD] = 0  # So nobody believes in these files any more.
             self._drop()
             raise
-        except sqlite3.Error as wrong:
+        except HoldfastError:
+            raise
+        except (sqlite3.Error, UnicodeDecodeError) as wrong:
             raise explain(wrong, self.label, False) from wrong
+        except UNREADABLE as wrong:
+            raise unreadable(wrong, self.label) from wrong
         finally:
             try:
                 if self.inside == me and (opened := self._files) is not None:
@@ -160,6 +171,13 @@ class Way(Generic[F]):
                         self.lock.release()
                     except RuntimeError:
                         pass
+
+    def _refuse_inside(self, thread: int) -> None:
+        """Raise if the thread stands in the files of another client: they may be the same ones, and
+        it would wait for itself."""
+        for way in [ref() for ref in _ways.valuerefs()]:
+            if way is not None and way is not self and way.inside == thread:
+                raise NotSupported(REENTERED)
 
     def _queue(self, within: float) -> float:
         """Wait for the other threads of this client; the time that is left."""

@@ -23,18 +23,20 @@ import sqlite3
 from .database import Database, explained
 from .header import (
     DATABASE,
+    FAR_S,
     LATEST,
     LOG,
     LONE,
     QUIET,
     RESERVED,
     SHARED_MEMORY,
+    TICKET_MAX,
     WORLD,
     Header,
     boot_id,
 )
 from .lone import Lone
-from .place import Place
+from .paths import Place
 from .sql import verbs
 
 #: When what the old files said of their last expiry can't be read, this many seconds from now.
@@ -44,6 +46,7 @@ UNKNOWN_S = 60.0
 def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
     """Open database and table so that they agree with the gate; or say what is wrong."""
     fresh, words = header.fresh(), header.words
+    misplaced = not fresh and header.remember_boot()
     booted = not fresh and not header.same_boot()
     database = Database(place, words[DATABASE] if booted else 0)
     lone: Lone | None = None
@@ -54,6 +57,8 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
             if fresh:
                 usable = _found(database, lone, header, now)
             header.check()
+            if not fresh and (misplaced or header.damaged(now)):
+                header.heal(now, *_known(database, lone, now))
             usable = usable and database.complete((words[SHARED_MEMORY], words[LOG]))
             if not usable:
                 # The database first, because it remembers until when nobody may be served.
@@ -91,6 +96,20 @@ def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
     header.set_up(max(tickets), latest if boot == str(boot_id()) else 0.0, world)
     header.words[DATABASE], header.words[LONE] = database.inode, lone.inode
     return alone
+
+
+def _known(database: Database, lone: Lone, now: float) -> tuple[int, float]:
+    """The greatest ticket and the last expiry that can be read, and what might be beyond them."""
+    unknown = now + UNKNOWN_S
+    if not database.there:
+        return 0, unknown
+    try:
+        database.connect()
+        tickets, latest = _greatest(database, lone)
+    except (sqlite3.DatabaseError, ValueError):
+        return 0, unknown
+    sane = [ticket for ticket in tickets if ticket < TICKET_MAX]
+    return max(sane, default=0), max(unknown, latest if latest <= now + FAR_S else 0.0)
 
 
 def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:

@@ -152,6 +152,9 @@ INSERT OR REPLACE INTO tombs (take, until) VALUES (?, ?)
 -- name: tombs_fade
 DELETE FROM tombs WHERE take IN (SELECT take FROM tombs WHERE until <= ?1 LIMIT ?2)
 
+-- name: letters
+SELECT id FROM jobs WHERE job BETWEEN ?1 AND ?2 AND dead = 1 ORDER BY job
+
 -- name: oldest
 SELECT accepted FROM jobs WHERE job BETWEEN ?1 AND ?2 AND dead = 0
   AND NOT EXISTS (SELECT 1 FROM loans WHERE loans.job = jobs.job) ORDER BY job LIMIT 1

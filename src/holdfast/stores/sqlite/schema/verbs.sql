@@ -42,7 +42,8 @@ SELECT ticket, weight, session FROM claims
 WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 ORDER BY ticket LIMIT ?3
 
 -- name: holders_expired
-SELECT ticket, weight FROM claims WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 AND expires <= ?3
+SELECT ticket, weight FROM claims
+WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 AND expires <= ?3 ORDER BY ticket LIMIT ?4
 
 -- name: first_expiry
 SELECT min(expires) FROM claims WHERE name = ?1 AND ticket > 0 AND expires > ?2
@@ -88,12 +89,13 @@ SELECT DISTINCT name FROM claims WHERE session = ?1 LIMIT ?2
 
 -- name: session_rows
 SELECT ticket, held, weight FROM claims WHERE name = ?1 AND session = ?2 AND ticket > 0
+ORDER BY ticket LIMIT ?3
 
 -- name: session_move
 UPDATE claims SET session = ?2 WHERE session = ?1
 
 -- name: names_between
-SELECT name, ticket, state, owner, held, weight, since, expires, meta, session
+SELECT name, ticket, state, owner, held, weight, since, expires, meta, session, leaving
 FROM claims WHERE name >= ?1 AND name < ?2 ORDER BY name, ticket
 
 -- name: standing

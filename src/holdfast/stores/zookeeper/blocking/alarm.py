@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from ....runtime.blocking import boottime
+from ....runtime.starting.blocking import DaemonThread
 
 
 class Alarm:
@@ -18,17 +19,30 @@ class Alarm:
         self._stopped = False
         self._rung = threading.Lock()
         self._rung.acquire()
-        #: Gives True once: whoever gets it starts the thread.
-        self._starter = iter((True,))
+        #: The thread, under one key: of two who would start one, one atomic step lets one do so.
+        self._threads: dict[int, DaemonThread] = {}
 
     def at(self, when: float) -> None:
         """Call then or soon after; a later alarm than the one that is set is forgotten."""
         if when < self._at:
             self._at = when
-            if next(self._starter, False):
-                threading.Thread(target=self._run, name="holdfast-alarm", daemon=True).start()
+            if self._threads:
+                self._ring()
+            else:
+                self._begin()
+
+    def _begin(self) -> None:
+        thread = DaemonThread(target=self._run, name="holdfast-alarm")
+        try:
+            if self._threads.setdefault(0, thread) is thread:
+                thread.start()
             else:
                 self._ring()
+        except BaseException:
+            if self._threads.get(0) is thread and thread.give_up():  # the next alarm tries again
+                self._at = math.inf
+                del self._threads[0]
+            raise
 
     def stop(self) -> None:
         """Let the thread end."""

@@ -13,6 +13,8 @@ its own classes. What had to be arranged:
 * To look whether a socket is ready it makes an epoll, five times for each request: ours has a poll.
 * A request that is queued while the wake-up of its thread is interrupted would stay there, and each
   later one would wait for the next: it is woken once more.
+* A start that is interrupted, or gets no thread, leaves some of kazoo's threads and no connection:
+  it runs on a thread of its own, where no signal arrives, and a failed one is cleared away.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from __future__ import annotations
 import atexit
 import logging
 import math
-import select
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,6 +45,8 @@ from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ....runtime.polling.blocking import READ, WRITE, poller
+from ....runtime.starting.blocking import DaemonThread
 from ..config import Settings, silent
 from ..requests import (
     Check,
@@ -126,11 +129,11 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Those that are ready."""
-        poll = select.poll()
+        poll = poller()
         for one in rlist:
-            poll.register(one, select.POLLIN)
+            poll.register(one, READ)
         for one in wlist:
-            poll.register(one, select.POLLOUT)
+            poll.register(one, WRITE)
         ready = dict(poll.poll(None if timeout is None else math.ceil(timeout * 1000)))
         if not ready:
             return [], [], []
@@ -180,6 +183,9 @@ class Driver:
             logger=_log,
             **settings.tls,
         )
+        self._starting = DaemonThread(target=self._start, name="holdfast-zookeeper-start")
+        #: Why it could not start.
+        self._failed: Exception | None = None
         #: Why this ensemble can't be used, once that is known.
         self.unfit: HoldfastError | None = None
         #: The length of the session that the server grants, seconds; 0: not known yet.
@@ -237,8 +243,21 @@ class Driver:
             )
 
     def start(self) -> None:
-        """Begin to connect; returns at once."""
-        self.client.start_async()
+        """Begin to connect; returns at once. Raises what keeps it from that: it is over then."""
+        self._starting.start()
+        self._starting.join()
+        if self._failed is not None:
+            raise self._failed
+
+    def _start(self) -> None:
+        try:
+            self.client.start_async()
+        except Exception as wrong:
+            self._failed = wrong
+            self.client._stopped.set()  # there is no session to be ended
+            self._handler._running = True
+            self._handler.stop()
+            self.client.close()
 
     @property
     def connected(self) -> bool:
@@ -248,8 +267,8 @@ class Driver:
     @property
     def over(self) -> bool:
         """Has it ended for good? Then a new one is needed."""
-        routine = self.client._connection._connection_routine
-        return routine is not None and not routine.is_alive()
+        routine = self.client._connection._connection_routine or self._starting
+        return not routine.is_alive()
 
     def session(self) -> int:
         """The id of the session; 0 if there is none."""
@@ -274,6 +293,9 @@ class Driver:
 
     def stop(self) -> None:
         """End the session. Its nodes are gone when this returns, if the server was in reach."""
+        if self._starting.give_up():
+            return
+        self._starting.join()
         self.client.stop()
         self.client.close()
 

@@ -20,6 +20,8 @@ from .ways import Part, Ways, entry_node, known_over
 
 #: The age of the oldest job is looked for among so many groups, those that wait longest first.
 _GROUPS = 200
+#: So many requests are sent before the first answer is there.
+_AT_ONCE = 100
 
 
 class Mending:
@@ -60,11 +62,12 @@ class Mending:
     async def _oldest(self, space: Space, view: View, until: float) -> float:
         """The age of the job that waits longest: the first one of a track, or the second."""
         place = space.place
-        heads = [one for one in view.ready if not one.blocked][:_GROUPS]
+        heads = view.ready[:_GROUPS]
         plain = [one for one in view.plain if one.node not in view.taken]
         if plain:  # there the order of acceptance is known
             heads.append(min(plain, key=lambda one: one.birth))
-        lone = [one for one in heads if one.node not in view.taken and one.first]
+        free = [one for one in heads if one.node not in view.taken and not one.blocked]
+        lone = [one for one in free if one.first]
         behind = [one for one in heads if one.group and one not in lone]
         paths = [place.job(one.group, one.first) for one in lone]
         lists = await self._talk.ask(
@@ -94,51 +97,75 @@ class Mending:
 
     # -- mending -----------------------------------------------------------------------------
 
-    async def revive(self, space: Space, ids: Sequence[str] | None, until: float) -> int:
-        """Try dead letters again; see the contract."""
+    async def letters(self, space: Space, until: float) -> list[str]:
+        """The ids of all dead letters; see the contract."""
+        return [row.note.id for row in await self._dead(space, until)]
+
+    async def _dead(self, space: Space, until: float) -> list[Row]:
+        """All dead letters, as they died."""
         view = await self._seen.view(space, until)
         if view is None:
-            return 0
+            return []
         view = view._replace(ready=[one for one in view.ready if one.blocked], plain=[])
         rows = await self._seen.rows(space, view, None, 1, until)
         rows.sort(key=lambda row: row.node)  # letters are numbered as they died
-        wanted = [row for row in rows if ids is None or row.note.id in ids][:BATCH_MAX]
+        return [row for row in rows if row.record.state is JobState.DEAD]
+
+    async def revive(self, space: Space, ids: Sequence[str] | None, until: float) -> int:
+        """Try dead letters again; see the contract."""
+        known = None if ids is None else frozenset(ids)
+        rows = await self._dead(space, until)
+        left = [row for row in rows if known is None or row.note.id in known][:BATCH_MAX]
         count = 0
-        for row in wanted:
-            if row.record.state is JobState.DEAD:
-                count += await self._revive(space, row, until)
+        while left:
+            # Of each group one at a time, so that they come back in the order in which they died.
+            apart: dict[str, Row] = {}
+            for row in left:
+                apart.setdefault(row.note.group or row.path, row)
+            some = list(apart.values())[:_AT_ONCE]
+            count += await self._revive(space, some, until)
+            tried = {row.path for row in some}
+            left = [row for row in left if row.path not in tried]
         await self._wake(space, count, until)
         return count
 
-    async def _revive(self, space: Space, row: Row, until: float) -> bool:
-        if row.entry is not None:
-            parts: list[Part] = [
-                *free(space, row.entry),
-                entry_node(space, row.entry, row.entry.first),
+    async def _revive(self, space: Space, rows: Sequence[Row], until: float) -> int:
+        """Revive letters of different groups, or of none; how many."""
+        pending = [self._again(space, row) for row in rows]
+        count = 0
+        for turn in range(8):  # a group comes and goes
+            done = await self._all([ways[turn % len(ways)] for ways in pending], until)
+            count += sum(done)
+            pending = [
+                ways for ways, ok in zip(pending, done, strict=True) if len(ways) > 1 and not ok
             ]
-            return await self._done(parts, until)
+            if not pending:
+                break
+        return count
+
+    def _again(self, space: Space, row: Row) -> list[list[Part]]:
+        """What revives a letter: if its group is there, and if it isn't."""
+        if row.entry is not None:
+            return [[*free(space, row.entry), entry_node(space, row.entry, row.entry.first)]]
         place = space.place
         note = row.note._replace(attempts=0, reason="")
         gone = Delete(row.path)
         if not note.group:
             node = f"again-{row.node}-{row.stat.czxid:x}"
             entry = Create(place.at("plain", entry_start("", node)), numbered=True)
-            return await self._done([gone, Create(place.job("", node), note.data()), entry], until)
+            return [[gone, Create(place.job("", node), note.data()), entry]]
         key = group_key(note.group)
         job = Create(f"{place.at('groups', key)}/0!", note.data(), numbered=True)
         first = entry_start(key, f"0!{0:010d}")
         entry = Create(place.at("ready", first), numbered=True)
-        fresh: list[Part] = [gone, Create(place.at("groups", key)), entry, job]
-        for _ in range(4):  # its group comes and goes
-            if await self._done([gone, job], until) or await self._done(fresh, until):
-                return True
-        return False
+        return [[gone, job], [gone, Create(place.at("groups", key)), entry, job]]
 
     async def purge(
         self,
         space: Space,
         state: JobState | None,
         ids: Sequence[str] | None,
+        most: int,
         until: float,
     ) -> int:
         """Remove jobs; see the contract."""
@@ -151,13 +178,13 @@ class Mending:
             if row.record.state is not JobState.TAKEN
             and (state is None or row.record.state is state)
             and (ids is None or row.note.id in ids)
-        ][:BATCH_MAX]
+        ][: min(most, BATCH_MAX)]
         # The first of a group last: what is behind it is removed as long as it stands there.
         later = [row for row in rows if not row.first]
         count = sum(await self._all([self._middle(space, row) for row in later], until))
-        for row in rows:
-            if row.first:
-                count += await self._purge_first(space, row, until)
+        firsts = [(row, row.entry) for row in rows if row.first and row.entry is not None]
+        for start in range(0, len(firsts), _AT_ONCE):
+            count += await self._purge_firsts(space, firsts[start : start + _AT_ONCE], until)
         space.dirty()
         await self._wake(space, count, until)
         return count
@@ -169,36 +196,39 @@ class Mending:
             parts.insert(0, Check(space.place.entry(row.entry)))
         return [*parts, Put(space.place.at("removed"), b"")]
 
-    async def _purge_first(self, space: Space, row: Row, until: float) -> bool:
-        entry = row.entry
-        if entry is None:
-            return False
-        found: list[Any] = []
-        if entry.group:
-            group = space.place.at("groups", entry.group)
-            asked: list[Request] = [Children(group), Get(space.place.entry(entry))]
-            found = await self._talk.ask(asked, until)
-            space.learn(entry, found[0])
-        known = entry if entry.first else entry._replace(first=row.node)
+    async def _purge_firsts(
+        self, space: Space, rows: Sequence[tuple[Row, Entry]], until: float
+    ) -> int:
+        """Remove the first jobs of as many groups, or plain ones; how many."""
+        groups = [entry for _, entry in rows if entry.group]
+        asked: list[Request] = []
+        for entry in groups:
+            asked += Children(space.place.at("groups", entry.group)), Get(space.place.entry(entry))
+        found = await self._talk.ask(asked, until) if asked else []
+        seen = {entry.node: found[2 * at + 1] for at, entry in enumerate(groups)}
+        for at, entry in enumerate(groups):
+            space.learn(entry, found[2 * at])
         now = self._talk.port.now()
-        at = _rest(known, found, self._talk.clock.least(now))
-        parts = [
-            *free(space, entry),
-            Delete(row.path),
-            *known_over(space, row.note),
-            Put(space.place.at("removed"), b""),
-            *self._ways.onward(space, known, 0, at, now),
-        ]
-        return await self._done(parts, until)
-
-    async def _done(self, parts: Sequence[Part], until: float) -> bool:
-        (done,) = await self._all([list(parts)], until)
-        return done
+        least = self._talk.clock.least(now)
+        many: list[list[Part]] = []
+        for row, entry in rows:
+            known = entry if entry.first else entry._replace(first=row.node)
+            at = _rest(known, seen.get(entry.node), least)
+            many.append(
+                [
+                    *free(space, entry),
+                    Delete(row.path),
+                    *known_over(space, row.note),
+                    Put(space.place.at("removed"), b""),
+                    *self._ways.onward(space, known, 0, at, now),
+                ]
+            )
+        return sum(await self._all(many, until))
 
     async def _all(self, many: Sequence[list[Part]], until: float) -> list[bool]:
         found: list[bool] = []
-        for start in range(0, len(many), 100):
-            some = [Multi(tuple(parts)) for parts in many[start : start + 100]]
+        for start in range(0, len(many), _AT_ONCE):
+            some = [Multi(tuple(parts)) for parts in many[start : start + _AT_ONCE]]
             answers = await self._talk.ask(some, until)
             found += [not why_not(answer) for answer in answers]
         return found
@@ -217,13 +247,14 @@ def _on_loan(view: View) -> View:
     )
 
 
-def _rest(entry: Entry, found: list[Any], now: int) -> int:
-    """Until when the last execution of the group holds back the next one; 0: it doesn't."""
-    if len(found) < 2 or not isinstance(found[1], Found):
+def _rest(entry: Entry, found: Any, now: int) -> int:
+    """Until when the last execution of the group holds back the next one; 0: it doesn't.
+    ``found``: what its entry has."""
+    if not isinstance(found, Found):
         return 0
-    created = stamp(found[1].stat.created)
+    created = stamp(found.stat.created)
     due = rest_at(entry, created)
-    if found[1].data:
-        state = read_state(found[1].data)
+    if found.data:
+        state = read_state(found.data)
         due = max(state.rest, created + state.gap + 1 if state.gap else 0)
     return due if due > now else 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..names import digest, encoded
+from ..names import decoded, digest, encoded
 
 #: The folder of all queues. No name of a lock is encoded so that it begins with a dot.
 QUEUES = ".queues"
@@ -132,6 +132,17 @@ def group_key(group: str) -> str:
     """
     key = encoded(group)
     return key if len(key) <= _GROUP_MAX else f"%-{digest(group)}"
+
+
+def group_at(key: str, said: str) -> str:
+    """The group of a job that stands under this key, where it may say otherwise as it was damaged.
+
+    >>> group_at("a%21b", "a!b"), group_at("a%21b", "c"), group_at("", "c")
+    ('a!b', 'a!b', '')
+    """
+    if key == (group_key(said) if said else ""):
+        return said
+    return decoded(key) or key
 
 
 class Place(NamedTuple):

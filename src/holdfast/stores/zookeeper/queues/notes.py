@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 from ....core.queue.model import Job, Pace, Patience, Start, Take
 from ....core.queue.policy import EXPIRED_REASON
 
+#: What a job is called whose node was damaged, and what its payload then begins with.
+DAMAGED, UNREADABLE = "damaged", b"?"
+#: No number of ours is as great.
+_GREATEST = 1 << 62
+
 
 class JobNote(NamedTuple):
     """A job. ``turn``: its place in its request. ``window``: for so many milliseconds its id is
@@ -46,15 +51,38 @@ def job_note(job: Job, turn: int, window: float) -> JobNote:
 
 
 def read_job(data: bytes) -> JobNote:
-    """A job, from its node."""
+    r"""A job, from its node.
+
+    Of one that was damaged from outside only the bytes are left, as a payload that can't be read:
+    its attempts fail, and it becomes a dead letter that people can look at.
+
+    >>> read_job(b'{"id":"a","group":"g"}\nbytes').group
+    'g'
+    >>> read_job(b"\xff\xff").id
+    'damaged'
+    """
     head, _, payload = data.partition(b"\n")
-    told = json.loads(head)
-    return JobNote(
-        told["id"],
-        told.get("group", ""),
-        payload,
-        *(told.get(name, JobNote._field_defaults[name]) for name in JobNote._fields[3:]),
-    )
+    told = _told(head, JobNote)
+    if "id" not in told:
+        return JobNote(DAMAGED, "", UNREADABLE + data)
+    return JobNote(**{"group": "", **told, "payload": payload})
+
+
+def _told(text: bytes, of: type[JobNote | State]) -> dict[str, Any]:
+    """The fields of this record that stand there; none, if any isn't what it must be."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(told, dict):
+        return {}
+    kinds = {"id": str, "group": str, **{k: type(v) for k, v in of._field_defaults.items()}}
+    right = all(type(told[name]) is kinds.get(name) for name in told)
+    return told if right and all(_plausible(value) for value in told.values()) else {}
+
+
+def _plausible(value: object) -> bool:
+    return not isinstance(value, int) or abs(value) < _GREATEST
 
 
 class State(NamedTuple):
@@ -99,13 +127,12 @@ def lent(take: Take, attempts: int, reason: str = "") -> State:
 
 
 def read_state(data: bytes) -> State:
-    """What was written to an entry.
+    """What was written to an entry; as if nothing had been, where it was damaged from outside.
 
     >>> read_state(b"").attempts, read_state(State(3, "a").data()).attempts
     (0, 3)
     """
-    told: dict[str, Any] = json.loads(data) if data else {}
-    return State(**told)
+    return State(**_told(data, State)) if data else State()
 
 
 def ms(seconds: float) -> int:

@@ -135,13 +135,15 @@ class Putting:
         _, found = await self._talk.ask([Sync(path), Get(path)], until)
         if not isinstance(found, Found):
             return _NEW, None
-        number, _, answers = found.data.decode().partition(" ")
+        number, _, answers = found.data.partition(b" ")
+        if not number.isdigit():  # damaged from outside: nothing is known of an earlier copy
+            return Lane(-1, found.stat.version), None
         lane = Lane(int(number), found.stat.version)
         self._lanes[put.lane] = lane
         if lane.number > put.number:
             raise StoreUnavailable("a copy of an earlier put came late, and changes nothing")
         if lane.number == put.number:
-            return lane, [one == "1" for one in answers]
+            return lane, [one == ord("1") for one in answers]
         return lane, None
 
     # -- what it consists of -----------------------------------------------------------------

@@ -70,9 +70,12 @@ class Remembered:
 def _window(found: Found) -> int | None:
     """How long an id is remembered, milliseconds; None while its job is there.
 
-    The data are the window, and behind it a word once the job is over.
+    The data are the window, and behind it a word once the job is over. What was damaged from
+    outside is remembered no longer.
     """
-    window, _, over = found.data.decode().partition(" ")
+    window, _, over = found.data.partition(b" ")
+    if not window.isdigit():
+        return 0
     return int(window) if over else None
 
 

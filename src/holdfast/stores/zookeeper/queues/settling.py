@@ -117,8 +117,6 @@ class Settling:
             made = answer[-1]
             if isinstance(made, str) and _heir(parts):
                 space.own(made.rpartition("/")[2])
-            elif _returned(parts):
-                space.dirty()
             return True
         if wrong[0] in (No.NODE, No.VERSION) or wrong[1] is No.NODE:  # it is another's, or nobody's
             return True
@@ -133,8 +131,6 @@ class Settling:
 
     def _soon(self, parts: list[Part], now: float) -> bool:
         """Is there a job by this that is due at once, or soon?"""
-        if _returned(parts):
-            return True
         entry = read_entry(f"{_heir(parts)}0000000000")
         if entry is None or entry.blocked:
             return False
@@ -249,12 +245,6 @@ class Settling:
             self._loans.doomed.pop(loan.mark, None)
             self._loans.end(loan)
             loan.space.dirty()
-
-
-def _returned(parts: Sequence[Part]) -> bool:
-    """Does the entry stay where it stood?"""
-    last = parts[-1]
-    return isinstance(last, Put) and last.path == getattr(parts[0], "path", "")
 
 
 def _heir(parts: Sequence[Part]) -> str:

@@ -13,7 +13,7 @@ from ..requests import Children, Create, Delete, Found, Get, Multi, No, Put, Req
 from .idle import Idle
 from .loans import Loan, Loans, Taker
 from .lost import Lost
-from .names import Entry, job_at, job_number
+from .names import Entry, group_at, job_at, job_number
 from .notes import JobNote, State, lent, read_job, stamp
 from .space import GROUPED, PLAIN, STALE, Space
 from .talk import Talk, check_rights, why_not
@@ -264,6 +264,7 @@ class Taking:
         self, space: Space, take: Take, entry: Entry, attempt: int, stat: Stat, job: Found
     ) -> Loan:
         note = read_job(job.data)
+        note = note._replace(group=group_at(entry.group, note.group))
         taken = stamp(stat.changed)
         accepted = note.accepted or stamp(job.stat.created)
         seq = job_number(entry.first) if entry.group else entry.birth

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....errors import ConfigError
+from ....core.queue.model import TooLarge
 from ..port import Port, refused
 from ..requests import Create, Made, Multi, No, Put, Request, Stat
 from .clock import Clock
@@ -83,10 +83,10 @@ def check_rights(answers: list[Any], what: str, label: str) -> None:
         raise refused(No.RIGHT, what, label)
 
 
-def too_large(size: int, jobs: int, label: str) -> ConfigError:
+def too_large(size: int, jobs: int, label: str) -> TooLarge:
     """The error for a request that no server takes."""
     fewer = max(1, jobs * REQUEST_BYTES_MAX // size - 1)
-    return ConfigError(
+    return TooLarge(
         f"{jobs} jobs of together {size} bytes are too much for one request to {label}, which "
         f"takes {REQUEST_BYTES_MAX} (jute.maxbuffer): put at most {fewer} of them at once, or put "
         "the data elsewhere, and its key into the queue"

@@ -106,16 +106,25 @@ class ZooKeeperQueues:
         space = self._talk.space(queue)
         return await self._mending.jobs(space, state, group, most, self._until(within))
 
+    async def letters(self, queue: str, within: float) -> list[str]:
+        """The ids of all dead letters; see the contract."""
+        return await self._mending.letters(self._talk.space(queue), self._until(within))
+
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again; see the contract."""
         return await self._mending.revive(self._talk.space(queue), ids, self._until(within))
 
     async def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
         """Remove jobs; see the contract."""
         space = self._talk.space(queue)
-        return await self._mending.purge(space, state, ids, self._until(within))
+        return await self._mending.purge(space, state, ids, most, self._until(within))
 
     def on_alarm(self) -> None:
         """The time of something is over."""

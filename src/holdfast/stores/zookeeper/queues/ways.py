@@ -87,10 +87,7 @@ class Ways:
             return parts + self._given_up(loan, settle.reason, gap, at, now)
         attempts = loan.attempt
         if settle.verdict is Verdict.RETURN:
-            attempts -= 1
-            if not gap and not at:  # it stands where it stood
-                told = State(attempts).data()
-                return [*loan.ours(), Put(written, told)]
+            attempts -= 1  # and it stands behind those that are there
         pause = max(gap, ms(settle.delay))
         told = State(reason=settle.reason, gap=gap, rest=at).data()
         due = self.hint(pause, at, now)

@@ -81,8 +81,10 @@ async def a_task_cancelled_anywhere_on_its_way_leaves_nothing(at: Arena) -> None
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
-        await at.free()
-        line = await at.look()
+        begun = now()
+        # On a busy server the keeper goes on with its undo
+        while (line := await at.look()) is not None and now() - begun < 5.0:
+            await at.sleep(0.02)
         assert line is None, f"cancelled after {steps} steps: {line}"
 
 
@@ -234,14 +236,13 @@ async def a_guard_leaves_alone_whoever_is_out_of_the_body(at: Arena) -> None:
 
 
 @case("lock", only="aio", because=LOOP)
-async def a_client_of_another_loop_is_refused(at: Arena) -> None:
+async def a_client_serves_another_loop_and_a_hold_stays_with_its_own(at: Arena) -> None:
     async def elsewhere() -> None:
-        with raises(ConfigError, "one client per loop"):
-            await at.lock().acquire()
-        with raises(ConfigError, "one client per loop"):
-            await at.lock().acquire(blocking=False)
-        with raises(ConfigError, "one client per loop"):
-            await at.locks.adopt("hf1.")
+        assert await at.lock().acquire(blocking=False) is None
+        async with at.locks.lock(at.fresh("elsewhere")) as other:
+            other.check()
+        with raises(ConfigError, "belongs to the event loop"):
+            await hold.release()
 
     async with at.lock() as hold:
         await asyncio.to_thread(asyncio.run, elsewhere())
@@ -250,9 +251,9 @@ async def a_client_of_another_loop_is_refused(at: Arena) -> None:
 
 @case("lock", only="aio", because=LOOP)
 async def whoever_cancels_all_tasks_does_not_end_the_renewing_for_good(at: Arena) -> None:
-    async with at.lock(ttl=KEPT_S) as first:
+    async with at.lock(ttl=2 * KEPT_S) as first:
         for steps in (0, 3):  # before the keeper has begun, and then while it sleeps
-            async with at.locks.lock(at.fresh(str(steps)), ttl=KEPT_S) as hold:
+            async with at.locks.lock(at.fresh(str(steps)), ttl=2 * KEPT_S) as hold:
                 for _ in range(steps):
                     await asyncio.sleep(0)
                 others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -260,7 +261,7 @@ async def whoever_cancels_all_tasks_does_not_end_the_renewing_for_good(at: Arena
                 for task in others:
                     task.cancel()
                 await asyncio.wait(others)
-                async with at.locks.lock(at.fresh("next"), ttl=KEPT_S) as second:
+                async with at.locks.lock(at.fresh("next"), ttl=2 * KEPT_S) as second:
                     for one in (first, hold, second):
                         await at.renewed(one)
                         one.check()

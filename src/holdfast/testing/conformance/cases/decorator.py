@@ -30,7 +30,7 @@ async def a_decorated_function_holds_the_lock_while_it_runs(at: Arena) -> None:
 async def a_decorated_function_does_not_run_while_another_holds(at: Arena) -> None:
     ran: list[bool] = []
 
-    @at.lock(timeout=0.05)
+    @at.lock(timeout=0.3)
     async def work() -> None:
         ran.append(True)
 

@@ -9,6 +9,8 @@ from ....errors import ComputeFailed
 from ...faces import now
 from ..arena import Arena, raises
 from ..registry import case
+from ..struck import FOREVER
+from ..struck import guards_of as struck_guards_of
 from .guards import MANY, Source
 
 #: What a request is given.
@@ -196,3 +198,30 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(value, Value)
     assert (value.data, value.version) == (b"told", copy.fence)
     assert isinstance(await guards.begin(wish, WITHIN_S), Value)
+
+
+@case("guard")
+async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) -> None:
+    # Given a store that is read, and then takes no request to compute any more
+    client = at.client()
+    # (a store without guards says so here)
+    assert await client.guard(at.name, ttl=60).invalidate("a") == 0
+    struck = struck_guards_of(client)
+    guard = client.guard(at.name, ttl=60, on_down="compute")
+    struck.down["begin"] = FOREVER
+    asked: list[int] = []
+
+    async def compute(key: str) -> str:
+        asked.append(struck.calls["begin"])
+        return key.upper()
+
+    # When several values are missing
+    assert await guard.get_many([*"abcd"], compute) == {key: key.upper() for key in "abcd"}
+    # Then the first of them has found out, and the others don't ask again
+    assert len(asked) == 4
+    assert asked[0] > 0
+    assert asked == [asked[0]] * 4
+    # And the next call asks anew
+    struck.down["begin"] = 0
+    assert await guard.get_many(["a"], compute) == {"a": "A"}
+    assert (await guard.get_many(["a"], compute), len(asked)) == ({"a": "A"}, 5)

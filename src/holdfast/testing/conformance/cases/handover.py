@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 from ....core.model import Loss, State
-from ....errors import LockLost, NotHeld
+from ....errors import ConfigError, LockLost, NotHeld
 from ...faces import now
 from ..arena import KEPT_S, SINGLE, Arena, at_once, raises
 from ..registry import case
@@ -43,6 +45,37 @@ async def a_token_works_once(at: Arena) -> None:
     assert await mine.release() is True
     with raises(NotHeld):
         await at.others.adopt(token)
+
+
+def with_fence(token: str, fence: int) -> str:
+    """The same token with another fence in it."""
+    start, text = token.split(".", 1)
+    body = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    body[1] = fence
+    return f"{start}.{base64.urlsafe_b64encode(json.dumps(body).encode()).decode().rstrip('=')}"
+
+
+@case(*PORTABLE, needs=["detach"])
+async def a_token_with_another_fence_is_refused_and_the_true_one_still_works(at: Arena) -> None:
+    hold = await at.lock(ttl=20.0, meta="handed over").acquire()
+    token = await hold.detach()
+    stranger = at.client()
+    (before,) = await at.holders()
+    for fence in (hold.fence + 1, 2**62, 1):
+        if fence != hold.fence:
+            with raises(ConfigError, at.name, str(fence), str(hold.fence)):
+                await stranger.adopt(with_fence(token, fence))
+    (after,) = await at.holders()
+    assert (after.fence, after.owner, after.meta) == (hold.fence, before.owner, before.meta)
+    await at.locks.close()  # it still belongs to no client
+    await stranger.close()
+    await at.sleep(0.2)
+    mine = await at.others.adopt(token)
+    assert mine.fence == hold.fence
+    mine.check()
+    assert await mine.extend() > 0
+    assert await mine.release() is True
+    assert not await at.holders()
 
 
 @case("lock", "semaphore", needs=["detach"])
@@ -112,6 +145,30 @@ async def an_adopted_hold_need_not_be_renewed(at: Arena) -> None:
     await at.until(lambda: told)
     assert told == [Loss.EXPIRED]
     await at.free()
+
+
+@case("lock", needs=["detach"])
+async def an_adopted_hold_is_held_no_longer_than_max_hold_allows(at: Arena) -> None:
+    most = 1.5 * KEPT_S
+    begun = now()
+    hold = await at.lock(ttl=KEPT_S, max_hold=most).acquire()
+    mine = await at.others.adopt(await hold.detach())
+    await at.renewed(mine)
+    assert await mine.wait_lost(10) is Loss.MAX_HOLD
+    await at.free()
+    assert now() - begun < most + at_once(begun)
+
+
+@case("lock", needs=["detach", "min_hold"])
+async def an_adopted_hold_keeps_the_name_for_the_rest_of_min_hold(at: Arena) -> None:
+    least = 1.0
+    begun = now()
+    hold = await at.lock(ttl=20.0, min_hold=least).acquire()
+    mine = await at.others.adopt(await hold.detach())
+    assert await mine.release() is True
+    assert await at.holders()
+    await at.free(within=5.0)
+    assert now() - begun > least - 0.05
 
 
 @case(*PORTABLE, needs=["detach"])

@@ -7,19 +7,19 @@ from typing import Any
 from ....core.model import Loss, State
 from ....errors import LockLost
 from ...faces import now
-from ..arena import EXCLUSIVE, KEPT_S, SINGLE, TUNABLE, Arena, at_once, raises
+from ..arena import EXCLUSIVE, KEPT_S, SINGLE, TUNABLE, Arena, at_once, raises, unclear
 from ..registry import case
 
 
 @case(*SINGLE)
 async def a_broken_hold_is_free_at_once_and_its_owner_told_soon(at: Arena) -> None:
-    hold = await at.lock(ttl=KEPT_S).acquire()
+    hold = await at.lock(ttl=2 * KEPT_S).acquire()
     assert await at.others.break_(at.name, at.number(hold)) is True
     assert not await at.holders()
     begun = now()
-    assert await hold.wait_lost(5) is Loss.BROKEN
+    assert await hold.wait_lost(10) is Loss.BROKEN
     # With its next renewal; or the one after that, if a busy server has left it without an answer.
-    assert now() - begun < KEPT_S / 2 + at_once(begun)
+    assert now() - begun < KEPT_S + at_once(begun)
     assert (hold.lost, hold.state) == (Loss.BROKEN, State.LOST)
     assert await hold.release() is False
 
@@ -52,8 +52,8 @@ async def the_next_one_gets_what_was_broken_and_keeps_it(at: Arena) -> None:
 @case(*SINGLE)
 async def breaking_needs_the_fence_of_the_claim(at: Arena) -> None:
     async with at.lock() as hold:
-        assert await at.others.break_(at.name, at.number(hold) + 1) is False
-        assert await at.others.break_(at.name, at.number(hold) - 1) is False
+        for wrong in {at.number(hold) + 1, at.number(hold) - 1} - {0}:
+            assert await at.others.break_(at.name, wrong) is False
         assert await at.others.break_(at.fresh("empty"), at.number(hold)) is False
         assert [one.fence for one in await at.holders()] == [at.number(hold)]
 
@@ -79,12 +79,12 @@ async def a_waiter_that_is_broken_stands_in_line_again(at: Arena) -> None:
 @case(*SINGLE)
 async def on_lost_is_called_once_with_the_hold_and_the_reason(at: Arena) -> None:
     told: list[tuple[Any, Any]] = []
-    hold = await at.lock(ttl=KEPT_S, on_lost=lambda *news: told.append(news)).acquire()
+    hold = await at.lock(ttl=2 * KEPT_S, on_lost=lambda *news: told.append(news)).acquire()
     hold.on_lost(lambda *news: told.append(news))
     await at.others.break_(at.name, at.number(hold))
     await at.until(lambda: len(told) >= 2)
     assert await hold.release() is False
-    await at.sleep(KEPT_S / 2)
+    await at.sleep(KEPT_S)
     assert told == [(hold, Loss.BROKEN)] * 2
 
 
@@ -101,9 +101,9 @@ async def on_lost_is_called_for_a_hold_that_nobody_renews(at: Arena) -> None:
 @case("lock", "read")
 async def on_lost_is_called_at_once_for_what_is_lost_already(at: Arena) -> None:
     told: list[tuple[Any, Any]] = []
-    hold = await at.lock(ttl=KEPT_S).acquire()
+    hold = await at.lock(ttl=2 * KEPT_S).acquire()
     await at.others.break_(at.name, at.number(hold))
-    assert await hold.wait_lost(5) is Loss.BROKEN
+    assert await hold.wait_lost(10) is Loss.BROKEN
     hold.on_lost(lambda *news: told.append(news))
     await at.until(lambda: told, within=1.0)
     assert told == [(hold, Loss.BROKEN)]
@@ -118,7 +118,7 @@ async def a_callback_that_raises_harms_nobody(at: Arena) -> None:
         raise ValueError("planted")
 
     kept = await at.locks.lock(at.fresh("kept"), ttl=KEPT_S).acquire()
-    hold = await at.lock(ttl=KEPT_S, on_lost=fail).acquire()
+    hold = await at.lock(ttl=2 * KEPT_S, on_lost=fail).acquire()
     hold.on_lost(lambda hold, reason: told.append(reason))
     await at.others.break_(at.name, at.number(hold))
     await at.until(lambda: len(told) == 2)
@@ -156,7 +156,7 @@ async def waiting_for_a_loss_ends_with_the_release_or_with_its_time(at: Arena) -
 async def a_body_that_ends_without_noticing_the_loss_is_told(at: Arena) -> None:
     over = False
     with raises(LockLost) as caught:
-        async with at.lock(ttl=KEPT_S) as hold:
+        async with at.lock(ttl=2 * KEPT_S) as hold:
             await at.others.break_(at.name, at.number(hold))
             over = True
     assert caught.error.reason is Loss.BROKEN
@@ -167,7 +167,7 @@ async def a_body_that_ends_without_noticing_the_loss_is_told(at: Arena) -> None:
 
 @case(*SINGLE)
 async def the_hold_as_context_manager_tells_of_a_loss_too(at: Arena) -> None:
-    hold = await at.lock(ttl=KEPT_S).acquire()
+    hold = await at.lock(ttl=2 * KEPT_S).acquire()
     with raises(LockLost) as caught:
         async with hold:
             await at.others.break_(at.name, at.number(hold))
@@ -177,7 +177,7 @@ async def the_hold_as_context_manager_tells_of_a_loss_too(at: Arena) -> None:
 @case(*SINGLE)
 async def a_loss_never_hides_the_exception_of_the_body(at: Arena) -> None:
     with raises(KeyError) as caught:
-        async with at.lock(ttl=KEPT_S) as hold:
+        async with at.lock(ttl=2 * KEPT_S) as hold:
             await at.others.break_(at.name, at.number(hold))
             raise KeyError("the body's own")
     (note,) = caught.error.__notes__
@@ -187,12 +187,13 @@ async def a_loss_never_hides_the_exception_of_the_body(at: Arena) -> None:
 
 @case(*SINGLE)
 async def check_in_the_body_raises_lock_lost_and_that_goes_on(at: Arena) -> None:
-    passed = False
+    passed, begun = False, now()
     with raises(LockLost, at.name) as caught:
-        async with at.lock(ttl=KEPT_S) as hold:
+        async with at.lock(ttl=2 * KEPT_S) as hold:
             await at.others.break_(at.name, at.number(hold))
-            await hold.wait_lost(5)
+            await hold.wait_lost(10)
             hold.check()
             passed = True
     assert not passed
-    assert caught.error.reason is Loss.BROKEN
+    expected = {Loss.BROKEN, Loss.UNREACHABLE} if unclear(begun) else {Loss.BROKEN}
+    assert caught.error.reason in expected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import json
 import os
 import signal
@@ -217,6 +219,40 @@ async def the_child_of_a_fork_is_another_owner_and_waits(at: Arena) -> None:
         assert refused is True
         assert owner != at.locks.owner
         hold.check()
+
+
+@case("lock", alone=True)
+async def a_fork_is_seen_by_a_hold_whose_client_is_forgotten(at: Arena) -> None:
+    async def taken() -> tuple[Any, Any]:
+        lock = at.face.client(at.url, label="forgotten").lock(at.name, ttl=20.0)
+        return lock, await lock.acquire()
+
+    async def child() -> list[Any]:
+        inherited = _sockets()
+        seen: list[Any] = [hold.lost, await hold.release()]
+        async with lock._renamed(at.fresh("child")) as other:
+            seen.append(str(other.state))
+            return [*seen, other.owner == owner, _sockets() > inherited]
+
+    lock, hold = await taken()
+    gc.collect()
+    owner = hold.owner
+    talks = not at.url.startswith(("memory:", "sqlite:")) and bool(_sockets())
+    said = await in_child(at, child)
+    assert said[:4] == [Loss.FORKED, False, "held", False]
+    assert said[4] or not talks, "the child works over a connection of its parent"
+    assert [one.fence for one in await at.holders()] == [at.number(hold)]
+    assert await hold.extend() > 0
+    assert await hold.release() is True
+
+
+def _sockets() -> set[str]:
+    """The sockets that this process has, where the system tells."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(f"/proc/self/fd/{fd}"))
+    return {one for one in found if one.startswith("socket:")}
 
 
 @case("lock", only="sync", because="an event loop has one thread", alone=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..arena import KEPT_S, Arena
 from ..registry import case
+from ..struck import queues_of
 
 
 @case("queue")
@@ -113,6 +114,58 @@ async def neither_lane_starves_the_other(at: Arena) -> None:
         seen.append(job.payload)
         assert await job.ack()
     assert sorted(seen) == ["grouped"] * 3 + ["plain"] * 3
+
+
+async def _returned(at: Arena, groups: list[str | None], take_turns: bool) -> None:
+    """Put one job after the other, and take and return until each was seen, and settle them."""
+    queue = at.queue(from_="take" if take_turns else "ack")
+    for number, group in enumerate(groups):
+        await queue.put(number, group=group)
+        await at.sleep(0.02)  # or all would be due at one moment
+    seen = []
+    for _ in range(3 * len(groups)):
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert job.attempt == 1
+        seen.append(job.payload)
+        assert await job.give_back()
+    assert set(seen) == set(range(len(groups))), f"returned ones starve others: {seen}"
+    assert await queue.purge() == len(groups)
+
+
+@case("queue")
+async def a_returned_job_of_the_plain_lane_comes_behind_those_that_were_due(at: Arena) -> None:
+    await _returned(at, [None] * 4, take_turns=False)
+
+
+@case("queue")
+async def a_returned_job_of_a_group_comes_behind_those_of_other_groups(at: Arena) -> None:
+    await _returned(at, ["a", "b", "c", "d"], take_turns=False)
+
+
+@case("queue")
+async def so_it_does_where_the_interval_counts_from_the_take(at: Arena) -> None:
+    await _returned(at, ["a", "b", "c", "d"], take_turns=True)
+
+
+@case("queue")
+async def what_a_take_gives_back_comes_behind_those_that_were_due(at: Arena) -> None:
+    queue, client = at.queue(), at.client()
+    other, struck = client.queue(at.name), queues_of(client)
+    for number in range(4):
+        await queue.put(number, group=str(number))
+        await at.sleep(0.02)
+    seen = []
+    for _ in range(3):  # its replies are lost, so it doesn't know what it has got
+        struck.lost["take"] = 1
+        struck.odd["settle_and_take"] = AssertionError("not asked for")
+        jobs = await other.take_many(1, timeout=5)
+        struck.down["settle"] = 0
+        seen += [job.payload for job in jobs]
+        for job in jobs:
+            assert await job.give_back()
+    assert len(set(seen)) == 3, f"returned ones starve others: {seen}"
+    assert await queue.purge() == 4
 
 
 @case("queue")

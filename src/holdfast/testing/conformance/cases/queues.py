@@ -109,6 +109,48 @@ async def a_failed_job_comes_again_before_those_behind_it(at: Arena) -> None:
 
 
 @case("queue")
+async def the_pause_of_a_failed_job_lasts_however_often_it_is_asked_for(at: Arena) -> None:
+    queue = at.queue()
+    for group in ("g", None):
+        await queue.put("bad", group=group)
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert await job.retry(in_=60)
+    for turn in range(20):
+        assert await queue.take(timeout=0) is None
+        if turn % 5 == 4:  # what stands behind it doesn't wake it
+            await queue.put("behind", group="g", delay=turn)
+    failed = [one for one in await queue.jobs() if one.attempts]
+    assert [one.due_in > 30 for one in failed] == [True, True]
+
+
+@case("queue")
+async def a_group_may_be_called_anything_and_is_called_so_everywhere(at: Arena) -> None:
+    names = ["bank:4001/é ü%21!", "..", "%41", "g" * 200, "é" * 80]
+    queue = at.queue(max_attempts=1)
+    await queue.put_many([{"payload": name, "group": name} for name in names])
+    assert {one.group for one in await queue.jobs()} == set(names)
+    for _ in names:
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert job.group == job.payload
+        (taken,) = await queue.jobs("taken", group=job.group)
+        assert taken.group == job.group
+        assert await job.retry(reason="no")
+    assert {one.group for one in await queue.jobs("dead")} == set(names)
+    assert await queue.revive() == len(names)
+    for _ in names:
+        job = await queue.take(timeout=5)
+        assert job is not None
+        assert job.group == job.payload
+        assert await job.give_back()
+        again = await queue.take(timeout=5)
+        assert again is not None
+        assert again.group == again.payload
+        assert await again.ack()
+
+
+@case("queue")
 async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: Arena) -> None:
     queue = at.queue(max_attempts=2, retry_first=0, retry_max=0)
     await queue.put_many(["bad", "good"], group="g")

@@ -89,10 +89,10 @@ async def only_the_flow_that_entered_can_release(at: Arena) -> None:
 async def there_is_no_way_back_into_a_hold_that_is_lost(at: Arena) -> None:
     fence = 0
     with raises(LockLost, at.name) as caught:
-        async with at.lock(ttl=KEPT_S) as hold:
+        async with at.lock(ttl=2 * KEPT_S) as hold:
             fence = at.number(hold)
             await at.others.break_(at.name, fence)
-            await hold.wait_lost(5)
+            await hold.wait_lost(10)
             async with at.lock():
                 fence = 0  # it was entered again after its loss
     assert caught.error.reason is Loss.BROKEN
@@ -117,3 +117,15 @@ async def a_reentrant_hold_is_not_detached(at: Arena) -> None:
         with raises(NotSupported):
             await hold.detach()
         hold.check()
+
+
+@case("reentrant")
+async def entering_again_leaves_the_lease_as_it_is(at: Arena) -> None:
+    lock = at.lock(ttl=20.0, auto_renew=False)
+    async with lock as outer:
+        before = outer.remaining()
+        await at.sleep(0.05)
+        async with lock as inner:
+            assert inner.remaining() <= before - 0.05
+        (seen,) = await at.holders()
+        assert seen.expires_in <= 20.0 - 0.05 or not at.can.own_expiry

@@ -8,6 +8,16 @@ from ..arena import Arena, raises
 from ..registry import case
 
 
+@case("semaphore", needs=["resize"])
+async def nobody_makes_fewer_permits_than_what_the_same_object_takes(at: Arena) -> None:
+    three = at.locks.semaphore(at.name, 4, weight=3)
+    with raises(ConfigError, at.name, "weight=3", "2 permits"):
+        await three.resize(2)
+    async with three:
+        (line,) = await at.others.inspect(at.name, exact=True)
+        assert sum(one.weight for one in line.holders) <= line.capacity == 4
+
+
 @case("semaphore")
 async def as_many_hold_as_there_are_permits(at: Arena) -> None:
     semaphore = at.locks.semaphore(at.name, 3)

@@ -9,18 +9,62 @@ from .visit import Visit, well, worth
 
 #: This part of the connections is in use: worth a word.
 FULL = 0.9
+#: Percentage of the queue of messages in use from which doctor warns.
+_NOTIFY_FULL = 50
 #: A transaction that is open for so many seconds keeps what is over from being removed.
 OPEN_S = 600
 
 
 def examine(visit: Visit) -> Iterator[Finding]:
-    """Durability, standbys, the guard, connections, open transactions, fences."""
+    """Durability, standbys, the guard, connections, open transactions, lines, NOTIFY."""
     yield _durability(visit)
     yield from _standbys(visit)
     yield from _timeouts(visit)
     yield _connections(visit)
     yield _open(visit)
     yield from _tables(visit)
+    yield from _lines(visit)
+    yield from _notifications(visit)
+
+
+def _lines(visit: Visit) -> Iterator[Finding]:
+    """Do the lines say what their claims say? Only for those who may read the tables."""
+    schema = visit.settings.schema
+    ((may,),) = visit.rows(
+        f"SELECT coalesce(has_table_privilege(to_regclass('{schema}.claims'), 'SELECT'), false)"
+    )
+    if str(may) not in ("t", "True", "true"):
+        return
+    ((wrong,),) = visit.rows(
+        "SELECT count(*) FROM (SELECT name, count(*) FILTER (WHERE held) AS holders,"  # noqa: S608
+        " coalesce(sum(weight) FILTER (WHERE held), 0) AS used,"
+        f" count(*) FILTER (WHERE NOT held) AS waiters FROM {schema}.claims GROUP BY name) c"
+        f" FULL JOIN {schema}.lines l ON l.name = c.name"
+        " WHERE coalesce(l.holders, 0) <> coalesce(c.holders, 0)"
+        " OR coalesce(l.used, 0) <> coalesce(c.used, 0)"
+        " OR coalesce(l.waiters, 0) <> coalesce(c.waiters, 0)"
+    )
+    if int(wrong):
+        yield worth(
+            "lines",
+            f"{int(wrong):,} names whose line says something else than their claims: somebody has "
+            "changed the tables by hand",
+            "nothing: whoever next wants the name puts its line right",
+        )
+    else:
+        yield well("lines", "each says what its claims say")
+
+
+def _notifications(visit: Visit) -> Iterator[Finding]:
+    """Is there room for what wakes those who wait?"""
+    ((used,),) = visit.rows("SELECT (pg_notification_queue_usage() * 100)::int")
+    if int(used) >= _NOTIFY_FULL:
+        yield worth(
+            "notifications",
+            f"{int(used)} % of the queue of NOTIFY are used: when it is full, no grant that wakes "
+            "somebody can be committed",
+            "end the transaction that keeps it: pg_stat_activity, a session that listens",
+        )
 
 
 def _durability(visit: Visit) -> Finding:

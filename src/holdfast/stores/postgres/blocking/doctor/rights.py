@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
-from ...ddl import QUEUE_VERSION, REFRESH_VERSION, VERSION, WITH_GUARDS, quoted
+from ...ddl import QUEUE_VERSION, REFRESH_VERSION, VERSION, WHOLE, quoted
 from .visit import Visit, well, worth
 
 VERBS = (
@@ -42,12 +42,11 @@ def examine(visit: Visit) -> Iterator[Finding]:
         yield Finding(
             Level.FAIL if any(name in locks for name in lacking) else Level.WARN,
             "schema",
-            f"the schema {schema} is of a version before {WITH_GUARDS}: it lacks "
-            + ", ".join(lacking),
+            f"the schema {schema} is of a version before {WHOLE}: it lacks " + ", ".join(lacking),
             "holdfast schema postgres --apply, as its owner",
         )
     else:
-        yield well("schema", f"version {WITH_GUARDS} is there, as {schema}")
+        yield well("schema", f"version {WHOLE} is there, as {schema}")
     usage = visit.row(f"SELECT has_schema_privilege('{schema}', 'USAGE')")[0] == "t"
     forbidden = [name for name in wanted if name in may and not may[name]]
     if forbidden or not usage:

@@ -8,14 +8,16 @@ commands in a form that has no effect, as ``DEL`` of a key that isn't there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from .....core.finding import Finding, Level
 from .....errors import HoldfastError
 from .....url import StoreURL
 from ...config import settings
-from ...topology import Members, Sentinels, shown, topology
+from ...topology import Members, Place, Sentinels, shown, topology
 from ..sentinel import WatchedDialler
 from . import (
+    clocks,
     cluster,
     guard,
     keeping,
@@ -67,6 +69,19 @@ def _cluster(members: Members) -> Iterator[Finding]:
             yield Finding(Level.FAIL, "node", str(wrong))
         if well:
             yield Finding(Level.OK, "node", f"{name}: {well} more parts are well")
+    yield from _clocks(members, [primary.place for primary in found])
+
+
+def _clocks(members: Members, places: list[Place]) -> Iterator[Finding]:
+    """The clocks of the primaries: a slot may move from one to another."""
+    seen: dict[str, clocks.Ahead] = {}
+    for place in places:
+        with suppress(HoldfastError), Visit(members.at(place)) as visit:
+            if found := clocks.of(visit):
+                seen[f"the node {shown(place)}"] = found
+    if len(seen) > 1:
+        (first, mine), *rest = seen.items()
+        yield clocks.compared(first, mine, dict(rest))
 
 
 def examine_server(visit: Visit) -> Iterator[Finding]:
@@ -84,6 +99,7 @@ def examine_server(visit: Visit) -> Iterator[Finding]:
         yield from values.examine(visit)
         yield from guard.examine(visit)
         yield from keeping.examine(visit)
+        yield from clocks.examine(visit)
         yield from keys.examine(visit)
         yield from _unseen(visit)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from .....core.finding import Finding, Level
 from ...complaints import ServerSaid
 from ...slots import address_in
-from ..shard import ShardLink
 from .visit import Clock, Visit, well
 
 ROUNDS = 20
@@ -66,8 +65,6 @@ def _pokes(visit: Visit) -> Finding:
         channel = address_in(visit.buckets[0], visit.prefix, visit.word.decode())
         publish = b"SPUBLISH"
     with visit.connected() as ear:
-        if isinstance(ear, ShardLink):
-            ear.awaited = channel
         try:
             refusal = ear.subscribe(channel, time.monotonic() + LOST_S)
             begun = time.monotonic()

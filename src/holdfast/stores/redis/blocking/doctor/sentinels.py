@@ -6,16 +6,18 @@ import time
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
-from .....errors import HoldfastError
+from .....errors import ConfigError, HoldfastError
 from ...config import Settings
 from ...library import packed
 from ...topology import Place, Sentinels, shown
 from ..dial import Dialler
 from ..link import Link
+from ..sentinel import LOCKED_OUT
 from .visit import well
 
 #: No sentinel is waited for longer than this, seconds.
 WITHIN_S = 1.0
+_LOGIN = "give `sentinel_password=` (and `sentinel_username=`, if they have users) in the URL"
 
 
 def examine(watch: Sentinels) -> Iterator[Finding]:
@@ -25,8 +27,7 @@ def examine(watch: Sentinels) -> Iterator[Finding]:
         try:
             primary = _asked(watch, place)
         except (HoldfastError, OSError) as wrong:
-            remedy = "start it again, or take it out of the URL"
-            yield Finding(Level.WARN, "sentinel", f"{shown(place)}: {wrong}", remedy)
+            yield Finding(Level.WARN, "sentinel", f"{shown(place)}: {wrong}", _remedy(wrong))
             continue
         if primary is None:
             text = f"{shown(place)} doesn't know {watch.service!r}"
@@ -47,12 +48,22 @@ def examine(watch: Sentinels) -> Iterator[Finding]:
         yield well("sentinels", f"{len(by)} of {len(watch.places)} name {primary_shown}")
 
 
+def _remedy(wrong: Exception) -> str:
+    """What to do about a sentinel that didn't say whom it takes for the primary."""
+    if LOCKED_OUT.search(str(wrong)):
+        return f"{_LOGIN}; it isn't that of the servers"
+    if isinstance(wrong, ConfigError):
+        return "change what it names, in the URL or at the sentinel"
+    return "start it again, or take it out of the URL"
+
+
 def _asked(watch: Sentinels, place: Place) -> Place | None:
     """Whom this sentinel names."""
     arguments = {**watch.arguments, "host": place[0], "port": place[1]}
     kind = "tls" if arguments.pop("ssl", False) else "tcp"
     until = time.monotonic() + WITHIN_S
-    link = Link(Dialler(Settings(kind, arguments, f"the sentinel {shown(place)}")).dial(until))
+    settings = Settings(kind, arguments, f"the sentinel {shown(place)}", login=_LOGIN)
+    link = Link(Dialler(settings).dial(until))
     try:
         name = watch.service.encode()
         command = packed(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name)

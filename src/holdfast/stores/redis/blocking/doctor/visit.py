@@ -124,7 +124,7 @@ class Visit:
 
     @functools.cached_property
     def user(self) -> str:
-        """Who we are to the server."""
+        """The user of this connection, as a subject of a sentence."""
         said = self.ask(b"ACL", b"WHOAMI")
         if isinstance(said, bytes):
             return f"the user {said.decode('utf-8', 'replace')}"

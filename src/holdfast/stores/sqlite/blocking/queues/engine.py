@@ -23,10 +23,11 @@ from .....core.queue.model import (
 )
 from ..annex import AnnexEngine
 from ..database import full
-from ..engine import UNREADABLE
 from ..gate import Gate, Replaced
 from ..header import Header
-from ..place import QUEUES, Place
+from ..odd import UNREADABLE, unreadable
+from ..paths import Place
+from ..place import QUEUES
 from . import look, putting
 from .files import JobFiles
 from .jobs import Jobs
@@ -75,21 +76,32 @@ class JobEngine(AnnexEngine[JobFiles]):
 
     def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
         """See :meth:`holdfast.core.queue.ports.Queues.settle`."""
-        return self._do(within, lambda jobs, _: [_alone(jobs, jobs.settle, one) for one in settles])
+        return self._do(
+            within, lambda jobs, _: [_alone(self.label, jobs, jobs.settle, one) for one in settles]
+        )
 
     def extend(self, extends: Sequence[Extend], within: float) -> list[Held | Gone | Exception]:
         """See :meth:`holdfast.core.queue.ports.Queues.extend`."""
-        return self._do(within, lambda jobs, _: [_alone(jobs, jobs.extend, one) for one in extends])
+        return self._do(
+            within, lambda jobs, _: [_alone(self.label, jobs, jobs.extend, one) for one in extends]
+        )
 
     def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """See :meth:`holdfast.core.queue.ports.Queues.revive`."""
         return self._do(within, lambda jobs, _: look.revive(jobs, queue, ids), durable=True)
 
     def purge(
-        self, queue: str, state: JobState | None, ids: Sequence[str] | None, within: float
+        self,
+        queue: str,
+        state: JobState | None,
+        ids: Sequence[str] | None,
+        most: int,
+        within: float,
     ) -> int:
         """See :meth:`holdfast.core.queue.ports.Queues.purge`."""
-        return self._do(within, lambda jobs, _: look.purge(jobs, queue, state, ids), durable=True)
+        return self._do(
+            within, lambda jobs, _: look.purge(jobs, queue, state, ids, most), durable=True
+        )
 
     def survey(self, prefix: str, exact: bool, within: float) -> list[QueueRecord]:
         """See :meth:`holdfast.core.queue.ports.Queues.survey`."""
@@ -100,6 +112,10 @@ class JobEngine(AnnexEngine[JobFiles]):
     ) -> list[JobRecord]:
         """See :meth:`holdfast.core.queue.ports.Queues.jobs`."""
         return self._see(within, lambda jobs: look.jobs(jobs, queue, state, group, most))
+
+    def letters(self, queue: str, within: float) -> list[str]:
+        """See :meth:`holdfast.core.queue.ports.Queues.letters`."""
+        return self._see(within, lambda jobs: look.letters(jobs, queue))
 
     # -- a transaction -----------------------------------------------------------------------
 
@@ -164,7 +180,7 @@ class JobEngine(AnnexEngine[JobFiles]):
                 files.ears.rouse(queue, count, files.post)
 
 
-def _alone(jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
+def _alone(label: str, jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
     """One of a batch: what is wrong with it stays its own trouble."""
     kept = jobs.point()
     jobs.run("SAVEPOINT one")
@@ -173,6 +189,6 @@ def _alone(jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
     except UNREADABLE as wrong:
         jobs.run("ROLLBACK TO one")
         jobs.back_to(kept)
-        answer = wrong
+        answer = unreadable(wrong, label)
     jobs.run("RELEASE one")
     return answer

@@ -12,7 +12,7 @@ from .....url import StoreURL
 from ..annex import AnnexFiles
 from ..gate import Gate
 from ..header import DATABASE, LOG, SHARED_MEMORY, Header, boot_id
-from ..place import Place
+from ..paths import Place
 from ..sql import jobs as statements
 from .database import JobDatabase
 

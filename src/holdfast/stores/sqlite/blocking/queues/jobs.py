@@ -275,8 +275,9 @@ class Jobs:
             run(_SQL.job_dead, (job, int(apart), loan.attempt, reason))
         else:
             queue.waiting += 1
+            due = max(due, when + delay)  # one that is returned has its place by that moment
             if verdict is Verdict.RETRY:
-                due, attempts = max(due, when + delay), loan.attempt
+                attempts = loan.attempt
             run(_SQL.job_later, (job, due, attempts, reason))
             if not grp:
                 self.line_up(queue, due, job, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -36,9 +37,11 @@ def survey(
 
 def _survey(run: Callable[..., sqlite3.Cursor], queue: QueueRow, now: float) -> QueueRecord:
     oldest = run(_SQL.oldest, queue.range()).fetchone() if queue.waiting else None
-    sizes = (queue.waiting, queue.taken, queue.dead, queue.groups)
+    waiting, taken, dead, groups, accepted, done = map(
+        int, (queue.waiting, queue.taken, queue.dead, queue.groups, queue.accepted, queue.done)
+    )
     age = now - oldest[0] if oldest else 0.0
-    return QueueRecord(queue.name, *sizes, age, queue.accepted, queue.done)
+    return QueueRecord(queue.name, waiting, taken, dead, groups, age, accepted, done)
 
 
 def jobs(
@@ -78,13 +81,21 @@ def _record(row: tuple[Any, ...], now: float) -> JobRecord:
     return JobRecord(job_id, group, state, payload, *times, owner, reason)
 
 
+def letters(jobs: Jobs, name: str) -> list[str]:
+    """See :meth:`holdfast.core.queue.ports.Queues.letters`."""
+    queue = jobs.queue(name)
+    if queue is None:
+        return []
+    return [one for (one,) in jobs.run(_SQL.letters, queue.range()).fetchall()]
+
+
 def revive(jobs: Jobs, name: str, ids: Sequence[str] | None) -> int:
     """See :meth:`holdfast.core.queue.ports.Queues.revive`."""
     queue = jobs.queue(name)
     if queue is None:
         return 0
     jobs.reap(queue)
-    found = _meant(jobs, queue, _SQL.listed_dead, ids)
+    found = _meant(jobs, queue, _SQL.listed_dead, ids, BATCH_MAX)
     for row in found:
         job, grp = row[_JOB], row[_GROUP]
         (apart,) = jobs.run(_SQL.job_apart, (job,)).fetchone()
@@ -99,14 +110,16 @@ def revive(jobs: Jobs, name: str, ids: Sequence[str] | None) -> int:
     return len(found)
 
 
-def purge(jobs: Jobs, name: str, state: JobState | None, ids: Sequence[str] | None) -> int:
+def purge(
+    jobs: Jobs, name: str, state: JobState | None, ids: Sequence[str] | None, most: int
+) -> int:
     """See :meth:`holdfast.core.queue.ports.Queues.purge`."""
     queue = jobs.queue(name)
     if queue is None or state is JobState.TAKEN:
         return 0
     jobs.reap(queue)
     where = f"{_STANDS[state]} {_SQL.listed_not_taken}"
-    found = _meant(jobs, queue, where, ids)
+    found = _meant(jobs, queue, where, ids, min(most, BATCH_MAX))
     groups = {row[_GROUP] for row in found if row[_GROUP]}
     for grp in groups:
         jobs.take_out_group(queue, grp)
@@ -125,12 +138,12 @@ def purge(jobs: Jobs, name: str, state: JobState | None, ids: Sequence[str] | No
 
 
 def _meant(
-    jobs: Jobs, queue: QueueRow, where: str, ids: Sequence[str] | None
+    jobs: Jobs, queue: QueueRow, where: str, ids: Sequence[str] | None, most: int
 ) -> list[tuple[Any, ...]]:
-    """Up to 1,000 jobs: those with these ids, or all."""
+    """Up to so many jobs: those with these ids, or all."""
     if ids is None:
-        return _listed(jobs, queue, _BARE, where, None, BATCH_MAX)
-    return list(_by_ids(jobs, queue, where, ids))
+        return _listed(jobs, queue, _BARE, where, None, most)
+    return list(itertools.islice(_by_ids(jobs, queue, where, ids), most))
 
 
 def _by_ids(

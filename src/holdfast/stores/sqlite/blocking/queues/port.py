@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .....url import StoreURL
-from ..wake import Boxes
+from ..wake import Boxes, nothing
 from .engine import JobEngine
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class ThreadJobs:
         if ear is None:
             time.sleep(min(seconds, JOBS_POLL_S))
             return False
-        return self._boxes.wait(ear, (), seconds) is not None
+        return self._boxes.wait(ear, nothing, (), seconds) is not None
 
     def unlisten(self, take: str) -> None:
         """Free the take's socket for another."""

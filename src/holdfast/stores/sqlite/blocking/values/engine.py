@@ -31,10 +31,12 @@ from .....core.model import Gone, Held
 from .....errors import StoreUnavailable
 from ..annex import AnnexEngine
 from ..database import full
-from ..engine import UNREADABLE
 from ..gate import Gate, Replaced
 from ..header import Header
-from ..place import VALUES, Place
+from ..odd import UNREADABLE, unreadable
+from ..paths import Place
+from ..place import VALUES
+from ..session import NONE
 from ..sql import guards as statements
 from ..way import CLOCK
 from . import look
@@ -134,7 +136,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         """See :meth:`holdfast.core.guard.ports.Guards.prolong`."""
 
         def work(values: Values, files: ValueFiles) -> list[Held | Gone | Exception]:
-            return [_alone(values, files, one) for one in prolongs]
+            return [_alone(self.label, values, files, one) for one in prolongs]
 
         return self._do(within, work)
 
@@ -219,9 +221,9 @@ class ValueEngine(AnnexEngine[ValueFiles]):
     # -- who waits ---------------------------------------------------------------------------
 
     def alarm(self, session: str) -> int:
-        """What to poll so as to learn of the end of a session; -1 if there is nothing."""
+        """A new descriptor that tells of the end of a session; see ``session.Others.alarm``."""
         files = self._files
-        return -1 if files is None else files.others.alarm(session)
+        return NONE if files is None else files.others.alarm(session)
 
     def holder(self, wish: str) -> str:
         """The session of whoever has the duty that this wish waits for; empty if nobody has."""
@@ -244,13 +246,15 @@ class ValueEngine(AnnexEngine[ValueFiles]):
                 files.ears.rouse_all(topics, files.post)
 
 
-def _alone(values: Values, files: ValueFiles, prolong: Prolong) -> Held | Gone | Exception:
+def _alone(
+    label: str, values: Values, files: ValueFiles, prolong: Prolong
+) -> Held | Gone | Exception:
     """One of a batch: what is wrong with it stays its own trouble."""
     files.run("SAVEPOINT one")
     try:
         answer: Held | Gone | Exception = values.prolong(prolong)
     except UNREADABLE as wrong:
         files.run("ROLLBACK TO one")
-        answer = wrong
+        answer = unreadable(wrong, label)
     files.run("RELEASE one")
     return answer

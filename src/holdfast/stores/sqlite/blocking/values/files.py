@@ -6,7 +6,7 @@ import os
 import time
 
 from ..annex import AnnexFiles
-from ..header import DATABASE, LOG, NEXT, SHARED_MEMORY, WORLD, Header, boot_id
+from ..header import DATABASE, LOG, NEXT, SHARED_MEMORY, TICKET_MAX, WORLD, Header, boot_id
 from ..sql import guards as statements
 from .database import ValueDatabase
 from .reading import Reading
@@ -58,6 +58,8 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
     def fence(self) -> int:
         """The next fence, greater than all that were given."""
         fence = self.words[NEXT]
+        if not 0 < fence < TICKET_MAX:  # damaged: go on where a new gate would begin
+            fence = time.time_ns() // 1000
         self.words[NEXT] = fence + 1
         return fence
 

@@ -42,8 +42,8 @@ class ThreadValues:
         if ear is None:
             time.sleep(min(seconds, VALUES_POLL_S))
             return False
-        alarm = self.engine.alarm(self.engine.holder(wish))
-        return self._boxes.wait(ear, [alarm] if alarm >= 0 else (), seconds) is not None
+        watch = (self.engine.holder(wish),)
+        return self._boxes.wait(ear, self.engine.alarm, watch, seconds) is not None
 
     def unlisten(self, wish: str) -> None:
         """Free the wish's socket for another."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from .....core.guard.model import Entry, Value
 from ..database import Database, escaped
-from ..header import CHANGES, WORDS, WORLD
+from ..header import CHANGES, LOW, WORDS, WORLD
 from ..sql import guards as statements
 from ..way import forking, leak
 from .rows import value_of
@@ -56,12 +56,12 @@ class Changing:
     def __enter__(self) -> None:
         words = self._words
         for at in self._slots:
-            words[at] = (words[at] + 1) | 1  # odd, also after one who was killed here
+            words[at] = (words[at] + 1) & LOW | 1  # odd, also after one who was killed here
 
     def __exit__(self, *_: object) -> None:
         words = self._words
         for at in self._slots:
-            words[at] += 1
+            words[at] = (words[at] + 1) & LOW
 
 
 class Reader:

@@ -31,6 +31,8 @@ class DutyRow:
             self.over()
         if now >= self.failed:
             self.failures, self.reason = 0, ""
+        # No pause outlasts the memory of the failure that it is for, but one that was damaged.
+        self.pause = min(self.pause, self.failed)
 
     def over(self) -> None:
         """Nobody has the duty."""

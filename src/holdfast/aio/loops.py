@@ -1,0 +1,358 @@
+"""The parts of one AsyncClient, one set for each event loop that uses it.
+
+A connection, a keeper and a future belong to one event loop. So a client that is made at import
+time opens them in each loop that it is used in, and closes them with that loop. Objects that were
+made elsewhere (a lock of a decorator, a queue) have a twin in each loop: `here` finds it. In the
+loop that they were made in, that is one comparison.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from asyncio.events import _get_running_loop
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from types import FrameType
+from typing import Any, TypeVar
+from weakref import ReferenceType, ref
+
+from ..core.closing import CLOSE_S
+from ..core.context import NOWHERE, Context
+from ..core.door import handed_over
+from ..core.place import Place
+from ..core.ports import Undo
+from ..runtime.aio import another_loop, call_in
+
+log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
+
+#: Seconds in which the holders of a loop that ends may release.
+LEAVE_S, LEAVE_STEP_S = 0.2, 0.005
+#: Seconds that closing in the loop of another thread may take, beyond the usual ones.
+ELSEWHERE_S = CLOSE_S + 2.0
+
+
+class Loops:
+    """The contexts of one client, by event loop; the first loop gets the one made with it."""
+
+    #: Is the context closed with its loop? (A test that looks for forgotten holds doesn't want it.)
+    ends = True
+
+    def __init__(self, first: Context, make: Callable[[], Context]) -> None:
+        self._first = first
+        self._make = make
+        self._lock = threading.Lock()
+        self._of: dict[asyncio.AbstractEventLoop, Context] = {}
+        self._closed = False
+        first.home = self
+
+    def find(self, loop: asyncio.AbstractEventLoop) -> Context:
+        """The context of the running loop, made and bound to it at the first use there."""
+        ended = []
+        with self._lock:
+            found = self._of.get(loop)
+            if found is not None:
+                return found
+            if self._closed:
+                return self._first
+            ended = [one for one in self._of if one.is_closed()]
+            contexts = [self._of.pop(one) for one in ended]
+            found = self._first if self._first.place is NOWHERE else self._make()
+            found.home, found.place, found.runs = self, loop, _runs(loop)
+            self._of[loop] = found
+        found.runtime.bind()
+        if self.ends:
+            found.ending = _begin(found, loop)
+        for context in contexts:
+            left = _abandon(context)
+            if left:
+                found.runtime.follow(self._give_back(context, left), "giving back what is left")
+        return found
+
+    async def close(self) -> None:
+        """Close the client in all loops; an error of one is raised when it is closed in the others.
+
+        In a loop that runs elsewhere it is closed there. What is held in one that doesn't run is
+        given back from here.
+        """
+        with self._lock:
+            self._closed = True
+            contexts = dict(self._of)
+            if not contexts:
+                contexts[asyncio.get_running_loop()] = self._first
+        mine = contexts.pop(asyncio.get_running_loop(), None)
+        failures: list[BaseException] = []
+        asked, idle = _ask_to_close(contexts)
+        for ctx in idle:
+            await _gather(failures, self._give_back(ctx, _abandon(ctx)))
+        await _gather(failures, _all_closed(asked, failures))
+        for ctx in filter(_stands, asked.values()):
+            await _gather(failures, self._give_back(ctx, _abandon(ctx)))
+        if mine is not None:
+            await _gather(failures, close_here(mine))
+        _raise_first(failures)
+
+    async def _give_back(self, ctx: Context, left: list[Undo]) -> None:
+        """Give back what a context held whose loop doesn't run, over connections of this loop."""
+        if left:
+            fresh = self._make()
+            fresh.runtime.bind()
+            # Stores in whose format a hold is known by more than its id hand that on.
+            inherit: Any = getattr(fresh.store, "inherit", None)
+            if inherit is not None:
+                inherit(ctx.store)
+            fresh.closing.left.extend(left)
+            await fresh.close()
+
+    def left(self, one: Any, failure: BaseException | None, frame: FrameType) -> bool:
+        """Was this lock entered by the statement of this frame in another loop? Then that loop
+        gives it back; ``LockLost`` if it was lost before."""
+        with self._lock:
+            contexts = {self._first, *self._of.values()}
+        at = Place(frame)
+        for ctx in contexts:
+            lock = one if ctx is one._ctx else ctx.twins.get(one)
+            door = getattr(lock, "_door", None)
+            entry = door.entered(at) if door is not None and away(ctx) else None
+            if door is not None and entry is not None:
+                entry.leaving = True
+                _in_loop_of(ctx, door.cut, entry)
+                handed_over(entry.hold, one._what, failure)
+                return True
+        return False
+
+    def forgotten(self) -> None:
+        """Nobody has the client any more: the keepers end when they have nothing to renew."""
+        for context in {self._first, *self._of.values()}:
+            context.keeper.forgotten()
+
+    def forked(self) -> None:
+        """We are the child of a fork: the loops are the parent's."""
+        self._lock = threading.Lock()
+        contexts = {self._first, *self._of.values()}
+        self._of = {}
+        for one in contexts:
+            one.forked()
+            _of_the_parent.append(one.ending)
+            one.place = one.runs = NOWHERE
+            one.ending = None
+
+
+class _Foreign:
+    """A loop that doesn't say where it runs, as those of uvloop: asked each time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    @property
+    def _thread_id(self) -> int | None:
+        return threading.get_ident() if _get_running_loop() is self._loop else None
+
+
+def _runs(loop: asyncio.AbstractEventLoop) -> Any:
+    """What knows in which thread this loop runs, which runs here now. asyncio's own loops do; to
+    ask which loop runs here costs a call of the system each time."""
+    ours = isinstance(loop, asyncio.BaseEventLoop)
+    tells = ours and getattr(loop, "_thread_id", None) == threading.get_ident()
+    return loop if tells else _Foreign(loop)
+
+
+#: What a forked child has of its parent: kept, because its end would run in the child.
+_of_the_parent: list[object] = []
+
+
+def here(one: T) -> T:
+    """This object for the running event loop: itself, or its twin."""
+    ctx: Context = one._ctx  # type: ignore[attr-defined]
+    if ctx.runs._thread_id == threading.get_ident():
+        return one
+    loop = _get_running_loop()
+    if ctx.place is loop or loop is None:
+        return one
+    return twin(one, ctx.home.find(loop))
+
+
+def bound(one: T) -> T:
+    """The same for what begins something in a loop: so there must be one."""
+    found = here(one)
+    ctx: Context = found._ctx  # type: ignore[attr-defined]
+    if ctx.closed:
+        ctx.require_open()
+    ctx.runtime.bind()
+    return found
+
+
+def twin(one: T, ctx: Context) -> T:
+    """This object in another context of its client; anything else is left alone."""
+    own: Context | None = getattr(one, "_ctx", None)
+    if own is None or own is ctx or own.home is not ctx.home:
+        return one
+    if one not in ctx.twins:
+        ctx.twins[one] = one._moved(ctx)  # type: ignore[attr-defined]
+    found: T = ctx.twins[one]
+    return found
+
+
+def away(ctx: Context) -> bool:
+    """Does this belong to another event loop than the running one?"""
+    return ctx.place is not _get_running_loop() and ctx.place is not NOWHERE
+
+
+def require_home(ctx: Context) -> None:
+    """Refuse to go on with what was taken, a hold, several, or a delivery, in another event loop
+    than the one that it was taken in."""
+    if away(ctx):
+        raise another_loop()
+
+
+def _in_loop_of(ctx: Context, call: Callable[..., object], *args: Any) -> None:
+    """Have it called in the loop of this context."""
+    loop: Any = ctx.place
+    call_in(loop, call, *args)
+
+
+async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> None:
+    """The body of a ``with`` over a hold is over; in another loop than that of the hold, the hold
+    is given back by its own loop."""
+    if not away(ctx):
+        await hold._exit(failure)
+        return
+    _in_loop_of(ctx, hold._cut, hold._count)
+    handed_over(hold, hold._what, failure)
+
+
+async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> None:
+    """The body of a ``with`` over a delivery is over; in another loop than that of the delivery, it
+    is settled by its own loop."""
+    if not away(ctx):
+        await job._leave(failure)
+    elif job.lost is not None and failure is None:
+        job.check()
+    elif not job.settled:
+        settle = job._ack_request() if failure is None else job._verdict_on(failure)
+        _in_loop_of(ctx, job._hand_over, settle)
+
+
+async def leave(one: Any, failure: BaseException | None, frame: FrameType) -> None:
+    """The body of a ``with`` over a lock is over, maybe in another loop than it began in."""
+    if not one._elsewhere(failure, frame):
+        await here(one)._exit(failure, frame)
+
+
+async def close_here(ctx: Context) -> None:
+    """Close one context, in its own loop."""
+    try:
+        await ctx.close()
+    finally:
+        ending, ctx.ending = ctx.ending, None
+        if ending is not None:
+            await ending.aclose()
+
+
+def _begin(ctx: Context, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None] | None:
+    """Have the context closed when the loop ends its generators, as ``asyncio.run`` has it do."""
+    if getattr(loop, "_asyncgens_shutdown_called", False):
+        return None
+    ending = _until_the_end(ref(ctx))
+    with contextlib.suppress(StopIteration):
+        anext(ending).__await__().send(None)  # it suspends nowhere before its end
+    return ending
+
+
+async def _until_the_end(weak: ReferenceType[Context]) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        ctx = weak()
+        if ctx is not None and not ctx.closed:
+            ctx.ending = None
+            for _ in range(round(LEAVE_S / LEAVE_STEP_S)):
+                if not ctx.keeper.pending():
+                    break
+                await asyncio.sleep(LEAVE_STEP_S)  # another generator may be leaving its `with`
+            await ctx.close()
+
+
+#: Closes that are under way in other loops, and their contexts.
+Asked = dict[asyncio.Future[None], Context]
+
+
+def _ask_to_close(
+    contexts: dict[asyncio.AbstractEventLoop, Context],
+) -> tuple[Asked, list[Context]]:
+    """Begin to close them in their own loops; also those whose loop doesn't run."""
+    asked: Asked = {}
+    idle = []
+    for loop, ctx in contexts.items():
+        work = close_here(ctx)
+        try:
+            if loop.is_running():
+                done = asyncio.run_coroutine_threadsafe(work, loop)
+                asked[asyncio.wrap_future(done)] = ctx
+                continue
+        except RuntimeError:  # it has been closed just now
+            pass
+        work.close()
+        idle.append(ctx)
+    return asked, idle
+
+
+async def _all_closed(asked: Asked, failures: list[BaseException]) -> None:
+    """Wait for them, with a bound. Those that take longer go on."""
+    if not asked:
+        return
+    done, late = await asyncio.wait(asked, timeout=ELSEWHERE_S)
+    failures += [one for future in done if (one := _failure(future)) is not None]
+    for future in late:
+        if not _stands(asked[future]):
+            label, took = asked[future].store.label, ELSEWHERE_S
+            log.warning("closing %s in another event loop takes more than %g s", label, took)
+
+
+def _failure(future: asyncio.Future[None]) -> BaseException | None:
+    """Why it was not closed. Of a cancellation in its own loop nobody is told elsewhere."""
+    return None if future.cancelled() else future.exception()
+
+
+def _stands(ctx: Context) -> bool:
+    """Is it still open, or closed half, in a loop that doesn't run any more?"""
+    loop: Any = ctx.place
+    return not ctx.ended and loop is not NOWHERE and not loop.is_running()
+
+
+async def _gather(failures: list[BaseException], work: Awaitable[None]) -> None:
+    """Do it, and keep what it raises: the rest is done first."""
+    try:
+        await work
+    except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+        raise
+    except BaseException as failure:
+        failures.append(failure)
+
+
+def _raise_first(failures: list[BaseException]) -> None:
+    """Raise the first cancellation or Ctrl-C, else the first error; it names the others."""
+    if failures:
+        ends = [one for one in failures if not isinstance(one, Exception)]
+        first = (ends or failures)[0]
+        for other in failures:
+            if other is not first:
+                first.add_note(f"also, in another event loop: {type(other).__name__}: {other}")
+        raise first
+
+
+def _abandon(ctx: Context) -> list[Undo]:
+    """Let go of the connections of a loop that runs no more; what it held, to be given back."""
+    if ctx.ended:
+        return []
+    ctx.closing.stop()
+    ctx.ended = True
+    # A store in memory has nothing to let go of, and stores of others may be such.
+    let_go: Any = getattr(getattr(ctx.store, "_port", None), "abandon", None)
+    if let_go is not None:
+        with contextlib.suppress(Exception):
+            let_go()
+    return list(ctx.closing.left)

@@ -1,0 +1,100 @@
+"""The store of a command: what is said of it, and what a command that we start may know of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+
+from ..errors import ConfigError
+from ..url import BUILTIN, ENV, PASS, WITHHELD
+from .text import say
+
+#: A user name alone is no password.
+_LOGIN = re.compile(r"://[^/?#:]*:\S+@")
+_OPTION = re.compile(r"(?:^|[?&;\s])\w*(?:pass(?:word|wd)?|pwd)\s*=", re.IGNORECASE)
+#: Commands that start another one.
+_STARTING = ("run", "work")
+
+
+def tell(options: argparse.Namespace, shown: str) -> None:
+    """Say what an operator may not have meant: a local file, or a password that all can read.
+
+    Called by each command that excludes or changes something. Those that only look say the file
+    where they find nothing in it (``beside``): a line for each of their calls would be noise.
+    """
+    if options.url and secret(options.url):
+        say("--url has a password, which every user of this machine sees in `ps`: use $" + ENV)
+    starting = (getattr(options, "verb", None) or options.command) in _STARTING
+    if starting and _withheld() and not getattr(options, "quiet", False):
+        say(
+            f"${ENV} has a password and is withheld from the command; "
+            f"set {PASS}=1 if the command is to use the store itself"
+        )
+    if unnamed(options) and not getattr(options, "quiet", False):
+        say(
+            f"no store is named (--url, ${ENV}): using this user's local file, {shown}, "
+            "which excludes nobody on other hosts"
+        )
+
+
+def unnamed(options: argparse.Namespace) -> bool:
+    """Was no store named, so that the default is used?"""
+    return not options.url and not os.environ.get(ENV)
+
+
+def beside(options: argparse.Namespace, shown: str) -> str:
+    """What to add to "there is nothing": which file that is true of, if nobody has named it."""
+    return f" in this user's local file, {shown}" if unnamed(options) else ""
+
+
+def environment() -> dict[str, str]:
+    """What a command inherits: our environment, but no password of the store."""
+    found = dict(os.environ)
+    if _withheld():
+        del found[ENV]
+        found[WITHHELD] = "1"
+    elif found.get(ENV):
+        found.pop(WITHHELD, None)
+    return found
+
+
+def _withheld() -> bool:
+    return secret(os.environ.get(ENV, "")) and not os.environ.get(PASS)
+
+
+def secret(text: str) -> bool:
+    """Does a URL, or another text that names a store, have a password?
+
+    >>> secret("postgresql://ann@db/app"), secret("postgresql://ann:pw@db/app")
+    (False, True)
+    """
+    place, mark, query = text.partition("?")
+    if "%" in query:  # the names of options may be written so
+        from urllib.parse import unquote
+
+        query = unquote(query)
+    return bool(_LOGIN.search(text) or _OPTION.search(place) or _OPTION.search(mark + query))
+
+
+def no_name(options: argparse.Namespace) -> None:
+    """Refuse the URL of a store where a name belongs: it would be shown and stored as typed."""
+    for what in ("name", "prefix"):
+        text = getattr(options, what, None) or ""
+        scheme, sep, _ = text.partition("://")
+        if secret(text) and (not sep or scheme.lower() in BUILTIN):
+            raise ConfigError(
+                f"this {what.upper()} looks like a store with its password: name the store by "
+                f"--url or ${ENV}"
+            )
+
+
+def shared(options: argparse.Namespace) -> None:
+    """Refuse a store in memory to a command that ends with it, unless it only looks."""
+    url = getattr(options, "url", None) or os.environ.get(ENV) or ""
+    verb = getattr(options, "verb", None) or options.command
+    if url.lower().startswith("memory://") and verb in ("run", "put", "work"):
+        raise ConfigError(
+            f"a store in memory ends with this command: `{verb}` would exclude or tell nobody. "
+            "Name a store that others can reach by --url"
+        )

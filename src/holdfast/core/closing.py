@@ -1,0 +1,105 @@
+"""The end of a context: what it holds is given back, then its connections end.
+
+The first call of `close` does the work. Each later call waits for the first one, and goes on with
+the work where the first one was interrupted. No later call ends the connections before: holds that
+the first one has not given back yet would stay in the store.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from .model import Loss
+from .ports import Latch, Undo
+
+if TYPE_CHECKING:
+    from .context import Context
+
+#: Seconds in which a client that is closed releases all that it still holds.
+CLOSE_S = 1.0
+#: Seconds that a close waits for another one that is under way.
+WAIT_S = CLOSE_S + 2.0
+
+
+class _Closer:
+    """One call of close, in its thread or task."""
+
+    __slots__ = ("flow",)
+
+    def __init__(self, flow: Hashable) -> None:
+        self.flow = flow
+
+
+class Closing:
+    """The end of one context, however many ask for it at once."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        #: The call that closes, under one key: `setdefault` is atomic, so only one call enters.
+        self._by: dict[int, _Closer] = {}
+        self._latches: list[Latch] = []
+        #: What is to be carried out yet.
+        self.left: deque[Undo] = deque()
+
+    async def run(self) -> None:
+        """Give back what is held, and end the connections."""
+        ctx = self._ctx
+        until = ctx.now() + WAIT_S
+        me = _Closer(ctx.runtime.flow())
+        while not ctx.ended:
+            try:
+                first = self._by.setdefault(0, me)
+                if first is me:
+                    await self._close()
+                    return
+            finally:
+                if self._by.get(0) is me:
+                    del self._by[0]
+                    for latch in list(self._latches):
+                        latch.set()
+            if first.flow == me.flow:
+                return  # it is we, in a callback or a signal handler: it goes on when this returns
+            if not await self._first_one_ends(until):
+                return  # the other call is still at work
+
+    async def _first_one_ends(self, until: float) -> bool:
+        """Wait until no other call closes; False when the time is over first."""
+        ctx = self._ctx
+        latch = ctx.runtime.latch()
+        self._latches.append(latch)
+        try:
+            while self._by and (now := ctx.now()) < until:
+                await latch.wait(until - now)
+        finally:
+            self._latches.remove(latch)
+        return not self._by
+
+    async def _close(self) -> None:
+        ctx = self._ctx
+        if not ctx.closed and (ctx.commons or ctx.untold):
+            from .guard.commons import tell_all  # because few programs have guards
+
+            await tell_all(ctx)
+        self.stop()
+        until = ctx.now() + CLOSE_S
+        interrupt: BaseException | None = None
+        while self.left:
+            try:  # nothing else would give back the rest
+                await ctx.put_back(self.left.popleft(), until, CLOSE_S)
+            except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
+                raise
+            except BaseException as stop:
+                interrupt = interrupt or stop
+        await ctx.store.close()  # an interrupted close may be called again
+        ctx.ended = True
+        if interrupt is not None:
+            raise interrupt
+
+    def stop(self) -> None:
+        """From now on nothing is held or renewed; what is to be given back stands in ``left``."""
+        ctx = self._ctx
+        ctx.closed = True
+        ctx.keeper.stop()
+        self.left.extend(ctx.keeper.give_up(Loss.CLOSED))

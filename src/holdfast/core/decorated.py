@@ -1,0 +1,70 @@
+"""What a decorator may take: a function whose body runs while it is called, or awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import asynccontextmanager, contextmanager
+from types import CoroutineType, GeneratorType
+from typing import Any
+
+from ..errors import ConfigError
+from . import checks, functions
+
+
+def require_body(function: Callable[..., Any], what: str, awaits: bool) -> None:
+    """Refuse a function whose body doesn't run while it is called, or awaited."""
+    if not callable(function):
+        raise ConfigError(f"{what} decorates a function, not {shown(function)}")
+    managers = [made(_nothing).__code__ for made in (contextmanager, asynccontextmanager)]
+    late = ""
+    if functions.late(function):
+        late = "a generator function"
+    elif any(getattr(one, "__code__", None) in managers for one in functions.calls(function)):
+        late = "the function of a context manager"
+    if late:
+        raise ConfigError(
+            f"{shown(function)} is {late}: {what} by a decorator would be over before its body "
+            "runs. Take it in the body"
+        )
+    if not awaits and functions.awaited(function):
+        raise ConfigError(
+            f"{shown(function)} is a coroutine function; decorate it with {what} of an AsyncClient"
+        )
+
+
+def require_coroutine(function: Callable[..., Any]) -> None:
+    """Refuse a plain function, which nothing could await. Of an object this isn't known before it
+    is called."""
+    inner = functions.bare(function)
+    if hasattr(inner, "__code__") and not functions.awaited(inner):
+        raise ConfigError(
+            f"{shown(inner)} is no coroutine function; decorate it with a lock of a Client"
+        )
+
+
+def require_awaitable(made: object, function: object) -> None:
+    """Refuse what a decorated function returned if it can't be awaited."""
+    if not hasattr(made, "__await__") and not isinstance(made, GeneratorType):
+        raise ConfigError(
+            f"{shown(function)} returned a {type(made).__name__}, which can't be awaited; decorate "
+            "it with a lock of a Client"
+        )
+
+
+def _nothing() -> Any:
+    """Something to decorate."""
+
+
+def shown(function: object) -> str:
+    """The name of a function, or what it is."""
+    return str(getattr(function, "__qualname__", None) or checks.shown(function))
+
+
+def require_done(made: object, function: object) -> None:
+    """Refuse what a decorated function returned if its body has not run yet."""
+    if isinstance(made, CoroutineType):
+        made.close()
+        raise ConfigError(
+            f"{shown(function)} returned a coroutine, whose body would run without the lock; "
+            "decorate it with a lock of an AsyncClient"
+        )

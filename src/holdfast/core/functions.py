@@ -1,0 +1,59 @@
+"""What a function is: one that is awaited, or one whose body runs after its call.
+
+Seen through partials, methods and objects that can be called. The flags of the code tell it, as
+``inspect`` is slow to import.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+#: Flags of code: of a coroutine function, also one of ``types.coroutine``; of a generator function,
+#: with or without ``async``.
+_COROUTINE, _GENERATOR = 0x80 | 0x100, 0x20 | 0x200
+
+
+def bare(function: Any) -> Any:
+    """The function inside of partials."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def calls(function: Any) -> list[Any]:
+    """The function, and what is called by it: through partials, methods and ``__call__``."""
+    found = [function]
+    while True:
+        inner = found[-1]
+        if isinstance(inner, partial):
+            found.append(inner.func)
+        elif hasattr(inner, "__func__"):
+            found.append(inner.__func__)
+        elif not hasattr(inner, "__code__") and not isinstance(inner, type):
+            call = getattr(type(inner), "__call__", None)  # noqa: B004 - its code is looked at
+            if not (hasattr(call, "__code__") or hasattr(call, "__func__")):
+                return found
+            found.append(call)
+        else:
+            return found
+
+
+def awaited(function: Any) -> bool:
+    """Does a call give something that must be awaited?"""
+    return any(_awaited(one) for one in calls(function))
+
+
+def late(function: Any) -> bool:
+    """Is it a generator function, with or without ``async``?"""
+    return any(_flags(one) & _GENERATOR and not _awaited(one) for one in calls(function))
+
+
+def _awaited(one: Any) -> bool:
+    marked = getattr(one, "_is_coroutine_marker", None)  # by inspect.markcoroutinefunction
+    return bool(_flags(one) & _COROUTINE) or marked is not None
+
+
+def _flags(one: Any) -> int:
+    flags = getattr(getattr(one, "__code__", None), "co_flags", 0)
+    return flags if isinstance(flags, int) else 0

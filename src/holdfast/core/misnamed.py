@@ -1,0 +1,47 @@
+"""What is said to whoever names a store by what can't name one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+
+def no_url(text: str, as_path: str) -> str:
+    """Of a text without ``://``; ``as_path`` is the URL that it would be as a path. A text that is
+    none isn't shown, as it may have a password."""
+    if not text:
+        return "the URL of the store is empty: name one, such as sqlite:///path/to/locks.db"
+    if text.startswith(("/", "./", "../")) and not set(text) & set("=@:"):
+        return f"{text!r:.200} is a path; as a store it is {as_path:.600}"
+    return (
+        "this text is no URL (a libpq DSN?): it has no '://'. Write for example "
+        "sqlite:///path/to/locks.db, memory:// or postgresql://user:password@host/db"
+    )
+
+
+def usual(schemes: Iterable[str], builtin: Collection[str]) -> list[str]:
+    """Of all schemes those that are worth a list: ours without a variant, and those of others.
+
+    >>> usual(["redis", "redis+plain", "their+own"], ["redis", "redis+plain"])
+    ['redis', 'their+own']
+    """
+    return [one for one in schemes if "+" not in one or one not in builtin]
+
+
+def of_django(connection: Any, engines: Collection[str]) -> str:
+    """Of a connection of Django's, with the URL of its database."""
+    said = (
+        "a connection of Django's belongs to one thread and to its transactions, so no store uses "
+        "it; give a URL. (holdfast.sql.row_lock takes it, for a lock in its transaction.)"
+    )
+    found = getattr(connection, "settings_dict", None)
+    vendor = str(getattr(connection, "vendor", ""))
+    if not isinstance(found, Mapping) or vendor not in engines:
+        return said
+    from urllib.parse import quote
+
+    user, host, name = (quote(str(found.get(one) or ""), "") for one in ("USER", "HOST", "NAME"))
+    port = f":{found['PORT']}" if found.get("PORT") else ""
+    secret = ":PASSWORD" if found.get("PASSWORD") else ""
+    login = f"{user}{secret}@" if user else ""
+    return f"{said} That of its database is {vendor}://{login}{host}{port}/{name}"

@@ -1,0 +1,43 @@
+"""When a worker tells that its store does not answer: after a second, and again each minute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...errors import StoreUnavailable
+
+#: Seconds of failures before the first message.
+FIRST_S = 1.0
+#: Seconds between two messages while the store goes on failing.
+AGAIN_S = 60.0
+
+
+class Silence:
+    """How long a store has failed, for all loops of one worker."""
+
+    def __init__(
+        self, now: Callable[[], float], tell: Callable[[StoreUnavailable | None], None]
+    ) -> None:
+        self._now = now
+        #: Is given the failure; None: the store answers again.
+        self.tell = tell
+        self._due: float | None = None
+        self._told = False
+
+    def failed(self, failure: StoreUnavailable, sent: float) -> None:
+        """A request that was sent at this moment has failed."""
+        now = self._now()
+        due = sent + FIRST_S if self._due is None else self._due
+        self._due = due
+        if now >= due:
+            self._due = now + AGAIN_S
+            self._told = True
+            self.tell(failure)
+
+    def answered(self) -> None:
+        """The store has answered a request."""
+        if self._due is not None:
+            self._due = None
+            if self._told:
+                self._told = False
+                self.tell(None)

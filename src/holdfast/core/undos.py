@@ -1,0 +1,93 @@
+"""What could not be given back at once, and is tried again until it doesn't matter any more.
+
+Any thread may add, also from a finalizer or a signal handler; the keeper alone takes out. So what
+comes in waits in a deque, whose ends are moved by single steps, and only the keeper has the heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError, HoldfastError
+from .policy import UNDO_S, back_off
+from .ports import Undo
+
+if TYPE_CHECKING:
+    from .context import Context
+
+log = logging.getLogger("holdfast")
+
+#: (when, tie-break, undo, until)
+_Entry = tuple[float, int, Undo, float]
+
+
+def replaces(late: BaseException | None, ends: bool) -> bool:
+    """Is what an undo met to be raised in place of the exception that is on its way? A cancellation
+    and Ctrl-C are, unless that one is of their kind (``ends``); a failure is not."""
+    if isinstance(late, GeneratorExit):  # the coroutine is being closed
+        return True
+    return not (late is None or ends or isinstance(late, Exception))
+
+
+class Undos:
+    """The undos that are outstanding, soonest first."""
+
+    __slots__ = ("_due", "_new", "_tie")
+
+    def __init__(self) -> None:
+        self._new: deque[_Entry] = deque()
+        self._due: list[_Entry] = []
+        self._tie = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._due)
+
+    def __iter__(self) -> Iterator[Undo]:
+        return iter([entry[2] for entry in [*self._due, *self._new.copy()]])
+
+    def add(self, when: float, undo: Undo, until: float) -> None:
+        """Carry it out at ``when``; give up at ``until``."""
+        self._new.append((when, next(self._tie), undo, until))
+
+    def soonest(self) -> float:
+        """When the next one is due; ``inf`` if there is none."""
+        soonest = self._due[0][0] if self._due else math.inf
+        return min(soonest, *(entry[0] for entry in self._new.copy()), math.inf)
+
+    def take(self, now: float) -> tuple[Undo, float] | None:
+        """Take out the next one that is due, with its end; None if none is."""
+        while self._new:
+            heapq.heappush(self._due, self._new.popleft())
+        if not self._due or self._due[0][0] > now:
+            return None
+        _, _, undo, until = heapq.heappop(self._due)
+        return undo, until
+
+    async def carry_out(self, ctx: Context, halted: Callable[[], bool]) -> None:
+        """Carry out those that are due, one at least, until something else goes first; what fails
+        is tried again until it doesn't matter."""
+        while (taken := self.take(ctx.now())) is not None:
+            undo, until = taken
+            try:
+                await ctx.withdraw(undo, max(UNDO_S, 0.05))
+            except Exception as failure:
+                now = ctx.now()
+                if not isinstance(failure, HoldfastError):
+                    log.exception("withdrawing from %r failed; trying again", undo.name)
+                # A ConfigError would be answered again and again, until somebody mends something.
+                if now < until and not isinstance(failure, ConfigError):
+                    again = now + back_off(5, ctx.runtime.jitter(), 1.0)
+                    self.add(again, undo, until)
+                else:
+                    log.error("a claim on %r was left to expire: %s", undo.name, failure)
+            except BaseException:  # the keeper is cancelled: its next start goes on with it
+                self.add(ctx.now(), undo, until)
+                raise
+            if halted():
+                return

@@ -1,0 +1,21 @@
+"""What the log says of a client for which nobody has named a store."""
+
+from __future__ import annotations
+
+import logging
+
+log = logging.getLogger("holdfast")
+
+_told = False
+
+
+def tell(label: str) -> None:
+    """Warn, once in a process, that a local file is used."""
+    global _told
+    if not _told:
+        _told = True
+        log.warning(
+            "no store is named (no URL, no $HOLDFAST_URL): using this user's local file, %s, which "
+            "excludes nobody on other hosts. HOLDFAST_URL=sqlite:// says that it is meant",
+            label,
+        )

@@ -1,0 +1,62 @@
+"""What the log says of somebody who waits: one line as it begins, one when it has taken long."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+from ..errors import HoldfastError
+from .model import Waiting
+from .plain import visible
+
+if TYPE_CHECKING:
+    from .context import Context
+
+log = logging.getLogger("holdfast")
+
+#: A wait of this length is logged, seconds.
+LONG_S = 10.0
+#: To name the holder in it, the store is asked once more, but not for longer than this...
+WHO_S = 0.1
+#: ...and by one client no more often than this, however many of it wait.
+LOOK_EVERY_S = 1.0
+
+
+def begin(name: str, waiting: Waiting, begun: float) -> float:
+    """Log that a claim waits for this name; when it is worth a line again."""
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("waiting for %r%s", name, _place(waiting))
+    return begun + LONG_S
+
+
+async def tell(ctx: Context, name: str, waiting: Waiting, begun: float) -> float:
+    """Log that a claim has waited for long; when it is worth a line again."""
+    now = ctx.now()
+    if log.isEnabledFor(logging.INFO):
+        who = await _holder(ctx, name, now)
+        log.info("still waiting for %r after %.1f s%s%s", name, now - begun, _place(waiting), who)
+    return math.inf
+
+
+def _place(waiting: Waiting) -> str:
+    return f", number {waiting.position} in line" if waiting.position > 0 else ""
+
+
+async def _holder(ctx: Context, name: str, now: float) -> str:
+    if now < ctx.looked + LOOK_EVERY_S:
+        return ""
+    ctx.looked = now
+    try:
+        lines = await ctx.store.inspect(name, WHO_S, exact=True)
+    except HoldfastError:
+        return ""
+    if not lines or not lines[0].holders:
+        return ""
+    first = lines[0].holders[0]
+    since = f" for {first.age:.1f} s" if first.age >= 0 else ""
+    return f"; held by {visible(first.owner)}{since}{_fence(ctx, first.fence)}"
+
+
+def _fence(ctx: Context, fence: int) -> str:
+    return f" (fence {fence})" if ctx.store.capabilities.fences else ""

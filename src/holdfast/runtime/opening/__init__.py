@@ -1,0 +1,1 @@
+"""Descriptors out of the reach of a daemonizer: what blocks stands in a room of its own."""

@@ -1,0 +1,1 @@
+"""Waiting for descriptors, where the system has no ``select.poll``."""

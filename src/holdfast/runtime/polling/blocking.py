@@ -1,0 +1,38 @@
+"""A wait for descriptors: ``select.poll``, or the like of it where the system has none."""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+READ: int = getattr(select, "POLLIN", 1)
+WRITE: int = getattr(select, "POLLOUT", 4)
+
+
+class _Selecting:
+    """As much of ``select.poll`` as is used here, for sockets."""
+
+    def __init__(self) -> None:
+        self._events: dict[int, int] = {}
+
+    def register(self, one: Any, events: int) -> None:
+        """Wait for these events of a socket."""
+        self._events[one if isinstance(one, int) else one.fileno()] = events
+
+    def unregister(self, fd: int) -> None:
+        """Wait for it no more."""
+        del self._events[fd]
+
+    def poll(self, milliseconds: float | None = None) -> list[tuple[int, int]]:
+        """What is ready; nothing when the time is over."""
+        reading = [fd for fd, events in self._events.items() if events & READ]
+        writing = [fd for fd, events in self._events.items() if events & WRITE]
+        failing = list(self._events)
+        seconds = None if milliseconds is None else milliseconds / 1e3
+        readable, writable, failed = select.select(reading, writing, failing, seconds)
+        ready = {*readable, *writable, *failed}
+        return [(fd, self._events[fd]) for fd in self._events if fd in ready]
+
+
+#: Makes one.
+poller: Any = getattr(select, "poll", _Selecting)

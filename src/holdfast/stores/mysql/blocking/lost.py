@@ -1,0 +1,88 @@
+"""Connections whose request was given up: they count until the server has ended what it did.
+
+The drivers close a connection whose time is over, but the server goes on with it until the row is
+free. So its socket is kept open here, and read by nobody: what arrives there says that it is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from time import monotonic
+
+from ....runtime.polling.blocking import READ, poller
+
+#: Seconds without an answer until a request of its own ends what was given up.
+PATIENT_S = 2.0
+
+
+class Lost:
+    """A connection that nobody uses any more. ``thread``: the number that the server gave it."""
+
+    def __init__(self, twin: socket.socket, thread: int, over: Callable[[], None]) -> None:
+        self._twin = twin
+        self.thread = thread
+        self._over = over
+        self.since = monotonic()
+
+    @property
+    def answered(self) -> bool:
+        """Has the server ended what it did there?"""
+        if self._twin.fileno() < 0:  # another thread was first
+            return True
+        look = poller()
+        with contextlib.suppress(ValueError):
+            look.register(self._twin, READ)
+        return bool(look.poll(0))
+
+    def end(self) -> None:
+        """It counts no more."""
+        self._twin.close()
+        self._over()
+
+
+class Graveyard(list[Lost]):
+    """Those of one client."""
+
+    def sweep(self, all_of_them: bool = False) -> None:
+        """End those that have been answered."""
+        for one in list(self):
+            if all_of_them or one.answered:
+                self._remove(one)
+
+    def stubborn(self) -> Iterator[Lost]:
+        """Those that were given up a while ago, and still give no answer."""
+        now = monotonic()
+        yield from (one for one in list(self) if now - one.since > PATIENT_S)
+
+    def look(self, prefix: str) -> str:
+        """The statement that finds the numbers of those stubborn ones that may be killed.
+
+        A number alone says little: behind a balancer, or after a restart, it may be the session of
+        somebody else. Ours is one of our user in our database that does something with our tables.
+        """
+        numbers = ", ".join(str(one.thread) for one in self.stubborn())
+        return (
+            "SELECT id FROM information_schema.processlist"  # noqa: S608 - numbers, and a prefix
+            f" WHERE id IN (0, {numbers}) AND user = SUBSTRING_INDEX(USER(), '@', 1)"
+            f" AND db = DATABASE() AND INSTR(info, '{prefix}_')"
+        )
+
+    def forget(self) -> None:
+        """The stubborn ones were killed, or are of a server that is gone."""
+        for one in list(self.stubborn()):
+            self._remove(one)
+
+    def _remove(self, one: Lost) -> None:
+        with contextlib.suppress(ValueError):  # another thread was first
+            self.remove(one)
+            one.end()
+
+
+def twin_of(fd: int) -> socket.socket | None:
+    """The same socket under another descriptor; None if it is closed already."""
+    try:
+        return socket.socket(fileno=socket.dup(fd))
+    except (OSError, ValueError):
+        return None

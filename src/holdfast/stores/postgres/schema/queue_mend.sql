@@ -1,0 +1,87 @@
+-- What nobody meets on the way of a job, because a row was removed or changed from outside, or the
+-- clock was set back.
+
+-- Is nothing there that will lead to this job: no place in `ready`, no loan, no dead letter before it?
+-- One statement, because one has one snapshot: by that, a job is in one place at any moment.
+CREATE OR REPLACE FUNCTION {schema}.queue_stalled(j {schema}.jobs)
+RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT NOT j.dead
+        AND EXISTS (SELECT FROM jobs o WHERE o.queue = j.queue AND o.seq = j.seq)
+        AND NOT EXISTS (SELECT FROM loans l WHERE l.queue = j.queue
+            AND CASE WHEN j.grp = '' THEN l.seq = j.seq ELSE l.grp = j.grp END)
+        AND NOT EXISTS (SELECT FROM ready r WHERE r.queue = j.queue AND r.lane = 1
+            AND r.place = j.not_before AND r.seq = j.seq AND j.grp = '')
+        AND NOT EXISTS (
+            SELECT FROM (SELECT * FROM groups o WHERE o.queue = j.queue AND o.grp = j.grp
+                ORDER BY o.gen DESC LIMIT 1) g
+            JOIN jobs h ON h.queue = j.queue AND h.seq = g.head AND h.grp = j.grp
+            LEFT JOIN ready r ON r.queue = j.queue AND r.lane = 0 AND r.place = g.place
+                AND r.seq = g.head
+            WHERE j.grp <> '' AND (h.dead OR r.seq IS NOT NULL))
+$$;
+
+-- Look at some jobs of a queue that gave nothing to a take, and mend what is wrong with them: the
+-- oldest ones, to which whatever stands still comes in the end, and some others. How many tracks are
+-- due by that. Whoever is looking already does it alone.
+CREATE OR REPLACE FUNCTION {schema}.queue_mend(p_queue bytea, p_now bigint)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    j jobs;
+    g groups;
+    from_seq bigint := 0;
+    many bigint := 0;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(encode(p_queue, 'hex'), 7236149)) THEN
+        RETURN 0;
+    END IF;
+    UPDATE loans SET expires = clock() + ttl, taken = least(taken, p_now)
+    WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM loans l
+        WHERE l.queue = p_queue AND l.expires > p_now AND l.ttl > 0
+            AND l.expires > clock() + least(l.ttl, {ttl_max_us}) LIMIT 100 FOR UPDATE SKIP LOCKED));
+    IF random() < 0.3 THEN
+        SELECT (min(o.seq) + random() * (max(o.seq) - min(o.seq)))::bigint INTO from_seq
+        FROM jobs o WHERE o.queue = p_queue;
+    END IF;
+    FOR j IN SELECT * FROM jobs o WHERE o.queue = p_queue AND o.seq >= from_seq AND NOT o.dead
+            ORDER BY o.queue, o.seq LIMIT 100 LOOP
+        IF j.stamped > p_now OR j.stamped = 0 AND j.accepted > p_now
+                OR j.not_before > p_now + {delay_max_us} THEN
+            -- The clock was set back: where it stands is wrong, unless it is on loan.
+            CONTINUE WHEN EXISTS (SELECT FROM loans l WHERE l.queue = p_queue AND l.seq = j.seq);
+            IF j.grp = '' THEN
+                WITH mine AS MATERIALIZED (
+                    SELECT r.* FROM ready r WHERE r.queue = p_queue AND r.lane = 1
+                        AND r.place = j.not_before AND r.seq = j.seq FOR UPDATE SKIP LOCKED)
+                DELETE FROM ready r USING mine m WHERE r.queue = m.queue AND r.lane = m.lane
+                    AND r.place = m.place AND r.seq = m.seq;
+                CONTINUE WHEN NOT FOUND;
+                j.not_before := queue_again(j, p_now);
+            ELSE
+                g := queue_group(p_queue, j.grp, false);
+                CONTINUE WHEN g.queue IS NULL OR g.head <> j.seq;
+                many := many + queue_healed(g, p_now)::int;
+                CONTINUE;
+            END IF;
+        ELSIF j.grp <> '' THEN
+            g := queue_group(p_queue, j.grp, false);
+            IF g.queue IS NOT NULL AND g.head = j.seq AND g.place > p_now
+                    AND (g.last > p_now AND g.due > g.last OR g.due > p_now + {ttl_max_us}) THEN
+                many := many + queue_healed(g, p_now)::int;
+                CONTINUE;
+            END IF;
+        END IF;
+        CONTINUE WHEN NOT queue_stalled(j);
+        IF j.grp = '' THEN
+            DELETE FROM ready r WHERE r.queue = p_queue AND r.lane = 1 AND r.seq = j.seq;
+            INSERT INTO ready (queue, lane, place, seq, grp, last)
+            VALUES (p_queue, 1, j.not_before, j.seq, '', 0);
+            many := many + (j.not_before < p_now + {ask_again_us})::int;
+        ELSE
+            g := queue_group(p_queue, j.grp, true);
+            IF queue_stalled(j) THEN
+                many := many + queue_healed(g, p_now)::int;
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN many;
+END $$;

@@ -1,0 +1,287 @@
+"""The connections of one client for threads: a small pool, and one in reserve for what must go on.
+
+A verb takes the connection that was used last, and gives it back after the reply. New ones are
+made while few are open; after that a thread waits until one is given back. So a thousand threads
+cost a server few connections. Renewals and releases never queue behind other requests: as soon as
+there is a second connection, one is kept in reserve for them, and they are served first.
+
+No lock is held anywhere, so that a signal handler may use the client that it interrupts.
+"""
+
+from __future__ import annotations
+
+import _thread
+import errno
+from collections import deque
+from time import monotonic
+from typing import Any, NoReturn
+from weakref import WeakSet
+
+from ....errors import ConfigError, StoreUnavailable
+from ..complaints import DEMOTED, MOVED, ServerSaid
+from ..config import Settings
+from ..guard import Unconfirmed
+from ..library import BEGIN, JOIN, JOIN_FREE, PUT, TAKE, Script
+from .dial import Dialler
+from .exchange import Exchange
+from .link import Link
+
+#: Seconds of idleness after which a connection is checked before it is used.
+FRESH_S = 1.0
+#: The pool keeps no more idle connections than this.
+IDLE_MAX = 64
+#: Up to the first number, connections are made as soon as they are wanted. Up to the second, one is
+#: made for a thread that has waited this long for one.
+OPEN_FEW, OPEN_MAX = 10, 34
+CROWDED_S = 0.25
+#: What it takes at most to hand a connection over to a thread that has been chosen.
+HANDED_S = 0.05
+#: Requests for something new wait for a connection; those that end or renew something don't.
+_PATIENT = frozenset({JOIN, JOIN_FREE, PUT, TAKE, BEGIN})
+FAREWELL = DEMOTED | {MOVED, "LOADING"}
+#: Errors of the system that mean: no more for now. What is open goes on to work.
+_SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+
+
+class _Turn:
+    """A thread that waits for a connection; or just makes one."""
+
+    __slots__ = ("__weakref__", "bell", "gone", "link", "urgent")
+
+    def __init__(self, urgent: bool) -> None:
+        self.urgent = urgent
+        #: Its thread waits no more.
+        self.gone = False
+        self.link: Link | None = None
+        self.bell = _thread.allocate_lock()
+        self.bell.acquire()
+
+
+class Connections(Exchange):
+    """See above."""
+
+    #: What a connection is made into.
+    _link: type[Link] = Link
+    #: See OPEN_FEW. A port whose waiters keep a connection each sets no bound.
+    _few: float = OPEN_FEW
+    _most: float = OPEN_MAX
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.label = settings.label
+        self._settings = settings
+        self._dialler = Dialler(settings, self.guard)
+        self._start()
+
+    def _start(self) -> None:
+        #: The idle ones. Beyond its size the one at its other end is let go, and so closed.
+        self._pool: deque[Link] = deque(maxlen=IDLE_MAX)
+        #: The one in reserve, unless it is in use or there is none yet.
+        self._spare: deque[Link] = deque()
+        #: Every open connection; weakly, so that one that an exception made us lose is closed.
+        self._links: WeakSet[Link] = WeakSet()
+        #: The threads that wait for one, and those that make one (weakly, for the same reason).
+        self._queue: deque[_Turn] = deque()
+        self._dialling: WeakSet[_Turn] = WeakSet()
+        #: Is one to be kept in reserve? Has whoever gives one back to look who lacks one?
+        self._reserving = self._short = False
+        self._closed = False
+
+    # -- taking --------------------------------------------------------------------------------
+
+    def _take(self, now: float, until: float, script: Script | None = JOIN) -> Link:
+        """A connection for ourselves alone, for this script; None: for renewals and releases."""
+        link: Link | None
+        try:
+            link = self._pool.pop()
+        except IndexError:
+            link = None
+        if link is None:  # not in the handler: an error of connecting isn't caused by the pool
+            return self._another(now, until, script not in _PATIENT)
+        if now - link.used < FRESH_S:
+            return link
+        self._pool.append(link)
+        return self._idle(self._pool, now) or self._another(now, until, script not in _PATIENT)
+
+    def _idle(self, of: deque[Link], now: float) -> Link | None:
+        while True:
+            try:
+                link = of.pop()
+            except IndexError:
+                return None
+            if now - link.used < FRESH_S:
+                return link
+            if not (link.stale() or (link.ear is not None and link.ear.stale())):
+                return link
+            self._drop(link)
+
+    def _another(self, begun: float, until: float, urgent: bool) -> Link:
+        """None is idle: the one in reserve, a new one, or the next that is given back."""
+        turn = _Turn(urgent)
+        now, again = begun, begun
+        failure: StoreUnavailable | None = None
+        while True:
+            if urgent and self._reserving:
+                self._short = True
+                if link := self._idle(self._spare, now):
+                    return link
+            if now >= again:
+                again = now + CROWDED_S
+                try:
+                    if link := self._grown(turn, now - begun, until):
+                        return link
+                except StoreUnavailable as wrong:
+                    if not self._links or not _is_scarce(wrong):
+                        raise
+                    failure = wrong
+            if link := self._awaited(_Turn(urgent), min(until, again)):
+                return link
+            now = monotonic()
+            if now >= until:
+                raise failure or StoreUnavailable(
+                    f"all {len(self._links)} connections of this client to {self.label} were in "
+                    f"use for {now - begun:.3g} s: it answers too slowly for this number of threads"
+                )
+
+    def _grown(self, turn: _Turn, waited: float, until: float) -> Link | None:
+        """A new connection, unless there are enough."""
+        self._dialling.add(turn)
+        try:
+            many = len(self._links) + len(self._dialling)
+            crowd = waited < CROWDED_S or many > self._most or len(self._dialling) > 1
+            if many > self._few and crowd and not self._closed:
+                return None
+            link = self._dial(until)
+        finally:
+            self._dialling.discard(turn)
+        if many > 1 and not self._reserving:  # the first one that is given back
+            self._reserving = self._short = True
+        return link
+
+    def _awaited(self, turn: _Turn, until: float) -> Link | None:
+        """The next connection that is given back; None if there is none before this moment."""
+        rung = False
+        try:
+            if turn.urgent:
+                self._queue.appendleft(turn)
+            else:
+                self._queue.append(turn)
+            self._short = True
+            if self._pool:
+                self._relieve()  # it was given back just before
+            rung = turn.bell.acquire(True, max(0.0, until - monotonic()))
+        finally:
+            try:
+                self._queue.remove(turn)
+            except ValueError:
+                if not rung:  # somebody is just giving us one
+                    turn.bell.acquire(True, HANDED_S)
+            turn.gone = True
+            link, turn.link = turn.link, None
+        return link
+
+    def _relieve(self) -> None:
+        """Hand out idle connections to whoever lacks one: what is urgent, then the reserve."""
+        self._short = False
+        while self._queue or not self._spare:
+            try:
+                link = self._pool.pop()
+            except IndexError:
+                self._short = True
+                return
+            try:
+                turn = self._queue.popleft()
+            except IndexError:
+                if self._spare or not self._reserving:
+                    self._pool.append(link)
+                    if not self._queue:  # who comes from now on sees that it is there
+                        return
+                else:
+                    self._spare.append(link)
+                continue
+            if turn.gone:  # it was put back here when its thread had left
+                self._pool.append(link)
+            elif self._spare or turn.urgent or not self._reserving:
+                turn.link = link
+                turn.bell.release()
+            else:
+                self._queue.appendleft(turn)
+                self._spare.append(link)
+
+    # -- making --------------------------------------------------------------------------------
+
+    def _dial(self, until: float) -> Link:
+        link = self._link(self._dialler.dial(until))
+        self._links.add(link)
+        return link
+
+    # -- giving back ---------------------------------------------------------------------------
+
+    def _give(self, link: Link, reply: Any) -> None:
+        """Back into the pool; unless it leads to a server that is no master (any more)."""
+        if reply.__class__ is ServerSaid and reply.code in FAREWELL:
+            self._drop(link)
+            self._farewell()
+        else:
+            self._pool.append(link)
+            if self._short:
+                self._relieve()
+
+    def _farewell(self) -> None:
+        """The idle connections lead there as well."""
+        for idle in (self._pool, self._spare):
+            while idle:
+                try:
+                    self._drop(idle.pop())
+                except IndexError:
+                    break  # another thread was faster
+
+    def _drop(self, link: Link) -> None:
+        self._links.discard(link)
+        link.close()
+
+    def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
+        """The exchange was not brought to its end: nobody may use this connection again."""
+        if isinstance(wrong, Unconfirmed):
+            self._give(link, None)
+            raise wrong
+        self._drop(link)
+        if isinstance(wrong, TimeoutError | BlockingIOError):
+            raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from wrong
+        if isinstance(wrong, OSError):
+            raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from wrong
+        if isinstance(wrong, ValueError) and not isinstance(wrong, ConfigError | UnicodeError):
+            raise StoreUnavailable(f"{self.label} sent what is no reply: {wrong}") from wrong
+        raise wrong
+
+    # -- their end -----------------------------------------------------------------------------
+
+    def _hang_up(self) -> None:
+        """End them all: who reads from one is woken, and so is who waits for one."""
+        self._closed = True
+        pool, self._pool = self._pool, deque(maxlen=0)
+        spare, self._spare = self._spare, deque(maxlen=0)
+        for idle in (pool, spare):
+            while idle:
+                self._drop(idle.pop())
+        for link in self._open():
+            link.hang_up()
+
+    def _open(self) -> list[Link]:
+        while True:
+            try:
+                return list(self._links)
+            except RuntimeError:  # another thread has just made one
+                continue
+
+
+def _is_scarce(wrong: BaseException) -> bool:
+    """Could no connection be made because there are as many as there may be?"""
+    cause: BaseException | None = wrong
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _SCARCE:
+            return True
+        if "max number of clients" in str(cause) or "Too many open files" in str(cause):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False

@@ -1,0 +1,107 @@
+"""A folder of the store as an open file: nothing that is done in it can be led elsewhere.
+
+All clients of a process share one descriptor of it. It goes on to lead to the folder that is in
+its place: somebody may have deleted the one that was opened first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import weakref
+
+from ....errors import HoldfastError
+from ....runtime.opening.blocking import opened
+from .owned import open_folder
+from .paths import Place
+
+#: What a session is called: whatever else stands in a row or in the folder is no session.
+_SESSION = re.compile("[0-9a-f]{16}").fullmatch
+#: What a socket is called.
+_ADDRESS = re.compile(r"[0-9a-f]{16}\.[0-9]{1,12}").fullmatch
+
+
+def is_session(name: object) -> bool:
+    """Can this be the name of a session? It may come from anybody who can write to the database."""
+    return isinstance(name, str) and _SESSION(name) is not None
+
+
+def is_address(name: object) -> bool:
+    """Can this be the name of a socket?"""
+    return isinstance(name, str) and _ADDRESS(name) is not None
+
+
+class Folder:
+    """One of the folders, open."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        self.place = place
+        self.name = name
+        self.path = f"{place.folder}/{name}"
+        self.fd = open_folder(place, name, make=True)
+
+    def renew(self, make: bool = True) -> bool:
+        """Is there another folder in its place by now? Then this leads to that one."""
+        with contextlib.suppress(OSError):
+            now, known = os.lstat(self.path), os.fstat(self.fd)
+            if (now.st_dev, now.st_ino) == (known.st_dev, known.st_ino):
+                return False
+        fd = open_folder(self.place, self.name, make=make)
+        try:
+            os.dup2(fd, self.fd, inheritable=False)
+        finally:
+            os.close(fd)
+        return True
+
+    def open(self, name: str, flags: int) -> int:
+        """A descriptor of a file in it; OSError, also for a link."""
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            return opened(name, flags, 0o600, dir_fd=self.fd)
+        except FileNotFoundError:
+            if os.fstat(self.fd).st_nlink or not self._found_again():
+                raise
+        return opened(name, flags, 0o600, dir_fd=self.fd)
+
+    def _found_again(self) -> bool:
+        try:
+            return self.renew(make=False)
+        except (OSError, HoldfastError):
+            return False
+
+    def unlink(self, name: str) -> bool:
+        """Remove a file; False if it couldn't be removed, as others may have done so."""
+        try:
+            os.unlink(name, dir_fd=self.fd)
+        except OSError:
+            return False
+        return True
+
+    def names(self) -> list[str]:
+        """All that is in it."""
+        return os.listdir(self.fd)
+
+    def stat(self, name: str) -> os.stat_result:
+        """What stands at this name; a link is not followed."""
+        return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+
+    def __del__(self) -> None:
+        fd = getattr(self, "fd", -1)
+        if fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+_folders: weakref.WeakValueDictionary[tuple[str, str, bool], Folder] = weakref.WeakValueDictionary()
+
+
+def folder(place: Place, name: str = "sessions") -> Folder:
+    """The folder of this name, shared by all who have it open in this process."""
+    key = (place.folder, name, place.shared)
+    known = _folders.get(key)
+    if known is None:
+        known = _folders.setdefault(key, Folder(place, name))
+    else:
+        known.renew()
+    return known

@@ -1,0 +1,135 @@
+"""A try on a name that another holds, cut off at any point: nothing changes for the holder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Any
+
+from ....core.model import ClaimRecord
+from ....errors import StoreUnavailable
+from ....runtime.blocking import run_sync
+from ...faces import now
+from ...faults.dice import dice
+from ...faults.strike import Strike, points
+from ..arena import EXCLUSIVE, Arena, stolen
+from ..registry import case
+
+#: The lease of the holder, seconds: nothing renews it, so its expiry says whether it was touched.
+TTL_S = 25.0
+#: By how much an expiry that was read twice may seem to differ, seconds.
+READ_S = 0.5
+#: How often the event loop goes round before a task is cancelled.
+ROUNDS = (0, 1, 2, 3, 4, 6, 9, 14, 30)
+#: How many of the points of an acquire are interrupted in one run.
+POINTS = 16
+#: Ways to try that end by themselves while the name is held.
+TRIES: tuple[dict[str, Any], ...] = (
+    {"blocking": False},
+    {"timeout": 0},
+    {"timeout": 0.001},
+    {"timeout": 0.03},
+)
+BUSY = (*EXCLUSIVE, "read", "all")
+
+
+class Held:
+    """What the store says of a holder, and whether it still says so."""
+
+    def __init__(self, at: Arena, hold: Any, name: str) -> None:
+        self._at = at
+        self._hold = hold
+        self._name = name
+        self._begun = now()
+        self._seen: ClaimRecord | None = None
+
+    async def unchanged(self, what: object) -> None:
+        """Fence, expiry and belief of the holder are what they were, and nobody else is there."""
+        (seen,) = await self._at.holders(self._name)
+        first = self._seen = self._seen or seen
+        assert (seen.fence, seen.owner) == (first.fence, first.owner), what
+        passed = now() - self._begun
+        late = READ_S + stolen(self._begun)
+        told = f"{what}: {seen}, {passed:.3g} s on"
+        assert seen.expires_in > TTL_S - passed - late, told
+        if self._at.can.own_expiry:  # a session is kept as a whole
+            assert seen.expires_in < TTL_S - passed + late, told
+        self._hold.check()
+
+
+@contextlib.asynccontextmanager
+async def held(at: Arena) -> AsyncGenerator[Held]:
+    """Another client holds the name: a writer against readers, the last name of several."""
+    name = at.name
+    options: dict[str, Any] = {"ttl": TTL_S, "auto_renew": False}
+    if at.primitive.name == "all":
+        name += "/2"
+        lock: Any = at.others.lock(name, **options)
+    elif at.primitive.name == "read":
+        lock = at.others.rwlock(name, **options).write
+    elif at.primitive.name == "election":
+        lock = at.rival(ttl=TTL_S)
+    else:
+        lock = at.rival(**options)
+    hold = await lock.acquire()
+    holder = Held(at, hold, name)
+    await holder.unchanged("at first")
+    yield holder
+    await at.line(waiters=0, name=name)
+    await holder.unchanged("at last")
+    assert await hold.release() is True
+
+
+@case(*BUSY)
+async def a_try_on_a_busy_name_changes_nothing_for_the_holder(at: Arena) -> None:
+    async with held(at) as holder:
+        for options in TRIES:
+            with contextlib.suppress(StoreUnavailable):  # a busy machine outlives such a time
+                assert await at.lock().acquire(**options) is None
+            await holder.unchanged(options)
+
+
+@case(*BUSY, only="aio", because="a thread can't be cancelled")
+async def a_cancelled_try_on_a_busy_name_changes_nothing_for_the_holder(at: Arena) -> None:
+    async def tried(options: dict[str, Any]) -> None:
+        with contextlib.suppress(StoreUnavailable):
+            await at.lock().acquire(**options)
+
+    async with held(at) as holder:
+        for options in (*TRIES, {"timeout": 5}, {}):
+            for rounds in ROUNDS:
+                task = asyncio.create_task(tried(options))
+                for _ in range(rounds):
+                    await asyncio.sleep(0)
+                task.cancel()
+                if rounds % 2:  # and once more, while the first one is being undone
+                    await asyncio.sleep(0)
+                    task.cancel()
+                await asyncio.wait([task])
+            await holder.unchanged(options)
+
+
+@case(
+    *EXCLUSIVE, "read", only="sync", because="a loop turns Ctrl-C into a cancellation", alone=True
+)
+async def an_interrupted_try_on_a_busy_name_changes_nothing_for_the_holder(at: Arena) -> None:
+    chance = dice("which points of an acquire are interrupted")
+    async with held(at) as holder:
+        for options in ({"blocking": False}, {"timeout": 0.02}):
+            attempt = partial(_tried, at, options)
+            many = points(attempt)
+            for number in sorted(chance.sample(range(1, many + 1), min(POINTS, many))):
+                strike = Strike(number)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # coroutines that never began
+                    with contextlib.suppress(KeyboardInterrupt, StoreUnavailable), strike:
+                        attempt()
+                await holder.unchanged(strike.where)
+
+
+def _tried(at: Arena, options: dict[str, Any]) -> None:
+    """Try now, in this thread."""
+    assert run_sync(at.lock().acquire(**options)) is None

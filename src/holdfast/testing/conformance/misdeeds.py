@@ -1,0 +1,214 @@
+"""Everything that a handler of a worker may do wrong, made from the language and not from a list.
+
+Each kind of exception that there is, every way to end a thread or to cancel a task, and every thing
+that may be returned in place of work. ``wrong_kinds`` are handlers whose body never runs when they
+are called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import concurrent.futures
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from typing import Any, NoReturn
+
+Handler = Callable[[Any], Any]
+
+
+class Unshowable(Exception):
+    """A failure that has no text."""
+
+    def __str__(self) -> str:
+        """Fails, too."""
+        raise ValueError("no text")
+
+
+def exceptions() -> Iterator[BaseException]:
+    """One of each kind that the interpreter has, and some that programs make."""
+    for kind in vars(builtins).values():
+        if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
+            continue
+        for given in ((), ("no text", "", 0, 1, ""), ("", b"", 0, 1, ""), ("", [ValueError()])):
+            with contextlib.suppress(TypeError, ValueError):
+                yield kind(*given)
+                break
+    yield asyncio.CancelledError()
+    yield concurrent.futures.CancelledError()
+    yield concurrent.futures.BrokenExecutor()
+    yield BaseExceptionGroup("several", [KeyboardInterrupt(), ValueError()])
+    yield type("OfTheUsers", (BaseException,), {})("own kind")
+    yield Unshowable()
+    yield RuntimeError("\ud800 half a pair, \0 and a long text" * 100)
+
+
+def _raising(failure: BaseException) -> Handler:
+    def handler(job: Any) -> NoReturn:
+        raise failure
+
+    return handler
+
+
+def _failed_future() -> concurrent.futures.Future[None]:
+    future: concurrent.futures.Future[None] = concurrent.futures.Future()
+    future.set_exception(OSError("later"))
+    return future
+
+
+async def _coroutine(job: Any) -> None:
+    raise AssertionError("nobody runs this")
+
+
+def _generator(job: Any) -> Generator[None, None, None]:
+    yield
+    raise AssertionError("nobody runs this")
+
+
+async def _async_generator(job: Any) -> AsyncGenerator[None, None]:
+    yield
+    raise AssertionError("nobody runs this")
+
+
+class _Called:
+    def __init__(self, call: Handler) -> None:
+        self._call = call
+
+    def method(self, job: Any) -> Any:
+        """Call it."""
+        return self._call(job)
+
+
+class _AwaitsSelf:
+    def __await__(self) -> Iterator[None]:
+        return iter(())
+
+
+def returned() -> dict[str, Handler]:
+    """Handlers that are called, and return what somebody else would have to run."""
+    return {
+        "a coroutine": _coroutine,
+        "a generator": _generator,
+        "an async generator": _async_generator,
+        "a lazy map": lambda job: map(_raising(OSError()), [job]),
+        "a future that fails later": lambda job: _failed_future(),
+        "a context that nobody enters": contextlib.contextmanager(_generator),
+        "an async context that nobody enters": contextlib.asynccontextmanager(_async_generator),
+        "a coroutine, through a method": _Called(_coroutine).method,
+    }
+
+
+async def _cancels_itself(job: Any) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(30)
+
+
+def _cancels_itself_at_once(job: Any) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    raise OSError("cancelled myself")
+
+
+async def _awaits_what_is_cancelled(job: Any) -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+async def _group_fails(job: Any) -> None:
+    async def fails() -> None:
+        raise OSError("in the group")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fails())
+        await asyncio.sleep(30)
+
+
+async def _times_out(job: Any) -> None:
+    async with asyncio.timeout(0):
+        await asyncio.sleep(30)
+
+
+async def _forgets_to_await(job: Any) -> Any:
+    return _coroutine(job)
+
+
+def _later(handler: Handler) -> Handler:
+    async def call(job: Any) -> Any:
+        await asyncio.sleep(0)
+        return handler(job)
+
+    return call
+
+
+def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
+    """Handlers that never do their work, by what they do; ``asyncio_too``: for a worker there."""
+    deeds = {f"raises {type(one).__name__}": _raising(one) for one in exceptions()}
+    deeds["exits the interpreter"] = lambda job: sys.exit(3)
+    wrong = returned()
+    if not asyncio_too:
+        wrong["an awaitable object"] = lambda job: _AwaitsSelf()
+        return {**deeds, **{f"returns {name}": one for name, one in wrong.items()}}
+    awaited = {f"{name}, later": _later(one) for name, one in deeds.items()}
+    del wrong["a coroutine"], wrong["a coroutine, through a method"]  # these are run, and fail
+    return {
+        **deeds,
+        **awaited,
+        **{f"returns {name}": one for name, one in wrong.items()},
+        **{f"awaits, and returns {name}": _later(one) for name, one in returned().items()},
+        "cancels itself": _cancels_itself,
+        "cancels itself at once": _cancels_itself_at_once,
+        "awaits what is cancelled": _awaits_what_is_cancelled,
+        "has a group that fails": _group_fails,
+        "times out": _times_out,
+        "forgets to await": _forgets_to_await,
+    }
+
+
+def wrong_kinds(asyncio_too: bool) -> dict[str, Any]:
+    """What looks like a handler, and does nothing when it is called."""
+
+    class Object:
+        def __init__(self, call: Handler) -> None:
+            self.call = call
+
+    kinds = {"generator": _generator, "async generator": _async_generator}
+    if not asyncio_too:
+        kinds["coroutine"] = _coroutine
+    found: dict[str, Any] = {"nothing": None, "a name": "handle"}
+    for name, function in kinds.items():
+        found[f"a {name} function"] = function
+        found[f"a partial of a {name} function"] = functools.partial(function)
+        twice = functools.partial(functools.partial(function))
+        found[f"a partial of a partial of a {name} function"] = twice
+        made: Any = type("Made", (Object,), {"__call__": staticmethod(function)})
+        found[f"an object that is a {name} function"] = made(function)
+        bound: Any = type("Bound", (), {"method": _method(function)})()
+        found[f"a method that is a {name} function"] = bound.method
+        found[f"a partial of an object that is a {name} function"] = functools.partial(
+            made(function)
+        )
+    return found
+
+
+def _method(function: Any) -> Any:
+    """A method of the same kind."""
+
+    async def coroutine(self: Any, job: Any) -> None:
+        await function(job)
+
+    async def async_generator(self: Any, job: Any) -> Any:
+        yield
+
+    def generator(self: Any, job: Any) -> Any:
+        yield
+
+    if inspect.iscoroutinefunction(function):
+        return coroutine
+    return async_generator if inspect.isasyncgenfunction(function) else generator

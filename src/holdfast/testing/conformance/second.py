@@ -1,0 +1,183 @@
+"""A client of which two requests fail, one after the other, each in its own way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...errors import LockLost, NotHeld, StoreUnavailable
+from .arena import Arena
+from .struck import Overlaid
+
+#: What becomes of the first of two requests, and of the second; nobody hears of any of it.
+#: ``late``: it is carried out when all is over. ``doubled``: it is carried out, and a copy comes
+#: when all is over. ``cut``: when it is done, whoever asks is cancelled or interrupted by Ctrl-C.
+FIRST = ("lost", "late", "doubled")
+SECOND = ("lost", "late", "cut", "down")
+#: Number of requests that fail while the store is down.
+DOWN = 3
+#: One of this number of pairs is played in each usual run; all with HOLDFAST_TORTURE=full. It has
+#: no factor in common with the numbers of verbs and fates, so that each of these is met.
+OF = 1 if os.environ.get("HOLDFAST_TORTURE") == "full" else 7
+#: The number of pairs that are played at the same time, each by another client.
+AT_ONCE = 6 if OF > 1 else 12
+#: At least this share of the pairs must come about, or the histories are too short. A guard whose
+#: values are elsewhere asks its store less often.
+MET = 0.65
+#: All of them together take no longer than this, on a busy machine.
+LONG_S = 55.0
+EXPECTED = (StoreUnavailable, LockLost, NotHeld, asyncio.CancelledError, KeyboardInterrupt)
+#: The verbs of a contract that are struck, by what is played with them.
+VERBS = {
+    "locks": ("join", "keep", "leave"),
+    "several": ("join_free", "join", "leave", "leave_all"),
+    "queues": ("put", "take", "extend", "settle"),
+    "handover": ("keep", "leave"),
+    "breaks": ("join", "leave"),
+    "permits": ("join", "keep", "leave", "resize"),
+    "letters": ("revive", "purge"),
+    "guards": ("read", "begin", "prolong", "finish", "abandon", "invalidate"),
+}
+
+#: Where those stand that aren't verbs of the store itself.
+PLACES = {"queues": "queues", "letters": "queues", "guards": "guards"}
+
+
+class Pair(NamedTuple):
+    """The fates of the next request of one verb, and after it of the next one of another."""
+
+    first: str
+    fate: str
+    second: str
+    other: str
+
+
+def pairs(verbs: tuple[str, ...]) -> Iterator[Pair]:
+    """All of them."""
+    for first, fate, second, other in itertools.product(verbs, FIRST, verbs, SECOND):
+        yield Pair(first, fate, second, other)
+
+
+class Second:
+    """The verbs of a client, of which some requests meet what is planned for them."""
+
+    def __init__(self, client: Any, part: str, interrupt: type[BaseException]) -> None:
+        store = client._ctx.store
+        place = PLACES.get(part, "")
+        self._verbs = getattr(store, place) if place else store
+        self._names = VERBS[part]
+        self._interrupt = interrupt
+        self._plan: list[tuple[str, str]] = []
+        self._down = self._spared = 0
+        self._late: list[Callable[[], Any]] = []
+        #: Did all that was planned happen?
+        self.met = False
+        #: How often each verb was asked.
+        self.calls: Counter[str] = Counter()
+        client._ctx.store = Overlaid(store, **{place: self}) if place else self
+
+    def plan(self, pair: Pair, after: int = 0) -> None:
+        """What becomes of the requests to come, when so many of them have come to their end."""
+        self._spared = after
+        self._plan = [(pair.first, pair.fate), (pair.second, pair.other)]
+        self._down = 0
+        self.calls.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._verbs, name)
+        return partial(self._ask, name, verb) if name in self._names else verb
+
+    async def _ask(self, name: str, verb: Callable[..., Any], *given: Any) -> Any:
+        self.calls[name] += 1
+        if self._down:
+            self._down -= 1
+            raise StoreUnavailable(f"planted: the store is down, {name} did not arrive")
+        fate = ""
+        if self._spared:
+            self._spared -= 1
+        elif self._plan and self._plan[0][0] == name:
+            fate = self._plan.pop(0)[1]
+            self.met = self.met or not self._plan
+        if fate in ("late", "doubled"):
+            self._late.append(partial(verb, *given))
+        if fate == "late":
+            raise StoreUnavailable(f"planted: {name} is late")
+        answer = await verb(*given)
+        if fate == "cut" and not _kept_by_itself():
+            raise self._interrupt
+        if fate == "down":
+            self._down = DOWN
+        if fate:
+            raise StoreUnavailable(f"planted: the reply to {name} is lost")
+        return answer
+
+    def forget(self) -> None:
+        """Nothing more is planned."""
+        self._plan, self._down = [], 0
+
+    async def settle_down(self, late: bool = True) -> None:
+        """What is late arrives, unless it never does, and nothing more is planned."""
+        self.forget()
+        calls, self._late = self._late, []
+        for call in calls if late else ():
+            with contextlib.suppress(StoreUnavailable):  # a late copy may be refused
+                await call()
+
+
+def _kept_by_itself() -> bool:
+    """Does the keeper ask? Nobody can interrupt that."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if task is not None:
+        return "keeper" in task.get_name()
+    return "keeper" in threading.current_thread().name
+
+
+Play = Callable[[Arena, Any, Second, Pair, str], Awaitable[None]]
+
+
+async def each(at: Arena, part: str, play: Play) -> None:
+    """Play it with each pair of failures, on a name of its own each time."""
+    chosen = [*pairs(VERBS[part])][::-OF]
+    actors = [at.start(_some, at, part, play, chosen[nth::AT_ONCE]) for nth in range(AT_ONCE)]
+    met = sum([await actor.result(LONG_S) for actor in actors])
+    assert met >= MET * len(chosen), f"only {met} of {len(chosen)} pairs came about"
+
+
+async def _some(at: Arena, part: str, play: Play, chosen: Sequence[Pair]) -> int:
+    """How many of these pairs came about."""
+    client, met = at.client(), 0
+    interrupt = asyncio.CancelledError if at.face.name == "aio" else KeyboardInterrupt
+    struck = Second(client, part, interrupt)
+    for pair in chosen:
+        struck.met = False
+        struck.plan(pair)
+        try:
+            await play(at, client, struck, pair, at.fresh(f"{'-'.join(pair)}/"))
+        except BaseException as wrong:
+            struck.forget()
+            if isinstance(wrong, KeyboardInterrupt):  # it would end all tests
+                raise AssertionError(f"interrupted after {pair}") from wrong
+            wrong.add_note(f"after {pair}")
+            raise
+        met += struck.met
+    return met
+
+
+async def answered(verb: Callable[[], Awaitable[Any]]) -> Any:
+    """The answer of a verb that may be tried again; None if it never comes."""
+    for _ in range(4):
+        try:
+            return await verb()
+        except EXPECTED:
+            continue
+    return None

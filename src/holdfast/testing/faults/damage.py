@@ -1,0 +1,188 @@
+"""What lies in a store is damaged from outside, one item at a time, between any two verbs.
+
+An adapter (`Ground`) says what a store keeps of a round's names, and damages one item of it. A
+round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a queue and
+a refresh guard; before one of its acts one item is damaged. `Verdict` says what went wrong:
+
+    raw exception   an act raised something else than a `HoldfastError`
+    stuck           an act took longer than its bound
+    two holders     two holds of one name believed in themselves for longer than the page says
+    locked          long after the damage, using the name is neither possible nor refused clearly
+
+A store joins with an adapter and one test, as ``tests/stores/redis/test_damage.py`` does.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ...aio import AsyncClient
+from ...errors import HoldfastError, NotAcquired, StoreUnavailable
+from ..faces import FACES, Face
+from .scene import ACTS, Scene
+
+__all__ = ["ACTS", "KINDS", "Case", "Ground", "Round", "Verdict", "cases", "rounds"]
+
+#: Each item is damaged in each of these ways, as far as the store can express it.
+KINDS = ("removed", "emptied", "truncated", "flipped", "another type", "zeroes", "extreme")
+#: No act takes longer than this beyond the time that it was given.
+BOUND_S = 12.0
+#: Until then the store has forgotten what can't be kept: a lease, a waiter's patience, a window.
+CALM_S = 8.0
+#: A round that takes longer hangs.
+ROUND_S = 240.0
+
+
+class Ground(Protocol):
+    """A store as the generator damages it."""
+
+    #: What the clients of a round are given.
+    url: str
+    #: Seconds for which two holds may believe in themselves after damage, as the page says.
+    overlap_s: float
+
+    def items(self, token: str) -> Sequence[Any]:
+        """What the store keeps of the names that contain ``token``, each with a useful ``repr``."""
+        ...
+
+    def damage(self, item: Any, kind: str, chance: random.Random) -> bool:
+        """Damage one item; False if the store can't express this, or the item is gone."""
+        ...
+
+
+class Case(NamedTuple):
+    """One round: before which act, which item (by its number, modulo), and how."""
+
+    act: int
+    item: int
+    kind: str
+    seed: int
+
+
+class Verdict(NamedTuple):
+    """What a round has shown: what was damaged, and what went wrong."""
+
+    case: Case
+    damaged: str
+    wrong: list[str]
+
+
+def cases(seed: int, items: int = 8) -> Iterator[Case]:
+    """All combinations of act, item and kind, in an order of chance."""
+    found = [
+        (act, item, kind) for act in range(len(ACTS)) for item in range(items) for kind in KINDS
+    ]
+    chance = random.Random(seed)
+    chance.shuffle(found)
+    for number, (act, item, kind) in enumerate(found):
+        yield Case(act, item, kind, seed + number)
+
+
+class Round:
+    """One play of the scenario, with names that contain its token."""
+
+    def __init__(self, ground: Ground, case: Case, face: Face = FACES["sync"]) -> None:
+        self._ground = ground
+        self._case = case
+        self._face = face
+        self._chance = random.Random(case.seed)
+        self.token = f"damage{case.seed:x}{random.SystemRandom().getrandbits(40):x}"
+        self.wrong: list[str] = []
+        self.damaged = ""
+
+    def play(self) -> Verdict:
+        """Play all acts, and say what went wrong."""
+        try:
+            self._face.run(self._play, ROUND_S)
+        except TimeoutError as hangs:
+            self.wrong.append(f"the round hangs: {hangs}")
+        return Verdict(self._case, self.damaged, self.wrong)
+
+    async def _play(self) -> None:
+        ground = self._ground
+        scene = Scene(self._face, ground.url, self.token, ground.overlap_s)
+        self.wrong = scene.wrong
+        for number, act in enumerate(ACTS):
+            if number == self._case.act:
+                await self._face.outside(self._damage)
+            await self._act(act.__name__, act, scene)
+        await self._recovers(scene)
+        await scene.over()
+        for client in scene.clients:
+            await self._act("close", _closing(client), scene)
+
+    def _damage(self) -> None:
+        items = self._ground.items(self.token)
+        if items:
+            item = items[self._case.item % len(items)]
+            if self._ground.damage(item, self._case.kind, self._chance):
+                self.damaged = repr(item)
+
+    async def _act(self, name: str, act: Callable[[Scene], Awaitable[Any]], scene: Scene) -> None:
+        begun = time.monotonic()
+        try:
+            await act(scene)
+        except HoldfastError as clear:
+            if not str(clear):
+                self.wrong.append(f"{name}: an error without words: {clear!r}")
+        except Exception as raw:
+            self.wrong.append(f"{name}: raw exception {raw!r}")
+        took = time.monotonic() - begun
+        if took > BOUND_S:
+            self.wrong.append(f"{name}: stuck for {took:.1f} s")
+
+    async def _recovers(self, scene: Scene) -> None:
+        """Everything works within a bounded time, or is refused in clear words."""
+        for name, verb in (
+            ("the lock", scene.use_lock),
+            ("the queue", scene.use_queue),
+            ("the guard", scene.use_guard),
+        ):
+            end = time.monotonic() + getattr(self._ground, "calm_s", CALM_S)
+            while True:
+                try:
+                    await verb()
+                except (NotAcquired, StoreUnavailable) as busy:
+                    if time.monotonic() < end:
+                        await self._face.sleep(0.05)
+                        continue
+                    if isinstance(busy, NotAcquired):
+                        self.wrong.append(f"{name} is locked: {busy}")
+                except HoldfastError:
+                    pass
+                except Exception as raw:
+                    self.wrong.append(f"{name}: raw exception {raw!r}")
+                break
+
+
+def _closing(client: AsyncClient) -> Callable[[Scene], Awaitable[None]]:
+    return lambda _: client.close()
+
+
+def rounds(ground: Ground, chosen: Sequence[Case], at_once: int = 1, aio: int = 4) -> list[Verdict]:
+    """Play these, ``at_once`` at the same time, one of ``aio`` under asyncio (0: none); those in
+    which something went wrong."""
+    left, found, lock = list(enumerate(chosen)), list[Verdict](), threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                if not left:
+                    return
+                number, case = left.pop()
+            face = FACES["aio" if aio and number % aio == 0 else "sync"]
+            verdict = Round(ground, case, face).play()
+            with lock:
+                found.append(verdict)
+
+    threads = [threading.Thread(target=work) for _ in range(at_once)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(chosen), "a round ended by an error of its own"
+    return [one for one in found if one.wrong]

@@ -1,0 +1,290 @@
+"""The scenario of a round of damage: what is done, one act after the other, on either face."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from ...errors import ComputeFailed, HoldfastError, LockLost, NotAcquired, RefreshTimeout
+from ..faces import Actor, Face
+
+#: The lease of the scenario's holds, deliveries and refreshes.
+TTL_S = 1.5
+#: A failed computation is remembered this long.
+FAILURE_S = 1.0
+
+
+class Wasted(LookupError):
+    """What a computation raises in the scenario."""
+
+
+class Scene:
+    """A holder, a waiter, a queue and the values of a guard, with names that contain a token."""
+
+    def __init__(self, face: Face, url: str, token: str, overlap_s: float) -> None:
+        self.face = face
+        self.token = token
+        self.wrong: list[str] = []
+        self._overlap_s = overlap_s
+        self.clients = [face.client(url) for _ in range(3)]
+        self.holder, self.other, self.third = self.clients
+        self.first: Any = None
+        self.second: Any = None
+        self.job: Any = None
+        self._waiter: Actor | None = None
+        self._beside: list[Actor] = []
+        self._computed = face.flag()
+
+    def start(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Actor:
+        """Do this beside the acts; an error that is none of ours is wrong."""
+
+        async def judged() -> None:
+            try:
+                await work()
+            except HoldfastError:
+                pass
+            except Exception as raw:
+                self.wrong.append(f"{name}: raw exception {raw!r}")
+
+        actor = self.face.start(judged)
+        self._beside.append(actor)
+        return actor
+
+    async def over(self) -> None:
+        """All that runs beside the acts has ended."""
+        self._computed.set()
+        for one in self._beside:
+            try:
+                await one.result(10.0)
+            except TimeoutError as stuck:
+                self.wrong.append(f"beside the acts: stuck, {stuck}")
+
+    # -- locks -----------------------------------------------------------------------------------
+
+    async def hold(self) -> None:
+        """Somebody holds."""
+        self.first = await self.holder.lock(f"{self.token}-lock", ttl=TTL_S).acquire(timeout=5)
+
+    async def wait(self) -> None:
+        """Somebody waits behind it."""
+
+        async def wait() -> None:
+            lock = self.other.lock(f"{self.token}-lock", ttl=TTL_S)
+            self.second = await lock.acquire(timeout=4)
+
+        waiter = self._waiter = self.start("the waiter", wait)
+        end = time.monotonic() + 1
+        while time.monotonic() < end and not waiter.finished:
+            lines = await self.third.inspect(f"{self.token}-lock", exact=True)
+            if lines and lines[0].waiters:
+                break
+            await self.face.sleep(0.005)
+
+    async def try_it(self) -> None:
+        """A third client tries, which must fail as long as somebody holds."""
+        hold = await self.third.lock(f"{self.token}-lock", ttl=TTL_S).acquire(blocking=False)
+        if hold is None:
+            return
+        try:
+            if self.first is not None:
+                await self._never_two(self.first, hold)
+        finally:
+            with suppress(LockLost):
+                await hold.release()
+
+    async def renew(self) -> None:
+        """The holds, the delivery and the refresh lease are renewed, by their keepers."""
+        await self.face.sleep(TTL_S / 3 + 0.1)
+
+    async def pass_on(self) -> None:
+        """The holder leaves."""
+        if self.first is not None:
+            if self.second is not None:
+                await self._never_two(self.first, self.second)
+            first, self.first = self.first, None
+            with suppress(LockLost):
+                await first.release()
+
+    async def end(self) -> None:
+        """The waiter was served, or gave up; it leaves, too."""
+        if self._waiter is not None:
+            with suppress(TimeoutError):
+                await self._waiter.result(6.0)
+        if self.second is not None:
+            second, self.second = self.second, None
+            with suppress(LockLost):
+                await second.release()
+
+    async def _never_two(self, one: Any, two: Any) -> None:
+        """Two were let in: that both believe it is over within the time that the page says."""
+        end = time.monotonic() + self._overlap_s
+        while time.monotonic() < end:
+            if not (_believes(one) and _believes(two)):
+                return
+            await self.face.sleep(0.01)
+        if _believes(one) and _believes(two):
+            self.wrong.append(f"two holders for more than {self._overlap_s:g} s")
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    async def put(self) -> None:
+        """Jobs are accepted."""
+        queue = self.holder.queue(f"{self.token}-queue")
+        for number in range(3):
+            await queue.put({"number": number}, group="a", id=f"job-{number}")
+        await queue.put(b"plain")
+
+    async def take(self) -> None:
+        """A job is delivered."""
+        self.job = await self.other.queue(f"{self.token}-queue", ttl=TTL_S).take(timeout=0)
+
+    async def settle(self) -> None:
+        """The job is done, and the next one is delivered."""
+        if self.job is not None:
+            with suppress(LockLost):
+                await self.job.ack()
+        self.job = await self.other.queue(f"{self.token}-queue", ttl=TTL_S).take(timeout=0)
+        if self.job is not None:
+            await self.job.retry(0.0, "again")
+
+    # -- refresh guards --------------------------------------------------------------------------
+
+    def _guard(self, client: Any) -> Any:
+        return client.guard(
+            f"{self.token}-guard", ttl=30, lease=TTL_S, timeout=4, failure_ttl=FAILURE_S
+        )
+
+    async def _get(self, client: Any, key: str, compute: Callable[[], Awaitable[str]]) -> None:
+        """What a guard gives is the value that was computed for this key, or an error of ours."""
+        value = await self._guard(client).get(compute, key=key)
+        if value != f"value of {key}":
+            self.wrong.append(f"the guard: another value {value!r:.60} for {key!r}")
+
+    async def refresh(self) -> None:
+        """A value is computed, or read."""
+
+        async def compute() -> str:
+            return "value of "
+
+        await self._get(self.holder, "", compute)
+
+    async def fail(self) -> None:
+        """A value can't be computed, which is remembered."""
+
+        async def compute() -> str:
+            raise Wasted("no such thing")
+
+        with suppress(Wasted):
+            await self._get(self.holder, "bad", compute)
+
+    async def compute(self) -> None:
+        """A value is being computed, and somebody waits for it."""
+        begun = self.face.flag()
+
+        async def compute() -> str:
+            begun.set()
+            await self._computed.wait(20.0)
+            return "value of slow"
+
+        async def quick() -> str:
+            return "value of slow"
+
+        slow = self.start("who computes", lambda: self._get(self.holder, "slow", compute))
+        with suppress(TimeoutError):
+            await begun.wait(2.0)
+        if not slow.finished:
+            self.start("who waits for a value", lambda: self._get(self.other, "slow", quick))
+
+    async def store(self) -> None:
+        """The value that was being computed is there, and is stored."""
+        self._computed.set()
+
+    async def invalidate(self) -> None:
+        """The value is thrown away, and computed again."""
+        await self._guard(self.other).invalidate()
+        await self.refresh()
+
+    async def look(self) -> None:
+        """People look."""
+        await self.third.inspect(self.token)
+        await self.third.queue(f"{self.token}-queue").stats()
+        await self.third.queue(f"{self.token}-queue").jobs()
+        for key in ("", "slow", "bad"):
+            await self._guard(self.third).look(key)
+        await self._guard(self.third).stats()
+
+    # -- is everything usable again? -------------------------------------------------------------
+
+    async def use_lock(self) -> None:
+        """The lock can be had."""
+        hold = await self.third.lock(f"{self.token}-lock", ttl=TTL_S).acquire(timeout=1)
+        if hold is None:
+            raise NotAcquired("it is held by nobody, and nobody gets it")
+        with suppress(LockLost):
+            await hold.release()
+
+    async def use_queue(self) -> None:
+        """A job that is put is delivered."""
+        queue = self.third.queue(f"{self.token}-queue", ttl=TTL_S)
+        await queue.put(b"last")
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            job = await queue.take(timeout=0.2)
+            if job is None:
+                continue
+            with suppress(LockLost):
+                await job.ack()
+            if job.payload == b"last":
+                return
+        raise NotAcquired("a job that was accepted is not delivered")
+
+    async def use_guard(self) -> None:
+        """Each value can be thrown away, computed and found again."""
+        await self.invalidate()
+        for key in ("", "slow", "bad"):
+            await self._keeps(key)
+
+    async def _keeps(self, key: str) -> None:
+        computed: list[str] = []
+
+        async def compute() -> str:
+            computed.append(key)
+            return f"value of {key}"
+
+        try:
+            for _ in range(2):
+                await self._get(self.third, key, compute)
+        except (ComputeFailed, RefreshTimeout) as barred:
+            raise NotAcquired(f"nobody may compute {key!r}: {barred}") from barred
+        if len(computed) == 2:
+            raise NotAcquired(f"what was computed for {key!r} isn't kept")
+
+
+def _believes(hold: Any) -> bool:
+    try:
+        hold.check()
+    except LockLost:
+        return False
+    return True
+
+
+#: The acts, in their order.
+ACTS: tuple[Callable[[Scene], Awaitable[None]], ...] = (
+    Scene.hold,
+    Scene.wait,
+    Scene.try_it,
+    Scene.put,
+    Scene.take,
+    Scene.refresh,
+    Scene.compute,
+    Scene.fail,
+    Scene.look,
+    Scene.renew,
+    Scene.settle,
+    Scene.store,
+    Scene.pass_on,
+    Scene.end,
+    Scene.invalidate,
+)

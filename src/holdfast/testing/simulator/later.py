@@ -1,0 +1,214 @@
+"""What comes after the first lease: shorter leases, repeated joins, cancelled keepers, closed
+clients, several names whose leases end at different times, and copies that come very late.
+
+The claimants of two histories in seven do this besides everything else. It has seeds of its own, so
+that all other histories stay what they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...core.model import Held, Keep, Standing
+from ...core.multi import MultiLockBase
+from ...stores.memory.line import Lines, Poke
+from .fates import TOO_LATE_S, Aim, Fate
+from .faults import Fault, Faults
+from .server import SimStore
+from .watch import UNDONE_S
+from .workload import LOCKS, Actor, client
+from .world import Cancelled, Fut
+
+if TYPE_CHECKING:
+    from ...core.client import ClientBase
+
+__all__ = ["TOO_LATE", "CutLines", "LaterActor", "cuts", "later"]
+
+#: A copy may also come after all undos but those that are gone on with in the background.
+TOO_LATE = (*TOO_LATE_S, 11.0)
+#: The seeds with these remainders of a division by this number do it.
+OF, THESE = 7, (0, 3)
+#: In one of this number of them a lease is cut to what was asked for last.
+CUTS = 3
+
+
+def later(seed: int) -> bool:
+    """Does the history of this seed do what comes after the first lease?"""
+    return seed % OF in THESE
+
+
+def cuts(seed: int) -> bool:
+    """Does the server of this history cut a lease to what was asked for last?"""
+    return later(seed) and seed % CUTS == 0
+
+
+class CutLines(Lines):
+    """Lines in which a renewal cuts the lease to what it asks for, as in the formats of others."""
+
+    def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
+        """As ever, but for that."""
+        answer, pokes = super().keep(keep, now, address)
+        line = self.lines.get(keep.claim.spec.name)
+        row = line.held.get(keep.new_id or keep.claim.id) if line is not None else None
+        if line is not None and row is not None and isinstance(answer, Held):
+            row.expires = now + keep.ttl
+            line.first = min(line.first, row.expires)
+        return answer, pokes
+
+
+class LaterActor(Actor):
+    """A claimant that does all of this, too."""
+
+    def choices(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        """What it may do."""
+        return [
+            *super().choices(),
+            *[self.shorten, self.again, self.recall, self.close_amid, self.uneven, self.gone] * 2,
+            *[self.shorten_amid] * 4 * cuts(self.history.plan.seed),
+        ]
+
+    async def shorten(self) -> None:
+        """Extend a hold to a shorter lease, and hold it for longer than it had before."""
+        grant = await self._take(self._lock(self.rng.choice(LOCKS)))
+        if grant is None:
+            return
+        before = grant.lease.ttl
+        await grant.hold._extend(max(0.3, before * self.rng.uniform(0.15, 0.3)))
+        for _ in range(5):
+            await self.pause(before / 2)
+            self.watch.looked(grant, grant.hold.lost)
+        await self._release(grant)
+
+    async def shorten_amid(self) -> None:
+        """Extend a hold to a shorter lease while a renewal is under way; then be cut off."""
+        grant = await self._take(self._lock(self.rng.choice(LOCKS)))
+        if grant is None:
+            return
+        before = grant.lease.ttl
+        if await self._amid_renewal(self.client, before):
+            length = max(0.3, before * self.rng.uniform(0.15, 0.3))
+            await grant.hold._extend(length)
+            self._fated(Aim("keep", Fate.CUT))
+            for _ in range(4):
+                await self.pause(length / 2)
+                self.watch.honest(grant)
+                self.watch.looked(grant, grant.hold.lost)
+        await self._release(grant)
+
+    async def again(self) -> None:
+        """Join twice, as the first reply is lost; hold it for longer than what is left then."""
+        self._fated(Aim("join", Fate.LOST))
+        lock = self._lock(self.rng.choice(LOCKS), ttl=6.0)
+        grant = await self._take(lock)
+        if grant is None:
+            return
+        for _ in range(4):
+            await self.pause(1.0)
+            self.watch.looked(grant, grant.hold.lost)
+        await self._release(grant)
+
+    async def recall(self) -> None:
+        """The task of the keeper is cancelled amid a renewal: another goes on with it."""
+        grant = await self._take(self._lock(self.rng.choice(LOCKS)))
+        if grant is None:
+            return
+        keeper = self.client._ctx.keeper
+        if await self._amid_renewal(self.client, grant.lease.ttl):
+            task = self.client._ctx.runtime.keeper  # type: ignore[attr-defined]
+            if task is not None and keeper._asked and not task.nobody:
+                self.history.tell(self, "  its keeper is cancelled")
+                self.history.world.interrupt(task, Cancelled())
+        for _ in range(3):
+            await self.pause(grant.lease.ttl / 2)
+            self.watch.looked(grant, grant.hold.lost)
+        await self._release(grant)
+
+    async def close_amid(self) -> None:
+        """A client of its own is closed amid a renewal: nothing of it is left."""
+        usual, own = self.client, self._guest()
+        self.client = own
+        lock = self._lock(self.rng.choice(LOCKS))
+        try:
+            grant = await self._take(lock)
+            if grant is not None:
+                await self._amid_renewal(own, grant.lease.ttl)
+                self.watch.honest(grant)
+                grant.released = True  # it is told of the loss: its client was closed
+        finally:
+            self.client = usual
+            world = self.history.world
+            begun = world.time
+            await self._in_the_end(own._close)
+            self.holding = [one for one in self.holding if one.hold._ctx is not own._ctx]
+            if self.watch.troubled(UNDONE_S + world.time - begun):
+                self.watch.abandoned.pop(lock._spec.meta, None)  # nobody goes on with its undo
+                self.history.detached.add(lock._spec.meta)  # so a late copy lasts for its ttl
+            else:
+                self.watch.abandoned[lock._spec.meta] = world.time
+
+    async def uneven(self) -> None:
+        """Several names as one, with leases of which one ends long before the others: while the
+        answer is on its way, or while they are given back."""
+        names = self.rng.sample(LOCKS, 2)
+        locks = [self._lock(name, ttl=ttl) for name, ttl in zip(names, (0.4, 10.0), strict=True)]
+        multi = MultiLockBase(self.client._ctx, locks)
+        begun, server, pid = self.history.world.time, self.history.server, self.process.pid
+        late = self.rng.random() < 0.5
+        if late:
+            stop = Fault("pause", begun, 0.8, 0)
+            act = functools.partial(Faults(self.history).pause, stop, self.process)
+            server.aims[pid] = ("join", act)
+        hold = None
+        try:
+            hold = await multi._acquire(timeout=3.0)
+        finally:
+            if hold is None:
+                for lock in locks:
+                    self.watch.abandoned[lock._spec.meta] = self.history.world.time
+        if hold is None:
+            return
+        self._got_all(hold, begun)
+        if not late:
+            self.watch.trouble.append((self.history.world.time, self.history.world.time + 2, None))
+            server.down(0.7)
+        await self._release_all(hold)
+
+    async def gone(self) -> None:
+        """Give up a try whose request comes long after that, and whose undo doesn't arrive."""
+        self._fated(Aim("join", Fate.LATE), Aim("", Fate.CUT))
+        lock = self._lock(self.rng.choice(LOCKS), ttl=0.4)
+        grant = await self._take(lock, 0.05)
+        if grant is not None:
+            await self._work(grant)
+
+    # -- the parts ---------------------------------------------------------------------------
+
+    def _fated(self, *aims: Aim) -> None:
+        """What becomes of the next requests of this process, if nothing is planned for them."""
+        self.history.server.fated.setdefault(self.process.pid, []).extend(aims)
+
+    def _guest(self) -> ClientBase:
+        """Another client in this process."""
+        server = self.history.server
+        first = server.stores[self.process.pid]
+        store = SimStore(server, self.process)
+        store.boxes, server.stores[self.process.pid] = first.boxes, first
+        return client(self.process, store)
+
+    async def _amid_renewal(self, its: ClientBase, ttl: float) -> bool:
+        """Wait until a renewal of this client is under way; False if none is, for one ttl."""
+        world, aims, pid = self.history.world, self.history.server.aims, self.process.pid
+        moment: Fut[None] = Fut(world)
+
+        def hit() -> None:
+            if its._ctx.keeper._asked or moment.done:
+                moment.set(None)
+            else:
+                aims[pid] = ("keep", hit)
+
+        aims[pid] = ("keep", hit)
+        world.after(ttl, lambda: moment.set(None))
+        await moment
+        return bool(its._ctx.keeper._asked)

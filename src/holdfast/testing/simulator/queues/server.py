@@ -1,0 +1,230 @@
+"""The store model of serial queues: the reference jobs behind a network that fails."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from ....core.model import Gone, Held
+from ....core.queue.model import (
+    Extend,
+    JobRecord,
+    JobState,
+    Put,
+    QueueLimits,
+    QueueRecord,
+    Settle,
+    Take,
+    Taken,
+    Verdict,
+)
+from ....errors import StoreUnavailable
+from ....stores.memory import jobs_look
+from ....stores.memory.jobs import Queue, Track
+from ..server import CAPABILITIES, Box, Server, SimStore
+from ..world import Fut, Process, World
+
+#: The greatest delay or interval that the workload asks for, in seconds.
+HELD_BACK_S_MAX = 8.0
+
+
+class QueueServer(Server):
+    """The one server of the world, with queues."""
+
+    verbs = ("put", "take", "give_back", "settle", "extend", "settle_and_take")
+
+    def __init__(self, world: World, ttl_max: float) -> None:
+        super().__init__(world, ttl_max)
+        self.queues: dict[str, Queue] = {}
+        #: What was settled under a take, and counted: (take, seq) -> the verdict.
+        self.settled: dict[tuple[str, int], str] = {}
+        self._acked: set[str] = set()
+        #: The job that was acked twice, if any was.
+        self.acked_twice = ""
+
+    def is_acked(self, id_: str) -> bool:
+        """Was this job acked, in time?"""
+        return id_ in self._acked
+
+    def queue(self, name: str) -> Queue:
+        """The queue of this name."""
+        found = self.queues.get(name)
+        if found is None:
+            found = self.queues[name] = Queue()
+        return found
+
+    def clamp(self, now: float) -> None:
+        """No lease outlasts its own length, and nothing is held back for longer than was asked."""
+        super().clamp(now)
+        for queue in self.queues.values():
+            for track in tracks(queue):
+                track.due = min(track.due, now + HELD_BACK_S_MAX)
+                for row in track.rows:
+                    row.not_before = min(row.not_before, now + HELD_BACK_S_MAX)
+                if track.loan is not None:
+                    track.loan.expires = min(track.loan.expires, now + track.loan.take.ttl)
+            queue.next_start = min(queue.next_start, now + 1.0)
+            queue.mend(now)
+
+    def _done(self, queue: Queue, answer: Any) -> tuple[Any, list[Any]]:
+        pokes, queue.pokes = queue.pokes, []
+        return answer, [((pid, 0), id_, 1) for pid, id_ in pokes]
+
+    def _put(self, put: Put, now: float, address: Any) -> Any:
+        queue = self.queue(put.queue)
+        try:
+            return self._done(queue, queue.put(put, now))
+        except StoreUnavailable as late:
+            return late, []
+
+    def _take(self, take: Take, now: float, address: Any) -> Any:
+        queue = self.queue(take.queue)
+        return self._done(queue, queue.take(take, now, (address[0], take.id)))
+
+    def _give_back(self, take: Take, now: float, address: Any) -> Any:
+        queue = self.queue(take.queue)
+        return self._done(queue, queue.give_back(take, now))
+
+    def _settle(self, settles: Sequence[Settle], now: float, address: Any) -> Any:
+        answers, pokes = [], []
+        for settle in settles:
+            queue = self.queue(settle.queue)
+            track = queue._of(settle)
+            id_ = track.rows[0].job.id if track is not None else ""
+            answer, some = self._done(queue, queue.settle(settle, now))
+            if answer:
+                self.settled[settle.take, settle.seq] = settle.verdict
+            if answer and settle.verdict is Verdict.ACK:
+                self.acked_twice = id_ if id_ in self._acked else ""
+                self._acked.add(id_)
+            answers.append(answer)
+            pokes += some
+        return answers, pokes
+
+    def _extend(self, extends: Sequence[Extend], now: float, address: Any) -> Any:
+        answers, pokes = [], []
+        for extend in extends:
+            queue = self.queue(extend.queue)
+            answer, some = self._done(queue, queue.extend(extend, now))
+            answers.append(answer)
+            pokes += some
+        return answers, pokes
+
+    def _settle_and_take(
+        self, settles: Sequence[Settle], take: Take, now: float, address: Any
+    ) -> Any:
+        answers, pokes = self._settle(settles, now, address)
+        taken, more = self._take(take, now, address)
+        return (answers, taken), pokes + more
+
+    def _survey(self, prefix: str, exact: bool, now: float, address: Any) -> Any:
+        names = [one for one in sorted(self.queues) if one == prefix or not exact]
+        return [jobs_look.survey(one, self.queues[one], now) for one in names], []
+
+    def _jobs(self, queue: str, most: int, now: float, address: Any) -> Any:
+        return jobs_look.records(self.queue(queue), now)[:most], []
+
+
+def tracks(queue: Queue) -> Sequence[Track]:
+    """All that runs one at a time in a queue."""
+    return [*itertools.chain(queue.tracks.values(), queue.singles.values())]
+
+
+class SimQueues:
+    """The client's side: the verbs as messages."""
+
+    limits = QueueLimits()
+
+    def __init__(self, store: QueuedStore) -> None:
+        self._store = store
+        self._call = store._call
+        #: The task that takes -> the id of its last take.
+        self.takes: dict[object, str] = {}
+
+    async def put(self, put: Put, within: float) -> list[bool]:
+        """See ``core.queue.ports.Queues``."""
+        answers: list[bool] = await self._call("put", (put,), within)
+        return answers
+
+    async def take(self, take: Take, within: float) -> Taken:
+        """See ``core.queue.ports.Queues``."""
+        self._noted(take)
+        if take.wait:
+            self._store.boxes.setdefault(take.id, Box())
+        taken: Taken = await self._call("take", (take,), within)
+        return taken
+
+    def _noted(self, take: Take) -> None:
+        self.takes[self._store.world.current] = take.id
+
+    async def give_back(self, take: Take, within: float) -> int:
+        """See ``core.queue.ports.Queues``."""
+        count: int = await self._call("give_back", (take,), within)
+        return count
+
+    async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
+        """See ``core.queue.ports.Queues``."""
+        answers: list[bool | Exception] = await self._call("settle", (list(settles),), within)
+        return answers
+
+    async def extend(
+        self, extends: Sequence[Extend], within: float
+    ) -> list[Held | Gone | Exception]:
+        """See ``core.queue.ports.Queues``."""
+        answers: list[Held | Gone | Exception] = await self._call(
+            "extend", (list(extends),), within
+        )
+        return answers
+
+    async def wait(self, take: Take, seconds: float) -> bool:
+        """See ``core.queue.ports.Queues``."""
+        store = self._store
+        box = store.boxes.setdefault(take.id, Box())
+        if box.fence is None:
+            bell: Fut[None] = Fut(store.world)
+            box.bell = bell
+            store.world.after(seconds / store.process.rate, lambda: bell.set(None))
+            await bell
+        fence, box.fence = box.fence, None
+        return fence is not None
+
+    def unlisten(self, take: Take) -> None:
+        """See ``core.queue.ports.Queues``."""
+        self._store.boxes.pop(take.id, None)
+
+    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
+        """See ``core.queue.ports.Queues``."""
+        found: list[QueueRecord] = await self._call("survey", (prefix, exact), within)
+        return found
+
+    async def jobs(
+        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
+    ) -> list[JobRecord]:
+        """See ``core.queue.ports.Queues``."""
+        found: list[JobRecord] = await self._call("jobs", (queue, most), within)
+        return found
+
+
+class SimOnward(SimQueues):
+    """The same of a store that settles and takes in one round trip."""
+
+    async def settle_and_take(
+        self, settles: Sequence[Settle], take: Take, within: float
+    ) -> tuple[list[bool | Exception], Taken]:
+        """See ``core.queue.ports.Onward``."""
+        self._noted(take)
+        found: tuple[list[bool | Exception], Taken] = await self._call(
+            "settle_and_take", (list(settles), take), within
+        )
+        return found
+
+
+class QueuedStore(SimStore):
+    """The simulated store, with queues; every second one settles and takes at once."""
+
+    capabilities = CAPABILITIES._replace(queues=True)
+
+    def __init__(self, server: QueueServer, process: Process, onward: bool) -> None:
+        super().__init__(server, process)
+        self.queues: Any = (SimOnward if onward else SimQueues)(self)

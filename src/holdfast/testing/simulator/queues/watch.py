@@ -1,0 +1,251 @@
+"""The promises of serial queues, by name, judged while a history runs. A violation ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.model import Loss
+from ....core.queue.delivery import DeliveryBase
+from ....core.queue.lease import DeliveryLease
+from ....core.queue.model import Start, Verdict
+from ....core.queue.queue import Options
+from ....stores.memory.jobs import Row, Track
+from ..trouble import Trouble, Violation
+from ..watch import GRACE_S, UNDONE_S
+from ..world import Process, World
+from .server import QueueServer, tracks
+
+#: Clocks of the processes and of the server differ in rate by less than this.
+RATE_ERROR = 0.01
+
+
+class Loan:
+    """A delivery as the workload got it, and what has become of it."""
+
+    __slots__ = ("begun", "ended", "good", "job", "lost_seen", "process", "track")
+
+    def __init__(self, process: Process, job: DeliveryBase, begun: float) -> None:
+        self.process = process
+        self.job = job
+        self.begun = begun
+        lease = self.lease
+        #: What runs one at a time.
+        self.track = (lease.take.queue, job.group or f"single {lease.job.seq}")
+        #: Its worker does nothing more with it, since then.
+        self.ended: float | None = None
+        self.lost_seen = False
+
+    @property
+    def lease(self) -> DeliveryLease:
+        """The record behind the delivery."""
+        return self.job._lease
+
+    def believed(self) -> bool:
+        """Does its worker, looking at its own clock, believe now that it has it?"""
+        lease = self.lease
+        return (
+            self.ended is None
+            and self.process.alive
+            and lease.end is None
+            and lease.reason is None
+            and self.process.now() < lease.deadline
+        )
+
+    def over(self) -> float:
+        """When its worker stopped believing in it, at the latest."""
+        if not self.process.alive:
+            return self.begun
+        deadline = (self.lease.deadline - self.process.offset) / self.process.rate
+        return deadline if self.ended is None else min(self.ended, deadline)
+
+    def __repr__(self) -> str:
+        job = self.job
+        what = f"fence {job.fence}, attempt {job.attempt}, {self.process!r}"
+        return f"job {job.id} of {self.track[1]!r} ({what})"
+
+
+class QueueWatch(Trouble):
+    """Sees every put, delivery, look and settle of a history."""
+
+    def __init__(self, world: World, server: QueueServer, options: dict[str, Options]) -> None:
+        super().__init__(world)
+        self.server = server
+        self.options = options
+        self.loans: dict[Any, list[Loan]] = {}
+        #: Jobs that the store has accepted: id -> (queue, group, when that was known).
+        self.accepted: dict[str, tuple[str, str, float]] = {}
+        #: (queue, group) -> (seq, when it was known) of those whose place in the order is known.
+        self.order: dict[Any, list[tuple[int, float]]] = {}
+        #: id -> the least number that its next attempt may have.
+        self.attempts: dict[str, int] = {}
+        #: Jobs that a worker has given up.
+        self.given_up: set[str] = set()
+        #: Takes that were interrupted: when; nothing may stay on loan by them.
+        self.abandoned: dict[str, tuple[float, Process]] = {}
+        server.after_verb = self.server_side
+
+    # -- the server's side -------------------------------------------------------------------
+
+    def server_side(self) -> None:
+        """After each verb: what nobody has is not on loan, and nothing is acked twice."""
+        now, time = self.server.now(), self.world.time
+        # A lane is remembered for an hour, by a clock that may be set: a copy of a put is new then.
+        if self.server.acked_twice and self.forward < 0:
+            raise Violation("acked once", f"job {self.server.acked_twice} was acked twice")
+        for take, (since, process) in self.abandoned.items():
+            if time < since + UNDONE_S or self.forward >= since - UNDONE_S:
+                continue
+            left = [
+                track.loan
+                for queue in self.server.queues.values()
+                for track in queue.taken.get(take, ())
+                if track.loan is not None and track.loan.expires > now
+            ]
+            if left and process.alive and not process.paused and not self.troubled(UNDONE_S):
+                raise Violation("no leak", f"a take of {process!r} was interrupted, and has a job")
+
+    def _row(self, queue: str, id_: str) -> tuple[Track, Row] | None:
+        for track in tracks(self.server.queue(queue)):
+            for row in track.rows:
+                if row.job.id == id_:
+                    return track, row
+        return None
+
+    # -- the clients' side -------------------------------------------------------------------
+
+    def put(self, queue: str, group: str, id_: str, begun: float) -> None:
+        """A put that was begun then has returned: it has accepted this job."""
+        self.accepted[id_] = (queue, group, self.world.time)
+        found = self._row(queue, id_)
+        if found is None or not group:
+            return
+        seq, known = found[1].seq, self.order.setdefault((queue, group), [])
+        late = [(other, when) for other, when in known if when < begun and other > seq]
+        if late:
+            raise Violation("order", f"job {id_} was put after {late}, and comes before")
+        known.append((seq, self.world.time))
+
+    def delivered(self, process: Process, job: DeliveryBase, begun: float) -> Loan:
+        """A take that was begun then returns this delivery now."""
+        loan = Loan(process, job, begun)
+        lease = loan.lease
+        if not loan.believed():
+            raise Violation("local honesty", f"{loan} was returned when its deadline was past")
+        known = self.loans.setdefault(loan.track, [])
+        outdated = self.outdated(process, lease)
+        others = [
+            one for one in known if one.believed() and not self.outdated(one.process, one.lease)
+        ]
+        if others and not outdated:
+            raise Violation("one at a time", f"{loan} was returned while {others} are believed")
+        earlier = [one for one in known if one.begun < begun]
+        newer = [one for one in earlier if one.job.fence >= job.fence and one.over() < begun]
+        if newer and not outdated:
+            raise Violation("fence order", f"{loan} has no greater fence than {newer}")
+        later = [one for one in known if one.lease.job.seq > lease.job.seq]
+        if job.group and later and not outdated:
+            raise Violation("order", f"{loan} comes after a later one of its group")
+        self._interval(loan, known)
+        most = self.options[job.queue].patience.attempts
+        least = self.attempts.get(job.id, 1)
+        if not least <= job.attempt <= most and self.forward < 0:
+            raise Violation("attempts", f"{loan} is attempt {job.attempt}, not {least} to {most}")
+        if self.server.is_acked(job.id) and self.forward < 0:
+            raise Violation("acked once", f"{loan} was acked before")
+        known.append(loan)
+        self.honest(loan)
+        return loan
+
+    def _interval(self, loan: Loan, known: list[Loan]) -> None:
+        pace = self.options[loan.job.queue].pace
+        if not (pace.min_interval and loan.job.group and known and pace.start is Start.ACK):
+            return
+        ends = [one.over() for one in known]
+        since = self.world.time - max(ends)
+        early = any(self.outdated(one.process, one.lease) for one in (loan, *known))
+        if early or self.forward > max(ends) - loan.lease.ttl - pace.min_interval:
+            return  # by the clock of the store it is over before its time
+        if since < pace.min_interval * (1 - RATE_ERROR):
+            raise Violation("interval", f"{loan} comes {since:.3f} s after the last one")
+
+    def honest(self, loan: Loan) -> None:
+        """What its worker believes, the server must agree to."""
+        lease = loan.lease
+        if loan.lost_seen and lease.reason is None:
+            raise Violation("no resurrection", f"{loan} was lost and is had again")
+        loan.lost_seen = loan.lost_seen or lease.reason is not None
+        if not loan.believed():
+            return
+        some = self.server.queue(lease.take.queue).taken.get(lease.take.id, ())
+        mine = [track.loan for track in some if track.rows and track.rows[0].seq == lease.job.seq]
+        if mine and mine[0] is not None and mine[0].expires > self.server.now():
+            return
+        if self.outdated(loan.process, lease) and not self.told_late(loan.process, lease):
+            return
+        raise Violation("local honesty", f"{loan} is believed, but the server has it no more")
+
+    def looked(self, loan: Loan) -> None:
+        """Its worker has looked whether it has it still."""
+        reason = loan.job.lost
+        if reason in (Loss.EXPIRED, Loss.UNREACHABLE) and not loan.lost_seen:
+            self._unexcused(loan)
+        self.honest(loan)
+
+    def _unexcused(self, loan: Loan) -> None:
+        process, lease = loan.process, loan.lease
+        total = self.unexplained(process, lease, lease.ttl)
+        if total is not None and not self.outdated(process, lease):
+            raise Violation("keep-alive", f"{loan} lost after {total:.2f} s of trouble")
+
+    def worked(self, loan: Loan) -> None:
+        """Its worker does nothing more with it."""
+        self.looked(loan)
+        self.left(loan)
+
+    def left(self, loan: Loan) -> None:
+        """The same, where nobody looks any more."""
+        if loan.ended is None:
+            loan.ended = self.world.time
+
+    def settled(self, loan: Loan, verdict: Verdict, kept: bool) -> None:
+        """It was settled, and this was answered."""
+        lease = loan.lease
+        if not kept:
+            return
+        known = self.server.settled.get((lease.take.id, lease.job.seq))
+        if known is None and not self.outdated(loan.process, lease):
+            raise Violation("no false answer", f"{loan}: {verdict} counts, but the server has none")
+        if verdict is Verdict.DEAD:
+            self.given_up.add(loan.job.id)
+        least = loan.job.attempt + (verdict is Verdict.RETRY)
+        self.attempts[loan.job.id] = max(self.attempts.get(loan.job.id, 1), least)
+
+    def interrupted(self, process: Process, take: str) -> None:
+        """A take ended with an exception."""
+        self.abandoned[take] = self.world.time, process
+
+    def in_time(self, process: Process, begun: float, timeout: float, stopped: float) -> None:
+        """A take with a time-out is back."""
+        if self.over:
+            return
+        took = (self.world.time - begun - (process.stopped_for - stopped)) * process.rate
+        if took > timeout + 1.0 + GRACE_S:  # the last request is a look, given a try's time
+            raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
+
+    def at_the_end(self) -> None:
+        """All flows are over, all faults healed, all jobs taken: nothing is lost."""
+        for name, queue in self.server.queues.items():
+            for row in queue.dead.values():
+                spent = row.attempts >= self.options[name].patience.attempts
+                if not spent and row.job.id not in self.given_up and not row.reason:
+                    raise Violation("attempts", f"job {row.job.id} is dead before its time")
+        for id_, (name, group, _) in self.accepted.items():
+            if self.server.is_acked(id_) or id_ in self._dead(name):
+                continue
+            track = self.server.queue(name).tracks.get(group)
+            if track is not None and track.rows and track.rows[0].dead:
+                continue  # it stands behind a dead letter that blocks its group
+            raise Violation("nothing lost", f"job {id_} of {group!r} was accepted, and is gone")
+
+    def _dead(self, name: str) -> set[str]:
+        return {row.job.id for row in self.server.queue(name).dead.values()}

@@ -1,0 +1,143 @@
+"""A history as such: a world with a server, processes and tasks, run until it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .fates import Aim
+from .faults import Fault, Faults
+from .server import Server
+from .trouble import Violation
+from .world import Process, Task, World
+
+#: After the last action everything is healed and given this long to come to rest.
+REST_S = 25.0
+STEPS_MAX = 200_000
+
+
+class Plan(NamedTuple):
+    """What a seed stands for. A shrinker takes things out of it."""
+
+    seed: int
+    processes: int
+    actors: tuple[int, ...]
+    actions: int
+    faults: tuple[Fault, ...]
+
+
+class Verdict(NamedTuple):
+    """How a history ended."""
+
+    plan: Plan
+    steps: int
+    faults: int
+    violation: Violation | None
+    story: list[str]
+
+
+class Running:
+    """What histories of locks and of queues have in common: how they run, and end."""
+
+    #: What judges it: it has ``trouble``, ``found``, ``over`` and ``at_the_end``.
+    watch: Any
+    #: Claimants or workers: each has a process, a number, what it is ``holding``, and ``main``.
+    actors: Any
+    #: The faults that there may be.
+    faults: type[Faults] = Faults
+
+    def __init__(self, plan: Plan, server: Callable[[World], Server], telling: bool) -> None:
+        self.plan = plan
+        self.telling = telling
+        self.story: list[str] = []
+        self.world = World(plan.seed)
+        self.server: Any = server(self.world)
+        self.server.struck = self._struck
+        self.clients: dict[int, Any] = {}
+        self.tasks: dict[int, Task] = {}
+        self.healed = False
+
+    # -- running -----------------------------------------------------------------------------
+
+    def run(self) -> Verdict:
+        """Run it to its end, or to the first violation."""
+        faults = self.faults(self)
+        violation: Violation | None = None
+        try:
+            for actor in self.actors:
+                task = self.world.spawn(actor.process, actor.main(), f"actor {actor.number}")
+                self.tasks[actor.number] = task
+            faults.arm(list(self.plan.faults))
+            self._until(self._idle)
+            self._heal()
+            self.rest()
+            self.watch.at_the_end()
+        except Violation as found:
+            violation = found
+        self._close()
+        return Verdict(self.plan, self.world.steps, faults.done, violation, self.story)
+
+    def rest(self) -> None:
+        """All actions are over: come to rest."""
+        end = self.world.time + REST_S
+        self._until(lambda: self.world.time >= end)
+
+    def _until(self, over: Callable[[], bool]) -> None:
+        world = self.world
+        while not over():
+            if world.steps > STEPS_MAX:
+                raise Violation("bounded waiting", f"not over after {STEPS_MAX} steps: a busy loop")
+            if not world.step():
+                break
+            if self.watch.found is not None:
+                raise self.watch.found
+            if world.crashes:
+                task, failure = world.crashes[0]
+                if isinstance(failure, Violation):
+                    raise failure
+                raise Violation("no crash", f"{task.name} died of {failure!r}") from failure
+
+    def _idle(self) -> bool:
+        if self.world.time > self.plan.actions * 60.0 + 600.0:
+            waiting = [n for n, t in self.tasks.items() if not t.done.done and t.process.alive]
+            raise Violation("bounded waiting", f"claimants {waiting} never came to an end")
+        return all(t.done.done or not t.process.alive for t in self.tasks.values())
+
+    def _heal(self) -> None:
+        self.healed = True
+        net = self.server.net
+        net.lose_request = net.lose_reply = net.reset = net.slow = 0.0
+        net.cut.clear()
+        self.server.fated.clear()
+        if not self.server.up:
+            self.server.restart(True)
+
+    def _close(self) -> None:
+        self.watch.over = True
+        self.world.close()
+
+    # -- what actors and faults use ----------------------------------------------------------
+
+    def tell(self, actor: Any, text: str) -> None:
+        """A line of the story; without an actor it is about the world."""
+        if self.telling:
+            who = f"{actor.process!r}/{actor.number}" if actor is not None else "world"
+            self.story.append(f"{self.world.time:10.4f} s  {who:<8} {text}")
+
+    def fail(self, invariant: str, text: str) -> None:
+        """A violation that only the workload could see."""
+        raise Violation(invariant, text)
+
+    def _struck(self, process: Process, aim: Aim) -> None:
+        """A request of this process meets its fate."""
+        verb = self.server.sent[process.pid][-1]
+        self.tell(None, f"FATE {aim.fate} of {verb} of {process!r}")
+        self.watch.troubled_by_fate(process, aim.fate, verb)
+
+    def some_process(self, number: int) -> Process:
+        """A living process, one that holds something if there is any and the number is even."""
+        alive = [p for p in self.world.processes if p.alive]
+        if number % 2 == 0:
+            holding = {a.process.pid for a in self.actors if a.holding}
+            alive = [p for p in alive if p.pid in holding] or alive
+        return alive[number // 2 % len(alive)]

@@ -1,0 +1,105 @@
+"""What excuses: faults that were under way, and a clock of the server that was set."""
+
+from __future__ import annotations
+
+import math
+
+from ...core.lease import Lease
+from ...core.policy import PATIENCE_S
+from ..promise import PromiseBroken
+from .fates import CUT_S, DOWN_S, Fate
+from .world import Process, World
+
+#: Seconds after a fate in which nothing is asked of the renewals of the process that it struck.
+FATE_S = 4.0
+#: With the store in reach, a holder learns soon after its next renewal that its lease is over.
+TOLD_S = 1.5
+#: No outage shorter than this part of a lease may lose it: a pushed one is renewed at its half.
+OUTAGE_PART = 0.45
+
+
+def longest(lease: Lease) -> float:
+    """The longest that it may have been granted for by one request: a hold that was extended to
+    less had a longer lease before, and one that was waited for lives for a waiter's patience."""
+    claim = getattr(lease, "claim", None)  # a delivery has none
+    return lease.ttl if claim is None else max(lease.ttl, claim.spec.ttl, PATIENCE_S)
+
+
+class Violation(PromiseBroken):
+    """An invariant does not hold; ``invariant`` is its name."""
+
+    def __init__(self, invariant: str, story: str) -> None:
+        super().__init__(f"{invariant}: {story}")
+        self.invariant = invariant
+
+
+class Trouble:
+    """What happens to a world besides what its actors want."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.over = False
+        #: A violation seen where none can be raised, in a callback.
+        self.found: Violation | None = None
+        #: Virtual times between which faults may excuse a lost lease: of a process, or of all.
+        self.trouble: list[tuple[float, float, int | None]] = []
+        #: Those of joins, which excuse what is left behind, but no renewal that comes too late.
+        self.joins: set[tuple[float, float, int | None]] = set()
+        self.data_lost = -1.0
+        #: When the clock of the server was last set forward.
+        self.forward = -math.inf
+        #: When it was last set back, which revives the dead for one lease.
+        self.back = -math.inf
+
+    def troubled(self, span: float) -> bool:
+        """Was there a fault within the last ``span`` seconds?"""
+        return any(end > self.world.time - span for _, end, _ in self.trouble)
+
+    def troubled_by_fate(self, process: Process, fate: Fate, verb: str) -> None:
+        """A request of a process was struck; the server may be gone for all."""
+        now = self.world.time
+        pid = None if fate is Fate.DOWN else process.pid
+        length = max(DOWN_S) if fate is Fate.DOWN else max(CUT_S) if fate is Fate.CUT else 0.0
+        self.trouble.append((now, now + length + FATE_S, pid))
+        if not length and verb in ("join", "join_free"):
+            self.joins.add(self.trouble[-1])
+
+    def lost_data(self) -> None:
+        """The server came back without its data."""
+        self.data_lost = self.world.time
+
+    def clock_was_set(self, delta: float) -> None:
+        """The clock of the server was set. Forward, leases end sooner than their holders think."""
+        if delta > 0:
+            self.forward = self.world.time
+        else:
+            self.back = self.world.time
+
+    @property
+    def rewound(self) -> bool:
+        """Was the clock of the server ever set back?"""
+        return self.back >= 0
+
+    def outdated(self, process: Process, lease: Lease) -> bool:
+        """Did the lease begin before the clock of the server was set forward?"""
+        sent = (lease.deadline - longest(lease) - process.offset) / process.rate
+        return sent <= self.forward
+
+    def told_late(self, process: Process, lease: Lease) -> bool:
+        """Has its holder had the time to learn that the clock was set?"""
+        since = self.world.time - self.forward
+        late = since > lease.ttl / 3 + TOLD_S and lease.renewing
+        return late and not process.paused and not self.troubled(lease.ttl + TOLD_S)
+
+    def unexplained(self, process: Process, lease: Lease, ttl: float) -> float | None:
+        """A lease of this length was lost: the seconds of trouble, if they don't explain that."""
+        # when it was over, which may be long before anybody looked
+        when = min(self.world.time, (lease.deadline - process.offset) / process.rate)
+        since = when - ttl * 1.5 - 6.0
+        total = sum(
+            min(end, when) - max(start, since)
+            for start, end, pid in self.trouble
+            if end > since and start < when and pid in (None, process.pid)
+            if (start, end, pid) not in self.joins
+        )
+        return total if total < ttl * OUTAGE_PART else None

@@ -1,0 +1,104 @@
+"""All checks: ``python -m tests.checks``, two at a time, as each keeps a core at work.
+
+``without-tidy`` leaves out the tests in ``tests/tidy``, for a run of all tests has them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHON = sys.executable
+BIN = Path(PYTHON).parent
+#: More at a time only push each other out of the caches of the processor.
+AT_ONCE = max(2, os.cpu_count() or 2)
+#: What takes longest comes first, so that the last ones to end are short.
+CHECKS = {
+    "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
+    "mypy": [PYTHON, "-m", "mypy"],
+    **{
+        f"pyright-{platform}": [PYTHON, "-m", "tests.platforms.pyright", platform]
+        for platform in ("Windows", "Darwin")
+    },
+    **{
+        f"mypy-{platform}": [
+            *(PYTHON, "-m", "mypy", "--platform", platform),
+            *("--config-file", "tests/platforms/mypy.ini"),
+            *("--cache-dir", f".mypy_cache/{platform}"),
+        ]
+        for platform in ("win32", "darwin")
+    },
+    "tidy": [PYTHON, "-m", "pytest", "-q", "tests/tidy"],
+    "ruff": [str(BIN / "ruff"), "check", "--output-format", "concise"],
+    "format": [str(BIN / "ruff"), "format", "--check", "--output-format", "concise"],
+    "arrows": [str(BIN / "lint-imports"), "--no-logo"],
+}
+
+
+#: The checks under way.
+running: set[subprocess.Popen[str]] = set()
+
+
+class Checked(NamedTuple):
+    """How a check ended."""
+
+    name: str
+    code: int
+    said: str
+    seconds: float
+
+
+def check(name: str) -> Checked:
+    """Run the check of this name."""
+    begun = time.monotonic()
+    with subprocess.Popen(
+        CHECKS[name], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        running.add(process)
+        said, _ = process.communicate()
+        running.discard(process)
+    return Checked(name, process.returncode, said, time.monotonic() - begun)
+
+
+def tell(what: str) -> None:
+    """Print a line of progress."""
+    print(f"dev: {what}", file=sys.stderr, flush=True)
+
+
+def main(*left_out: str) -> int:
+    """Run all checks but these; 0 if each passed."""
+    begun = time.monotonic()
+    tell("checking")
+    failed = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        all_checks = [pool.submit(check, name) for name in CHECKS if name not in left_out]
+        try:
+            for ended in as_completed(all_checks):
+                name, code, said, seconds = ended.result()
+                tell(f"  {'ok     ' if code == 0 else 'FAILED '} {name} ({seconds:.0f} s)")
+                if code != 0:
+                    failed.append(name)
+                    print(said, flush=True)
+        except (KeyboardInterrupt, SystemExit) as why:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in [*running]:
+                process.terminate()
+            tell("stopped")
+            return 130 if isinstance(why, KeyboardInterrupt) else 143
+    if failed:
+        tell(f"failed: {', '.join(failed)}")
+        return 1
+    tell(f"all checks passed in {time.monotonic() - begun:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    sys.exit(main(*(word.removeprefix("without-") for word in sys.argv[1:])))

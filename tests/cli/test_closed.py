@@ -1,0 +1,76 @@
+"""Commands whose standard streams are closed, or can't be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import parser
+from tests.cli import world
+from tests.tidy.test_commands import commands
+
+#: Each command, and its exit statuses on an empty store: as it is, and without stdout.
+WORDS = {
+    "run": (["run", "job", "--", "true"], 0, 0),
+    "ls": (["ls"], 0, 74),
+    "show": (["show", "job"], 0, 74),
+    "break": (["break", "job", "--yes"], 1, 1),
+    "doctor": (["doctor"], 0, 74),
+    "purge": (["purge", "--older-than", "1h"], 78, 78),
+    "schema": (["schema", "postgres"], 0, 74),
+    "demo": (["demo", "--help"], 0, 74),
+    "completion": (["completion", "bash"], 0, 74),
+    "queue put": (["queue", "put", "jobs", "one"], 0, 74),
+    "queue work": (["queue", "work", "empty", "--drain", "--", "true"], 0, 0),
+    "queue ls": (["queue", "ls"], 0, 74),
+    "queue show": (["queue", "show", "jobs"], 0, 74),
+    "queue dead": (["queue", "dead", "jobs"], 0, 74),
+    "queue retry": (["queue", "retry", "empty", "--all"], 1, 74),
+    "queue purge": (["queue", "purge", "empty", "--yes"], 1, 74),
+    "guard ls": (["guard", "ls"], 0, 74),
+    "guard show": (["guard", "show", "g"], 0, 74),
+    "guard invalidate": (["guard", "invalidate", "empty"], 1, 74),
+}
+
+
+def holdfast(folder: Path, words: list[str], redirections: str) -> tuple[int, str]:
+    """The exit status and what was said on stderr, with these redirections of a shell."""
+    (folder / "said").touch()
+    script = f'exec "$@" < /dev/null > {folder}/out 2> {folder}/said {redirections}'
+    env = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}
+    env |= {"PYTHONPATH": str(world.ROOT / "src"), "HOLDFAST_URL": f"sqlite://{folder}/locks.db"}
+    done = subprocess.run(
+        ["sh", "-c", script, "-", sys.executable, "-m", "holdfast", *words], env=env, timeout=60
+    )
+    return done.returncode, (folder / "said").read_text()
+
+
+def test_every_command_is_run_with_closed_streams() -> None:
+    assert {name.removeprefix("holdfast ") for name, _ in commands(parser())} == set(WORDS)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "> /dev/full"])
+@pytest.mark.parametrize("command", WORDS)
+def test_a_closed_stream_is_no_fault_of_holdfast(tmp_path: Path, command: str, closed: str) -> None:
+    words, usual, mute = WORDS[command]
+    code, said = holdfast(tmp_path, words, closed)
+    assert code == (mute if ">&-" in closed.split() or "full" in closed else usual), said
+    assert "unexpected" not in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("full", [">&-", "> /dev/full"])
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["ls", "--help"], ["demo"]], ids=str)
+def test_output_that_cannot_be_written_has_a_status_of_its_own(
+    tmp_path: Path, words: list[str], full: str
+) -> None:
+    assert holdfast(tmp_path, words, full)[0] == 74
+
+
+def test_jobs_from_a_closed_stdin_are_data_that_cannot_be_read(tmp_path: Path) -> None:
+    code, said = holdfast(tmp_path, ["queue", "put", "jobs"], "<&-")
+    assert (code, "stdin can't be read" in said) == (65, True), said

@@ -1,0 +1,219 @@
+"""What a command is told of the store, and what the operator is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import parser
+from tests.cli import world
+from tests.tidy.test_commands import commands
+
+SECRET = "qzxsecret"
+
+
+def holdfast(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", *words],
+        env={**env, "PYTHONPATH": str(world.ROOT / "src"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_run_without_a_named_store_says_that_it_excludes_nobody_elsewhere(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    done = holdfast("run", "backup", "--", "true", **home)
+    assert done.returncode == 0, done.stderr
+    assert "excludes nobody on other hosts" in done.stderr
+    assert holdfast("run", "-q", "backup", "--", "true", **home).stderr == ""
+    named = f"sqlite://{tmp_path}/locks.db"
+    assert holdfast("run", "backup", "--", "true", HOLDFAST_URL=named).stderr == ""
+
+
+#: Each command that excludes or changes something, and its exit status on an empty store.
+CHANGES = {
+    "run": (["run", "job", "--", "true"], 0),
+    "break": (["break", "job", "--yes"], 1),
+    "queue put": (["queue", "put", "jobs", "one"], 0),
+    "queue work": (["queue", "work", "empty", "--drain", "--", "true"], 0),
+    "queue retry": (["queue", "retry", "empty", "--all"], 1),
+    "queue purge": (["queue", "purge", "empty", "--yes"], 1),
+    "guard invalidate": (["guard", "invalidate", "empty"], 1),
+}
+#: Those that only look, with what they say where nothing is there.
+LOOKS = {
+    "ls": (["ls"], "no names are held or waited for"),
+    "show": (["show", "job"], "job is free: nobody holds it, nobody waits for it"),
+    "queue ls": (["queue", "ls"], "there is no queue"),
+    "queue show": (["queue", "show", "jobs"], "there is no queue 'jobs'"),
+    "queue dead": (["queue", "dead", "jobs"], "there is no queue 'jobs'"),
+    "guard ls": (["guard", "ls"], "there is no guard of which anything was counted"),
+    "guard show": (["guard", "show", "g"], "g: nothing was counted of it"),
+}
+#: They say themselves which store they use, need one in a database, or use none.
+OTHERS = {"doctor", "purge", "schema", "demo", "completion"}
+
+
+def test_every_command_is_one_that_changes_or_one_that_looks() -> None:
+    assert {name.removeprefix("holdfast ") for name, _ in commands(parser())} == {
+        *CHANGES, *LOOKS, *OTHERS
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", CHANGES)
+def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
+    command: str, tmp_path: Path
+) -> None:
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    words, code = CHANGES[command]
+    done = holdfast(*words, **home)
+    assert done.returncode == code, done.stderr
+    said = [line for line in done.stderr.splitlines() if "no store is named" in line]
+    assert len(said) == 1, done.stderr
+    assert f"this user's local file, sqlite://{tmp_path}" in said[0]
+    assert "excludes nobody on other hosts" in said[0]
+    # Given a name, it is what was meant
+    named = holdfast(*words, **home, HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
+    assert (named.returncode, "no store is named" in named.stderr) == (code, False)
+    if command in ("queue put", "queue work"):
+        assert "no store" not in holdfast(*words[:2], "-q", *words[2:], **home).stderr
+
+
+@pytest.mark.parametrize("command", LOOKS)
+def test_what_finds_nothing_says_in_which_file_if_nobody_has_named_it(
+    command: str, tmp_path: Path
+) -> None:
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    words, text = LOOKS[command]
+    done = holdfast(*words, **home)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{text} in this user's local file, sqlite://{tmp_path}"), done
+    named = holdfast(*words, **home, HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
+    assert named.stdout.splitlines()[0] == text
+    if command.endswith("ls"):
+        assert holdfast(*words, "--names", **home).stdout == ""
+
+
+@pytest.mark.parametrize("shape", ["redis://:{}@{}", "redis://{1}?password={0}"])
+def test_a_command_does_not_get_the_password_of_the_store(shape: str, redis_url: str) -> None:
+    # A server without passwords takes any from a user that is allowed none
+    url = shape.format(SECRET, redis_url.removeprefix("redis://"))
+    done = holdfast("run", "-w", "5", "x", "--", "env", HOLDFAST_URL=url)
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_command_gets_the_store_without_a_password(redis_url: str, own_name: str) -> None:
+    done = holdfast("run", own_name, "--", "env", HOLDFAST_URL=redis_url)
+    assert f"HOLDFAST_URL={redis_url}\n" in done.stdout
+
+
+def test_a_user_name_alone_is_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdfast.cli.origin import environment, secret
+
+    url = "postgresql://ann@db:5432/app?sslmode=disable"
+    monkeypatch.setenv("HOLDFAST_URL", url)
+    monkeypatch.setenv("HOLDFAST_URL_WITHHELD", "1")
+    assert environment()["HOLDFAST_URL"] == url
+    assert "HOLDFAST_URL_WITHHELD" not in environment()
+    for text in (
+        "redis://:pw@h", "redis://u:p@w@h", "redis://h?sentinel_password=x", "mysql://h?pass%77ord=x",
+        "redis://h?ssl_password=x", "zk://h?keyfile_password=x", "host=h password=x", "Pwd=x",
+        "redis://u:p/w@h", "redis://u:p?w@h",
+    ):  # fmt: skip
+        assert secret(text), text
+    for text in ("redis://u@h:1", "redis://h:1,h:2", "sqlite:///a@b", "postgresql://h?passfile=/x"):
+        assert not secret(text), text
+
+
+def test_a_command_from_which_the_store_was_withheld_has_no_local_one(
+    tmp_path: Path, redis_url: str, own_name: str
+) -> None:
+    import redis
+
+    with redis.Redis.from_url(redis_url) as server:
+        server.execute_command("ACL", "SETUSER", own_name, "on", f">{SECRET}", "+@all", "~*", "&*")
+    url = redis_url.replace("redis://", f"redis://{own_name}:{SECRET}@")
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    inner = [sys.executable, "-m", "holdfast", "run", "-n", own_name + "-in", "--", "echo", "ran"]
+    try:
+        done = holdfast("run", "-w", "5", own_name, "--", *inner, **home, HOLDFAST_URL=url)
+        assert done.returncode == 78
+        assert "ran" not in done.stdout
+        assert "withheld from the command; set HOLDFAST_PASS_URL=1" in done.stderr
+        assert "no store is named, and $HOLDFAST_URL was withheld" in done.stderr
+        asked = {"HOLDFAST_URL": url, "HOLDFAST_PASS_URL": "1"}
+        done = holdfast("run", "-w", "5", own_name, "--", *inner, **home, **asked)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+    finally:
+        with redis.Redis.from_url(redis_url) as server:
+            server.execute_command("ACL", "DELUSER", own_name)
+
+
+DSNS = (
+    f"host=127.0.0.1 user=admin password={SECRET}", f"Server=h;Password={SECRET}",
+    f"password={SECRET}", SECRET,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DSNS)
+def test_a_text_that_is_no_url_is_never_shown(text: str, tmp_path: Path) -> None:
+    for words in (["ls"], ["doctor"], ["run", "x", "--", "true"], ["queue", "put", "q", "x"]):
+        at = 2 if words[0] == "queue" else 1
+        for given in ([*words[:at], "--url", text, *words[at:]], words):
+            done = holdfast(*given, HOME=str(tmp_path), HOLDFAST_URL=text)
+            assert done.returncode
+            assert "postgresql://user:password@host/db" in (done.stdout + done.stderr), done
+            assert SECRET not in done.stdout + done.stderr
+    for words in (["purge", text, "--older-than", "1h"], ["schema", "--url", text]):
+        done = holdfast(*words, HOME=str(tmp_path))
+        assert done.returncode
+        assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "text", [*DSNS[:3], f"redis://u:{SECRET}@h", f"redis://h?password={SECRET}"]
+)
+@pytest.mark.parametrize("command", [*CHANGES, *LOOKS])
+def test_a_store_in_the_place_of_a_name_is_refused_and_not_shown(
+    command: str, text: str, tmp_path: Path
+) -> None:
+    words = list({**CHANGES, **LOOKS}[command][0])
+    at = len(command.split())
+    words[at : at + 1] = [text]
+    done = holdfast(*words, HOME=str(tmp_path), HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
+    assert done.returncode == 78, done
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "queue put", "queue work"])
+def test_a_store_that_ends_with_the_command_is_refused(command: str) -> None:
+    done = holdfast(*CHANGES[command][0], HOLDFAST_URL="memory://")
+    assert done.returncode == 78
+    assert "a store in memory ends with this command" in done.stderr
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_environment_has_a_password_only_if_asked_for(
+    asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.cli.origin import environment
+
+    for url in (f"redis://u:{SECRET}@h/0", f"postgresql://h/db?password={SECRET}"):
+        monkeypatch.setenv("HOLDFAST_URL", url)
+        if asked:
+            monkeypatch.setenv("HOLDFAST_PASS_URL", "1")
+        assert (SECRET in str(environment())) is asked
+
+
+def test_a_password_in_an_argument_is_warned_of(redis_url: str, own_name: str) -> None:
+    url = redis_url.replace("redis://", f"redis://:{SECRET}@")
+    done = holdfast("run", "-w", "1", "--url", url, own_name, "--", "true")
+    assert "every user of this machine sees" in done.stderr
+    assert SECRET not in done.stderr

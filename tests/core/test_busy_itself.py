@@ -1,0 +1,26 @@
+"""A name that this very process holds: the error says so, and what helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import Client, NotAcquired
+
+
+def said(holder: Client, other: Client) -> str:
+    """What a try says of a name that ``holder`` holds."""
+    wanted = other.lock("x", timeout=0)
+    with holder.lock("x"), pytest.raises(NotAcquired) as busy, wanted:
+        pass
+    return str(busy.value)
+
+
+def test_the_error_says_that_this_process_holds_it_and_names_the_remedy() -> None:
+    with Client("memory://itself") as client:
+        assert "this process itself" in said(client, client)
+        assert "reentrant=True" in said(client, client)
+
+
+def test_it_does_not_say_so_of_another_process() -> None:
+    with Client("memory://itself") as client, Client("memory://itself", label="other") as other:
+        assert "itself" not in said(client, other)

@@ -1,0 +1,214 @@
+"""What a decorator or ``on_lost`` is given: nothing whose body would run without its lock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, Loss
+
+ran: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    ran.clear()
+
+
+def plain() -> None:
+    ran.append("plain")
+
+
+async def coroutine() -> None:
+    ran.append("coroutine")
+
+
+def generator() -> Iterator[None]:
+    ran.append("generator")
+    yield
+
+
+async def asyncgen() -> AsyncIterator[None]:
+    ran.append("asyncgen")
+    yield
+
+
+managed = contextlib.contextmanager(generator)
+amanaged = contextlib.asynccontextmanager(asyncgen)
+
+
+def _object(call: Callable[..., Any]) -> object:
+    return type("Made", (), {"__call__": staticmethod(call)})()
+
+
+SHAPES: dict[str, Callable[[Callable[..., Any]], Any]] = {
+    "plain": lambda function: function,
+    "partial": functools.partial,
+    "partial of a partial": lambda function: functools.partial(functools.partial(function)),
+    "object": _object,
+    "partial of an object": lambda function: functools.partial(_object(function)),
+}
+LATE = {"generator": generator, "asyncgen": asyncgen, "managed": managed, "amanaged": amanaged}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("late", [*LATE, "coroutine"])
+@pytest.mark.parametrize("by", ["lock", "semaphore", "cached"])
+def test_among_threads_no_decorator_takes_what_runs_later(by: str, late: str, shape: str) -> None:
+    function = SHAPES[shape]({**LATE, "coroutine": coroutine}[late])
+    with Client("memory://decorated") as locks:
+        made: Any = {
+            "lock": lambda: locks.lock("x"),
+            "semaphore": lambda: locks.semaphore("x", 2),
+            "cached": lambda: locks.cached("x", ttl=9),
+        }[by]()
+        with pytest.raises(ConfigError, match=r"Take it in the body|AsyncClient"):
+            made(function)
+    assert ran == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("late", LATE)
+@pytest.mark.parametrize("by", ["lock", "semaphore", "cached"])
+def test_under_asyncio_no_decorator_takes_what_runs_later(by: str, late: str, shape: str) -> None:
+    locks = AsyncClient("memory://decorated")
+    made: Any = {
+        "lock": lambda: locks.lock("x"),
+        "semaphore": lambda: locks.semaphore("x", 2),
+        "cached": lambda: locks.cached("x", ttl=9),
+    }[by]()
+    with pytest.raises(ConfigError, match=r"Take it in the body|of a Client"):
+        made(SHAPES[shape](LATE[late]))
+    assert ran == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_runs_at_its_call_is_taken_in_every_shape(shape: str) -> None:
+    with Client("memory://decorated") as locks:
+        function = SHAPES[shape](plain)
+        functools.update_wrapper(function, plain) if shape != "plain" else None
+        locks.lock("x")(function)()
+    assert ran == ["plain"]
+
+    async def main() -> None:
+        async with AsyncClient("memory://decorated") as locks:
+            await locks.lock("x")(SHAPES[shape](coroutine))()
+
+    asyncio.run(main())
+    assert ran == ["plain", "coroutine"]
+
+
+def test_a_coroutine_that_a_plain_function_returned_is_refused() -> None:
+    with Client("memory://decorated") as locks:
+        decorated: Any = locks.lock("x")(lambda: coroutine())  # noqa: PLW0108
+        with pytest.raises(ConfigError, match="returned a coroutine"):
+            decorated()
+    assert ran == []
+
+
+async def _told(hold: object, reason: Loss) -> None:
+    await asyncio.sleep(0)
+    ran.append(str(reason))
+
+
+async def _raising(hold: object, reason: Loss) -> None:
+    raise ValueError("planted")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_among_threads_a_coroutine_function_is_no_on_lost(shape: str) -> None:
+    call = SHAPES[shape](_told)
+    with Client("memory://decorated") as locks:
+        for make in (locks.lock, locks.election, locks.rwlock):
+            with pytest.raises(ConfigError, match="plain function, or use an AsyncClient"):
+                make("x", on_lost=call)
+        with locks.lock("x") as hold, pytest.raises(ConfigError, match="AsyncClient"):
+            hold.on_lost(call)
+
+
+@pytest.mark.parametrize("call", [generator, asyncgen, functools.partial(generator), 7])
+def test_what_nothing_would_run_is_no_on_lost(call: Any) -> None:
+    with Client("memory://decorated") as locks, pytest.raises(ConfigError, match="on_lost"):
+        locks.lock("x", on_lost=call)
+    with pytest.raises(ConfigError, match="on_lost"):
+        AsyncClient("memory://decorated").lock("x", on_lost=call)
+
+
+def test_among_threads_a_coroutine_that_on_lost_returned_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Client("memory://decorated") as locks:
+        hold = locks.lock(
+            "x",
+            on_lost=lambda *news: _told(*news),  # noqa: PLW0108
+        ).acquire()
+        locks._ctx.keeper._let_go(hold._lease, Loss.BROKEN)
+        hold.release()
+    assert "nothing awaits among threads" in caplog.text
+    assert ran == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("how", ["option", "method", "late"])
+def test_under_asyncio_a_coroutine_function_is_awaited_when_the_hold_is_lost(
+    shape: str, how: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient("memory://decorated") as locks:
+            call = SHAPES[shape](_told)
+            hold = await locks.lock("x", on_lost=call if how == "option" else None).acquire()
+            if how == "method":
+                hold.on_lost(call)
+            hold._ctx.keeper._let_go(hold._lease, Loss.BROKEN)
+            if how == "late":
+                hold.on_lost(call)
+            async with asyncio.timeout(20):
+                while not ran:
+                    await asyncio.sleep(0.001)
+            await hold.release()
+        assert ran == [str(Loss.BROKEN)]
+
+    asyncio.run(main())
+
+
+def test_what_an_awaited_on_lost_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with AsyncClient("memory://decorated") as locks:
+            hold = await locks.lock("x", on_lost=_raising).acquire()
+            hold._ctx.keeper._let_go(hold._lease, Loss.BROKEN)
+            async with asyncio.timeout(20):
+                while "planted" not in caplog.text:
+                    await asyncio.sleep(0.001)
+            await hold.release()
+
+    caplog.set_level(logging.ERROR)
+    asyncio.run(main())
+    assert "the on_lost callback of 'x' raised" in caplog.text
+
+
+@pytest.mark.parametrize("shape", ["plain", "partial", "partial of a partial"])
+def test_a_lock_of_asyncio_refuses_a_plain_function_at_once(shape: str) -> None:
+    with pytest.raises(ConfigError, match="plain is no coroutine function"):
+        AsyncClient("memory://").lock("x")(SHAPES[shape](plain))
+    assert not ran
+
+
+def test_a_lock_of_asyncio_says_in_words_that_an_object_returned_nothing_to_await() -> None:
+    lock = AsyncClient("memory://").lock("refused-object")
+    call: Any = lock(_object(plain))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="NoneType, which can't be awaited"):
+        asyncio.run(call())
+    assert ran == ["plain"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_lock_of_asyncio_takes_a_coroutine_function_of_every_shape(shape: str) -> None:
+    call: Any = AsyncClient("memory://").lock("taken-shape")(SHAPES[shape](coroutine))
+    asyncio.run(call())
+    assert ran == ["coroutine"]

@@ -1,0 +1,307 @@
+"""What the keeper survives, and what it gives back of leases that are over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import AsyncClient, Client, HoldfastError, StoreUnavailable
+from holdfast.core import keeper as keeping
+from holdfast.core.model import Leave
+from holdfast.core.policy import TOMB_S
+from holdfast.testing.clock import TestClock
+from tests.core.flaky import Flaky, behind
+
+
+def until(done: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until this is true."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.005)
+
+
+def test_a_keeper_that_could_not_start_once_starts_with_the_next_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+    failing = [True]
+
+    def limited(self: threading.Thread) -> None:
+        if failing and self.name == "holdfast-keeper":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with Client("memory://no-threads") as client:
+        # Then nothing is held, and what to do is said
+        with pytest.raises(HoldfastError, match="Raise the limit of threads"):
+            client.lock("x").acquire()
+        assert client.inspect("x") == []
+        # And with a thread all is well again
+        failing.clear()
+        with client.lock("x", ttl=3.2) as hold:
+            before = hold._lease.deadline
+            until(lambda: hold._lease.deadline > before)
+            hold.check()
+
+
+def test_an_exit_handler_gets_its_lock_though_no_thread_starts_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def late(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", late)
+    client = Client("memory://at-exit")
+    with client.lock("x") as hold:
+        hold.check()
+    assert client.inspect("x") == []
+
+
+def test_released_leases_that_were_watched_are_cleared_away(locks: Client) -> None:
+    keeper = locks._ctx.keeper
+
+    class Big:
+        pass
+
+    with locks.lock("kept", ttl=3600):
+        bigs = []
+        for _ in range(1000):
+            big = Big()
+            bigs.append(weakref.ref(big))
+            lock = locks.lock("x", auto_renew=False, ttl=3600, on_lost=lambda *_, big=big: None)
+            lock.acquire().release()
+            del big, lock
+        gc.collect()
+        assert not any(ref() for ref in bigs)
+        until(lambda: keeper.pending() < 200)
+
+
+def test_lengths_of_leases_that_are_over_are_forgotten(locks: Client) -> None:
+    with locks.lock("kept", ttl=3600) as kept:
+        for number in range(1000):
+            locks.lock("x", ttl=1000 + number / 100).acquire().release()
+        until(lambda: len(locks._ctx.keeper._schedule._queues) < 200)
+        due = locks._ctx.keeper.next_due()
+        assert due <= kept._lease.deadline
+
+
+def test_a_forgotten_client_is_collected_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "LINGER_S", 0.2)
+    client = Client("memory://forgotten")
+    with client.lock("x", ttl=3600):
+        pass
+    context = weakref.ref(client._ctx.keeper)
+    del client
+
+    def gone() -> bool:
+        gc.collect()
+        return context() is None
+
+    until(gone)
+
+
+@pytest.mark.parametrize("first", ["client", "hold"])
+@pytest.mark.parametrize("renewed", [True, False])
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_client_that_is_forgotten_with_what_it_holds_is_collected_soon(
+    first: str, renewed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "LINGER_S", 0.2)
+    # Given a client and a hold whose next renewal, or end, is far away
+    client = Client("memory://forgotten-with-hold")
+    lock = client.lock(f"x-{first}-{renewed}", ttl=3600, auto_renew=renewed, on_lost=print)
+    hold = lock.acquire()
+    context = weakref.ref(client._ctx.keeper)
+    # When both are forgotten, in either order, with time between
+    del lock
+    if first == "client":
+        del client
+        time.sleep(0.5)
+        del hold
+    else:
+        del hold
+        time.sleep(0.5)
+        del client
+
+    def gone() -> bool:
+        gc.collect()
+        return context() is None
+
+    # Then the thread of the client doesn't sleep until then
+    until(gone)
+
+
+def test_a_lock_outlives_its_forgotten_client_and_is_renewed(locks: Client) -> None:
+    lock = Client("memory://forgotten-with-lock").lock("x", ttl=3.2)
+    gc.collect()
+    with lock as hold:
+        before = hold._lease.deadline
+        until(lambda: hold._lease.deadline > before)
+
+
+def test_an_extension_to_a_shorter_time_is_renewed_in_time(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    with locks.lock("x", ttl=30) as hold:
+        hold.extend(6)
+        lock_clock.advance(60)
+        hold.check()
+        assert hold._lease.due <= hold._lease.deadline - 3
+
+
+def test_a_keeper_that_is_cancelled_amid_a_renewal_goes_on_with_it() -> None:
+    async def main() -> None:
+        async with AsyncClient("memory://cancelled-keeper") as client:
+            store = behind(client)
+            struck: list[bool] = []
+
+            def strike(keeps: object) -> None:
+                if not struck:
+                    struck.append(True)
+                    raise asyncio.CancelledError
+
+            store.before_keep = strike
+            async with client.lock("x", ttl=3.2) as hold:
+                before = hold._lease.deadline
+                while hold._lease.deadline == before:
+                    await asyncio.sleep(0.01)
+                    hold.check()
+            assert struck
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_closing_amid_a_renewal_leaves_no_name_occupied() -> None:
+    asked, go = threading.Event(), threading.Event()
+
+    def wait(keeps: object) -> None:
+        asked.set()
+        go.wait(20)
+
+    client, other = Client("memory://close-amid"), Client("memory://close-amid")
+    behind(client).before_keep = wait
+    hold = client.lock("x", ttl=3.2).acquire()
+    assert asked.wait(20)
+    try:
+        client.close()
+        assert other.inspect("x") == []
+    finally:
+        go.set()
+    assert hold.lost is not None
+
+
+class Late(Flaky):
+    """The first answer comes much later; that to a join is lost then."""
+
+    def __init__(self, store: object, clock: TestClock, seconds: float) -> None:
+        super().__init__(store)  # type: ignore[arg-type]
+        self.clock, self.seconds = clock, seconds
+
+    def _answered(self, verb: str) -> None:
+        if verb in self.mute:
+            self.mute.discard(verb)
+            self.clock._space.skew += self.seconds
+            if verb == "join":
+                raise StoreUnavailable("planted: the answer to a join is lost")
+
+
+def test_a_hold_of_a_repeated_join_is_renewed_before_what_is_left_is_over(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    store = locks._ctx.store = Late(locks._ctx.store, lock_clock, 7.0)  # type: ignore[assignment]
+    store.mute = {"join"}
+    with locks.lock("x", ttl=9) as hold:
+        assert hold.remaining() < 3
+        assert hold._lease.due <= hold._lease.deadline - 1
+        lock_clock.advance(6)
+        hold.check()
+
+
+def test_all_hands_out_no_hold_whose_lease_was_over_when_the_answer_came(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    store = locks._ctx.store = Late(locks._ctx.store, lock_clock, 4.0)  # type: ignore[assignment]
+    store.mute = {"join_free"}
+    short, long = locks.lock("a", ttl=3), locks.lock("b", ttl=300)
+    with locks.all(short, long) as both:
+        both.check()
+        assert both.remaining() > 0
+
+
+def test_all_hands_out_no_hold_whose_lease_ended_while_the_holds_were_made(
+    locks: Client, lock_clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, long = locks.lock("a", ttl=3), locks.lock("b", ttl=300)
+    make, steps = type(short)._make, [4.0]
+
+    def slow(self, lease):  # type: ignore[no-untyped-def]
+        lock_clock._space.skew += steps.pop() if steps else 0.0
+        return make(self, lease)
+
+    monkeypatch.setattr(type(short), "_make", slow)
+    with locks.all(short, long) as both:
+        both.check()
+
+
+def test_a_repeated_release_of_all_that_finds_nothing_after_the_deadline_says_so(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    class Silent(Flaky):
+        async def leave_all(self, leaves, within):  # type: ignore[no-untyped-def]
+            if self.calls["leave_all"]:
+                lock_clock._space.skew += 31
+                self.mute = set()
+            return await super().leave_all(leaves, within)
+
+    both = locks.all("a", "b").acquire()
+    store = locks._ctx.store = Silent(locks._ctx.store)  # type: ignore[assignment]
+    store.mute = {"leave_all"}
+    assert both.release() is False
+    assert all(hold.lost is not None for hold in both.holds)
+
+
+def test_the_undo_of_a_suspect_join_is_gone_on_with_until_no_copy_can_come(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    store = behind(locks)
+    store.down = {"leave"}
+    leave = Leave("x", "0" * 32, 7, suspect=True, ttl=10)
+    locks._ctx.keeper.later(leave, lock_clock.now() + 10)
+    lock_clock.advance(20)
+    tried = store.calls["leave"]
+    lock_clock.advance(5)
+    assert store.calls["leave"] > tried
+    lock_clock.advance(TOMB_S)
+    assert locks._ctx.keeper.pending() == 0
+
+
+def test_undos_that_are_not_answered_hold_up_no_renewal(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    # Given a store that is silent for some names, each for as long as an undo may take
+    class Partly(Flaky):
+        async def leave(self, leave: Leave, within: float) -> bool:
+            if leave.name.startswith("silent"):
+                lock_clock._space.skew += within
+                self.down.add("leave")
+                try:
+                    self._called("leave")
+                finally:
+                    self.down.discard("leave")
+            return await super().leave(leave, within)
+
+    locks._ctx.store = Partly(locks._ctx.store)  # type: ignore[assignment]
+    with locks.lock("healthy", ttl=3) as hold:
+        for number in range(60):
+            leave = Leave(f"silent{number}", "0" * 32, 7, ttl=100)
+            locks._ctx.keeper._undos.add(lock_clock.now(), leave, lock_clock.now() + 100)
+        lock_clock.advance(10)
+        hold.check()

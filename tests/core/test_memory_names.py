@@ -1,0 +1,27 @@
+"""What the memory store remembers of names that nobody uses any more."""
+
+from __future__ import annotations
+
+from holdfast import Client
+from holdfast.stores.memory.blocking import space
+from holdfast.stores.memory.jobs import LIFE_S
+
+NAMES = 200
+
+
+def test_names_of_queues_that_nobody_uses_are_forgotten() -> None:
+    with Client("memory://forgets-names-of-queues") as client:
+        # Given many queues that were put into and worked off
+        for number in range(NAMES):
+            queue = client.queue(f"q{number}")
+            queue.put("a")
+            with queue.take(timeout=0):
+                pass
+        names = space("forgets-names-of-queues")
+        assert len(names.queue_names()) == NAMES
+        # When nobody uses them until nothing has to be remembered of them, and others come
+        names.skew += 2 * LIFE_S
+        for number in range(NAMES):
+            client.queue(f"r{number}").put("a")
+        # Then only the others are there
+        assert {*names.queue_names()} == {f"r{number}" for number in range(NAMES)}

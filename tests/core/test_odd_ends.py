@@ -1,0 +1,291 @@
+"""Ends that come seldom: a second close, a loop that is over, a thread that could not start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, LockLost, Loss
+from holdfast.core.lease import Lease, Terms
+from holdfast.core.model import Claim, Kind, Leave, Spec
+from holdfast.core.policy import TOMB_S
+from holdfast.core.queue.model import Pace, Patience, Take
+from holdfast.core.schedule import Schedule
+from holdfast.runtime.aio import AioLatch
+from holdfast.stores.memory.aio import AioMailbox
+from holdfast.stores.memory.jobs import LIFE_S, Queue
+from holdfast.stores.memory.line import TOMBS_LOOK, Lines
+from tests.core.flaky import behind
+
+MAKES: dict[str, Callable[[Any], Any]] = {
+    "lock": lambda locks: locks.lock("x"),
+    "semaphore": lambda locks: locks.semaphore("x", 2),
+    "rwlock": lambda locks: locks.rwlock("x"),
+    "read": lambda locks: locks.rwlock("x").read,
+    "election": lambda locks: locks.election("x"),
+    "all": lambda locks: locks.all("x", "y"),
+    "queue": lambda locks: locks.queue("x"),
+    "guard": lambda locks: locks.guard("x", ttl=1),
+}
+
+
+@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_what_is_made_of_a_client_says_what_to_pickle_in_its_place(client: Any, make: str) -> None:
+    with pytest.raises(TypeError, match=r"'x'.*pickled.*Send the client"):
+        pickle.dumps(MAKES[make](client("memory://pickled")))
+
+
+ENDS = """
+import asyncio
+from holdfast import AsyncClient
+
+client = AsyncClient({url!r})
+kept = []
+
+async def waits():
+    await client.lock("x").acquire()
+
+async def main():
+    kept.append(await client.lock("x", ttl=30).acquire())
+    kept.append(asyncio.ensure_future(waits()))
+    await asyncio.sleep({pause})
+
+asyncio.run(main())
+print("over")
+"""
+
+
+@pytest.mark.parametrize("pause", [0, 0.1])
+@pytest.mark.parametrize("store", ["memory", "sqlite", "redis"])
+def test_a_loop_that_ends_with_a_hold_and_a_waiter_says_only_that_it_is_lost(
+    store: str, pause: float, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if store == "redis":
+        url = request.getfixturevalue("redis_url") + f"?prefix=ends{os.urandom(4).hex()}"
+    else:
+        url = {"memory": "memory://ends", "sqlite": f"sqlite://{tmp_path}/l.db"}[store]
+    text = ENDS.format(url=url, pause=pause)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "over\n")
+    assert re.fullmatch(r"lost 'x' \(fence \d+\): client closed\n", done.stderr), done.stderr
+
+
+def test_a_worker_thread_that_could_not_start_once_starts_with_the_next_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, failed = threading.Thread.start, []
+
+    def limited(self: threading.Thread) -> None:
+        if self.name == "holdfast-sqlite" and len(failed) < 2:
+            failed.append(self)
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+
+    async def main() -> None:
+        async with AsyncClient(f"sqlite://{tmp_path}/l.db") as locks, locks.lock("x") as hold:
+            hold.check()
+            assert await locks.lock("x").acquire(blocking=False) is None
+        assert len(failed) == 2
+
+    asyncio.run(main())
+
+
+def test_all_at_once_cancels_its_body_when_a_part_is_lost_that_asks_for_it() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with AsyncClient("memory://cancels") as locks:
+            parts = locks.lock("x", cancel_on_lost=True), locks.lock("y")
+            for lost in (0, 1):
+                reached = []
+                with pytest.raises(LockLost):  # noqa: PT012
+                    async with locks.all(*parts) as hold:
+                        lease, ctx = hold.holds[lost]._lease, hold.holds[lost]._ctx
+                        loop.call_soon(ctx.keeper._let_go, lease, Loss.BROKEN)
+                        loop.call_soon(ctx.keeper._latch.set)
+                        await asyncio.sleep(0.05)
+                        reached.append(lost)
+                assert reached == ([1] if lost else [])
+                assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+def test_a_second_close_ends_what_the_first_one_was_interrupted_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Client("memory://twice")
+    client.lock("x").acquire()
+    closed: list[int] = []
+    end = client._ctx.store.close
+
+    async def close() -> None:
+        closed.append(1)
+        if len(closed) == 1:
+            raise KeyboardInterrupt
+        await end()
+
+    monkeypatch.setattr(client._ctx.store, "close", close)
+    with pytest.raises(KeyboardInterrupt):
+        client.close()
+    assert not client._ctx.ended
+    client.close()
+    assert (client._ctx.ended, len(closed)) == (True, 2)
+    client.close()
+    assert len(closed) == 2
+
+
+def test_a_client_is_closed_while_threads_make_holds_that_nothing_renews() -> None:
+    failed: list[BaseException] = []
+    for _ in range(6):
+        client = Client("memory://beside")
+        ready = threading.Barrier(4)
+
+        def make(number: int, client: Client = client, ready: Any = ready) -> None:
+            ready.wait(20)
+            try:
+                for turn in range(300):
+                    client.lock(f"{number}.{turn}", auto_renew=False).acquire()
+            except ConnectionError:
+                pass  # the client is closed
+            except BaseException as failure:
+                failed.append(failure)
+
+        threads = [threading.Thread(target=make, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        ready.wait(20)
+        client.close()
+        for thread in threads:
+            thread.join(60)
+        assert failed == []
+    with Client("memory://beside") as client:
+        client.lock("0.0", ttl=1).acquire()
+
+
+def lease(number: int) -> Lease:
+    spec = Spec(str(number), Kind.LOCK, 1, 1, 30.0, "test", "")
+    return Lease(Claim(f"{number:032x}", spec), number, 1e9, 0.0, Terms(), False)
+
+
+def test_no_lease_is_lost_that_is_added_while_all_others_are_hastened() -> None:
+    schedule, more = Schedule(), [lease(number) for number in range(20_000)]
+
+    def add() -> None:
+        for one in more:
+            schedule.add(one, 100.0)
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    while thread.is_alive():
+        schedule.hasten(0.0)
+    thread.join()
+    schedule.hasten(0.0)
+    batch: list[Lease] = []
+    schedule.take(0.0, 1_000_000, batch)
+    assert sorted(one.fence for one in batch) == list(range(20_000))
+    assert len(schedule.empty()) == 0
+
+
+def test_what_is_retried_and_what_is_new_is_hastened_too() -> None:
+    schedule, leases = Schedule(), [lease(number) for number in range(3)]
+    schedule.add(leases[0], 100.0)
+    schedule.add_own(leases[1], 50.0)
+    batch: list[Lease] = []
+    schedule.take(0.0, 10, batch)
+    schedule.add_own(leases[2], 70.0)
+    schedule.hasten(1.0)
+    schedule.take(1.0, 10, batch)
+    assert sorted(one.fence for one in batch) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("wake", ["latch", "mailbox"])
+def test_whoever_wakes_somebody_in_a_loop_that_is_over_does_not_fail(wake: str) -> None:
+    loop = asyncio.new_event_loop()
+    box: Any = None
+
+    async def main() -> None:
+        nonlocal box
+        box = AioLatch() if wake == "latch" else AioMailbox()
+        task = asyncio.ensure_future(box.wait(60))
+        await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel = lambda: None  # type: ignore[method-assign, assignment]
+
+    loop.run_until_complete(main())
+    pending = asyncio.all_tasks(loop)
+    loop.close()
+    box.set() if wake == "latch" else box.poke(7)
+    for task in pending:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+def test_tombs_are_looked_through_a_few_times_however_many_there_are() -> None:
+    lines, looks, now = Lines(), 0, 0.0
+    before = id(lines.tombs)
+    for number in range(20 * TOMBS_LOOK):
+        lines.leave(Leave("x", f"{number:032x}", 0, 0.0, True, 30.0), now)
+        looks, before = looks + (id(lines.tombs) != before), id(lines.tombs)
+    assert len(lines.tombs) == 20 * TOMBS_LOOK
+    assert looks <= 6, "each one more than that looks through all of them"
+    # And they do go away
+    lines._tombs_look = 0
+    lines.leave(Leave("x", "f" * 32, 0, 0.0, True, 30.0), now + 31 + TOMB_S)
+    assert len(lines.tombs) == 1
+
+
+def test_tombs_of_takes_are_looked_through_a_few_times_however_many_there_are() -> None:
+    queue, looks, now = Queue(), 0, 0.0
+    before = id(queue.tombs)
+    take = Take("q", "", 1, 30.0, "host:1:test", Pace(), Patience())
+    for number in range(20 * TOMBS_LOOK):
+        queue.give_back(take._replace(id=f"{number:032x}"), now)
+        looks, before = looks + (id(queue.tombs) != before), id(queue.tombs)
+    assert len(queue.tombs) == 20 * TOMBS_LOOK
+    assert looks <= 6, "each one more than that looks through all of them"
+    # And they do go away, also where nobody puts anything
+    queue._tombs_look = 0
+    queue.give_back(take._replace(id="f" * 32), now + 31 + TOMB_S)
+    assert len(queue.tombs) == 1
+    # And a queue where there are only such is forgotten
+    queue.give_back(take._replace(id="e" * 32), now + 31 + TOMB_S)
+    assert queue.forgettable(now + 2 * LIFE_S)
+
+
+def test_an_undo_that_is_under_way_when_the_keeper_is_cancelled_is_gone_on_with() -> None:
+    async def main() -> None:
+        async with AsyncClient("memory://undone") as locks:
+            flaky, hold = behind(locks), await locks.lock("x").acquire()
+            ctx, begun, free = hold._ctx, asyncio.Event(), asyncio.Event()
+            leave = flaky.store.leave
+
+            async def slow(undo: Leave, within: float) -> bool:
+                begun.set()
+                await free.wait()
+                return await leave(undo, within)
+
+            ctx.store.leave = slow  # type: ignore[method-assign]
+            hold._abandon()
+            async with asyncio.timeout(20):
+                await begun.wait()
+                (keeper,) = ctx.runtime._tasks  # type: ignore[attr-defined]
+                keeper.cancel()
+                free.set()
+                while await locks.inspect("x"):
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(main())

@@ -1,0 +1,61 @@
+"""What is shown of a server that isn't there: the error, and the last thing that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast import AsyncClient, Client, StoreUnavailable
+from tests.servers.process import free_port
+
+PLACES = [
+    "postgresql://u@127.0.0.1:{port}/d",
+    "mysql://u@127.0.0.1:{port}/d",
+    "redis://127.0.0.1:{port}",
+    "redis+cluster://127.0.0.1:{port}",
+    "zookeeper://127.0.0.1:{port}",
+]
+
+
+def sync(url: str) -> None:
+    """A try to acquire."""
+    with Client(url) as client:
+        client.lock("a").acquire(timeout=0)
+
+
+def aio(url: str) -> None:
+    """The same on the other face."""
+
+    async def attempt() -> None:
+        async with AsyncClient(url) as client:
+            await client.lock("a").acquire(timeout=0)
+
+    asyncio.run(attempt())
+
+
+def behind(error: BaseException | None) -> Iterator[BaseException]:
+    """All that was under way when it was raised, be it shown or not."""
+    if error is not None:
+        yield error
+        yield from behind(error.__cause__)
+        if error.__context__ is not error.__cause__:
+            yield from behind(error.__context__)
+
+
+@pytest.mark.parametrize("face", [sync, aio])
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: str(place).partition(":")[0])
+def test_the_traceback_of_a_refused_port_has_two_parts_at_most(
+    place: str, face: Callable[[str], None]
+) -> None:
+    # Given a port where nobody listens
+    url = place.format(port=free_port())
+    # When a lock is wanted there
+    with pytest.raises(StoreUnavailable) as refused:
+        face(url)
+    # Then what is shown is the error and its cause, and neither came of how a pool is kept
+    shown = "".join(traceback.format_exception(refused.value))
+    assert shown.count("Traceback") <= 2, shown
+    assert not [one for one in behind(refused.value) if isinstance(one, IndexError)]

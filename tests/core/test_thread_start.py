@@ -1,0 +1,232 @@
+"""A thread that finds no memory ends before it begins; nobody waits for it for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.aio import AsyncClient
+from holdfast.errors import HoldfastError
+from holdfast.runtime.blocking import boottime
+from holdfast.runtime.starting import blocking as thread
+from holdfast.sql.blocking import bound
+from holdfast.stores.zookeeper.blocking.alarm import Alarm
+from holdfast.testing import lag
+
+SOON_S = 0.2
+
+
+@pytest.fixture
+def stillborn(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """From now on each new thread ends before it begins, as one without memory does; or not."""
+    start: Any = getattr(threading, "_start_joinable_thread", None)
+    name = "_start_joinable_thread" if start else "_start_new_thread"
+    start = getattr(threading, name)
+    lag.watch()  # whose thread is started before
+    monkeypatch.setattr(thread, "START_S", SOON_S)
+
+    def die(*given: Any, **more: Any) -> Any:
+        def nothing() -> None:
+            """Ends at once."""
+
+        return start(nothing, *given[1:], **more)
+
+    def switch(on: bool) -> None:
+        monkeypatch.setattr(threading, name, die if on else start)
+
+    return switch
+
+
+def test_the_start_of_a_thread_that_ends_before_it_begins_fails_in_time(
+    stillborn: Callable[[bool], None],
+) -> None:
+    ran: list[int] = []
+    stillborn(True)
+    begun = time.monotonic()
+    with pytest.raises(RuntimeError, match="ended before it began"):
+        thread.DaemonThread(target=ran.append, args=(1,)).start()
+    assert time.monotonic() - begun < SOON_S + 2 + lag.since(begun)
+    stillborn(False)
+    other = thread.DaemonThread(target=ran.append, args=(2,))
+    other.start()
+    other.join(10)
+    assert ran == [2]
+    assert other.daemon
+
+
+def test_a_thread_that_begins_after_it_was_given_up_does_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[int] = []
+    late = thread.DaemonThread(target=ran.append, args=(1,))
+    bootstrap, go = late._bootstrap, threading.Event()  # type: ignore[attr-defined]
+
+    def wait() -> None:
+        go.wait(10)
+        bootstrap()
+
+    monkeypatch.setattr(late, "_bootstrap", wait)
+    monkeypatch.setattr(thread, "START_S", SOON_S)
+    with pytest.raises(RuntimeError):
+        late.start()
+    go.set()
+    late._started.wait(10)
+    late.join(10)
+    assert ran == []
+
+
+def test_an_event_loop_goes_on_when_the_thread_of_the_store_cannot_begin(
+    stillborn: Callable[[bool], None], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
+            stillborn(True)
+            with pytest.raises((HoldfastError, RuntimeError)):
+                await client.lock("x").acquire(blocking=False)
+            stillborn(False)
+            async with client.lock("x", timeout=10) as hold:
+                hold.check()
+
+    asyncio.run(main())
+
+
+def test_a_lock_is_refused_while_its_keeper_cannot_begin_and_had_afterwards(
+    stillborn: Callable[[bool], None], tmp_path: Path
+) -> None:
+    with Client(f"sqlite:///{tmp_path}/locks") as client:
+        stillborn(True)
+        with pytest.raises(HoldfastError, match="keeper can't be started"):
+            client.lock("x", ttl=3).acquire(blocking=False)
+        stillborn(False)
+        with client.lock("x", ttl=3, timeout=10) as again:
+            again.extend()
+            again.check()
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The start of the next thread whose name stands here is interrupted when it has begun."""
+    names: list[str] = []
+    start = threading.Thread.start
+
+    def interrupt(one: threading.Thread) -> None:
+        start(one)
+        if one.name in names:
+            names.remove(one.name)
+            until = time.monotonic() + 10
+            while not one._decided.locked() and time.monotonic() < until:  # type: ignore[attr-defined]
+                time.sleep(0.001)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    return names
+
+
+def _named(name: str) -> set[threading.Thread]:
+    """The threads of this name; those of clients that were closed may end at any time."""
+    return {one for one in threading.enumerate() if one.name == name}
+
+
+def test_an_interrupt_while_the_keeper_starts_leaves_one_keeper(interrupted: list[str]) -> None:
+    before = _named("holdfast-keeper")
+    with Client("memory://one-keeper") as client:
+        interrupted.append("holdfast-keeper")
+        with pytest.raises(KeyboardInterrupt):
+            client.lock("a", ttl=3).acquire()
+        assert not interrupted
+        with client.lock("b", ttl=3) as hold:
+            assert len(_named("holdfast-keeper") - before) == 1
+            deadline, until = hold._lease.deadline, time.monotonic() + 20
+            while hold._lease.deadline == deadline and time.monotonic() < until:
+                time.sleep(0.01)
+            assert hold._lease.deadline > deadline
+
+
+def test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker(
+    interrupted: list[str], tmp_path: Path
+) -> None:
+    before = _named("holdfast-sqlite")
+
+    async def main() -> None:
+        async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
+            interrupted.append("holdfast-sqlite")
+            with pytest.raises(KeyboardInterrupt):
+                await client.lock("x").acquire(blocking=False)
+            assert not interrupted
+            async with client.lock("y", timeout=10) as hold:
+                hold.check()
+                assert len(_named("holdfast-sqlite") - before) == 1
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_is_given_up_before_it_begins_does_nothing_and_says_so() -> None:
+    ran: list[int] = []
+    early, late = (thread.DaemonThread(target=ran.append, args=(n,)) for n in (1, 2))
+    assert early.give_up()
+    assert early.give_up()
+    for one in (early, late):
+        one.start()
+        one.join(10)
+    assert not late.give_up()
+    assert ran == [2]
+
+
+def test_an_alarm_whose_thread_could_not_start_once_rings_with_the_next(
+    stillborn: Callable[[bool], None],
+) -> None:
+    rung = threading.Event()
+    alarm = Alarm(rung.set)
+    stillborn(True)
+    with pytest.raises(RuntimeError):
+        alarm.at(boottime())
+    stillborn(False)
+    alarm.at(boottime())
+    try:
+        assert rung.wait(20)
+    finally:
+        alarm.stop()
+
+
+def test_a_time_limit_whose_thread_cannot_begin_holds_up_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch, starting, go = bound._Watch(), threading.Event(), threading.Event()
+    monkeypatch.setattr(bound, "_watch", watch)
+
+    def start(one: threading.Thread) -> None:
+        if one.name != "holdfast-bound":
+            begin(one)
+            return
+        starting.set()
+        assert go.wait(20)
+        raise RuntimeError("can't start new thread")
+
+    begin = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start)
+    near, far = socket.socketpair()
+
+    def limit() -> None:
+        with bound.Watched(near, time.monotonic() + 60):
+            pass
+
+    with near, far:
+        first, second = (threading.Thread(target=limit, daemon=True) for _ in range(2))
+        try:
+            first.start()
+            assert starting.wait(20)
+            second.start()
+            second.join(5)
+            assert not second.is_alive()
+        finally:
+            go.set()
+        first.join(20)
+    assert not watch._running

@@ -1,0 +1,193 @@
+"""A password in a URL that was mistyped is shown nowhere: not in an error, a name or an output."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import secrets
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError
+from holdfast.url import BUILTIN, FILES, find
+
+SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or secrets.randbits(32)
+#: Parts of a password that nothing else contains. What stands between them splits a URL.
+HEAD, TAIL = "qzxhead", "qzxtail"
+BREAKS = ["", "/", "?", "#", "@", ":", "%", "%zz", " ", "\n", "&db=", "//", "[", ",", "\\"]
+SERVERS = sorted(BUILTIN.keys() - FILES)
+SHAPES = [
+    "{s}://:{p}@h/0",
+    "{s}://u:{p}@h/0",
+    "{s}:///:{p}@h/0",
+    "{s}:///u:{p}@h/0",
+    "{s}:////u:{p}@h/0",
+    "{s}://:{p}",
+    "{s}://u:{p}",
+    "{s}://u:{p}/0",
+    "{s}:///u:{p}",
+    "{s}://h/u:{p}",
+    "{s}://h,u:{p}",
+    "{s}://h1,h2/u:{p}@x/0",
+    "{s}://u:{p}@",
+    "{s}://u:{p}@/",
+    "{s}://u:{p}@h:port/0",
+    "{s}://u:{p}@h:99999/0",
+    "{s}://u:{p}@[::1/0",
+    "{s}://u:{p}@h/a/b/c",
+    "{s}://u:{p}@h/0?nonsense=1",
+    "{s}://u:{p}@h/0?{p}@x=1",
+    "{s}://h/0?x=u:{p}@h",
+    "{s}://h/0?db=u:{p}@h",
+    "{s}://h/0?prefix=u:{p}@h",
+    "{s}://h/0#u:{p}@h",
+    "{s}://:pa?db={p}@h",
+    "{s}:/u:{p}@h/0",
+    "{s}:u:{p}@h/0",
+    "{s}:u:{p}",
+    "{s}//u:{p}@h/0",
+    "u:{p}@{s}://h/0",
+    "u:{p}@h/0",
+    "{s}x://u:{p}@h/0",
+    "{s}://{s}://u:{p}@h/0",
+    " {s}://u:{p}@h/0",
+    "'{s}://u:{p}@h/0'",
+]
+ALPHABET = [
+    "://",
+    "/",
+    ":",
+    "@",
+    "?",
+    "#",
+    "h",
+    "u",
+    "db=",
+    "prefix=",
+    "0",
+    ",",
+    "[",
+    "]",
+    "%",
+    "&",
+]
+
+
+def shown_of(source: Any) -> Iterator[str]:
+    """Everything that holdfast says of a URL."""
+    for make in (Client, AsyncClient):
+        try:
+            made = make(source)
+        except ConfigError as wrong:
+            yield str(wrong)
+            yield repr(wrong)
+            yield from _chain(wrong)
+        else:
+            yield from (made.url, repr(made), repr(made.lock("x")), str(made.owner))
+    if not isinstance(source, str):
+        return
+    with contextlib.suppress(ConfigError):
+        _, url = find(source)
+        yield from (str(url), repr(url))
+
+
+def _chain(wrong: BaseException | None) -> Iterator[str]:
+    """What a traceback prints of it and of its causes."""
+    while wrong is not None:
+        yield "".join(traceback.format_exception_only(wrong))
+        wrong = wrong.__cause__ or (None if wrong.__suppress_context__ else wrong.__context__)
+
+
+def check(source: str) -> None:
+    """Behind the last '@' stands what is a host as far as anybody can tell."""
+    hidden = [HEAD]
+    if source.rfind("@") < 0 or source.rfind(TAIL) < source.rfind("@"):
+        hidden.append(TAIL)
+    for text in shown_of(source):
+        assert not any(one in text for one in hidden), f"{source!r} is shown as {text!r}"
+
+
+@pytest.mark.parametrize("scheme", SERVERS)
+def test_no_shape_of_a_mistyped_url_shows_its_password(scheme: str) -> None:
+    for number, shape in enumerate(SHAPES):
+        # Each shape with all of them over the schemes, and with five of them for each scheme
+        first = number + SERVERS.index(scheme)
+        for at in range(5):
+            broken = BREAKS[(first + 3 * at) % len(BREAKS)]
+            check(shape.format(s=scheme, p=HEAD + broken + TAIL))
+
+
+def test_no_text_made_by_chance_shows_what_stands_before_an_at_sign() -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    for _ in range(2000):
+        parts = [dice.choice(ALPHABET) for _ in range(dice.randrange(1, 9))]
+        parts.insert(dice.randrange(len(parts) + 1), dice.choice([":", "u:", ":u:"]) + HEAD)
+        after = "".join(parts).partition(HEAD)[2]
+        end = "" if "@" in after else "@h"
+        check(dice.choice(SERVERS) + "://" + "".join(parts) + end)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"redis://:{HEAD}@h/0".encode(),
+        urlsplit(f"redis://:{HEAD}@h/0"),
+        [f"redis://:{HEAD}@h/0"],
+        {"url": f"redis://:{HEAD}@h/0"},
+    ],
+)
+def test_what_is_no_url_is_named_by_its_type_alone(given: Any) -> None:
+    for text in shown_of(given):
+        assert HEAD not in text
+        assert type(given).__name__ in text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [f"redis:///:{HEAD}@h/0", f"redis://:{HEAD}", f"postgresql:///u:{HEAD}@h/db", f"u:{HEAD}@h"],
+)
+@pytest.mark.parametrize(
+    "command",
+    [["doctor", "--json"], ["doctor"], ["ls"], ["run", "x", "--", "true"], ["show", "x"], ["LS"]],
+)
+@pytest.mark.parametrize("way", ["argument", "environment"])
+def test_no_command_prints_the_password_of_a_mistyped_url(
+    source: str, command: list[str], way: str, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "HOLDFAST_URL": source}
+    first = [command[0]]
+    if way == "argument":
+        first += ["--url", source]
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", *first, *command[1:]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert HEAD not in done.stdout + done.stderr
+    if command == ["doctor", "--json"]:
+        assert json.loads(done.stdout)[-1]["level"] == "fail"
+
+
+def test_a_mistyped_option_prints_no_password(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "ls", "--ulr", f"redis://:{HEAD}@h/0"],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 64
+    assert HEAD not in done.stdout + done.stderr

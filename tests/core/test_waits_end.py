@@ -1,0 +1,42 @@
+"""A wait that is told of ends when its time is over."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.core import waits
+from holdfast.testing.conformance.struck import Overlaid
+
+
+def test_a_nap_never_begins_with_the_time_that_was_left_before_the_wait_was_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a name that is held, and a clock that shows how long the store was asked for its holder
+    monkeypatch.setattr(waits, "LONG_S", 0.0)
+    monkeypatch.setattr(logging.getLogger("holdfast"), "level", logging.INFO)
+    with Client("memory://nap") as other, Client("memory://nap") as client:
+        ctx = client._ctx
+        inspect, wait, usual = ctx.store.inspect, ctx.store.wait, ctx.now
+        late, asked = [0.0], []
+
+        async def slow(*given: Any, **more: Any) -> Any:
+            late[0] += 60.0
+            return await inspect(*given, **more)
+
+        async def noted(claim: Any, waiting: Any, seconds: float) -> Any:
+            asked.append((ctx.now(), seconds))
+            return await wait(claim, waiting, min(seconds, 0.01))
+
+        with other.lock("x").acquire():
+            monkeypatch.setattr(ctx, "now", lambda: usual() + late[0])
+            monkeypatch.setattr(ctx, "store", Overlaid(ctx.store, inspect=slow, wait=noted))
+            end = ctx.now() + 61.0
+            # When it is waited for
+            assert client.lock("x").acquire(timeout=60.5) is None
+    # Then no nap is longer than what is left of the time
+    assert late[0] > 0
+    assert all(seconds <= max(end - at, 0.01) for at, seconds in asked), asked

@@ -1,0 +1,47 @@
+"""A server that refuses subscriptions: waiters ask, are told of it, and listen once they may."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.faces import FACES
+from tests.servers.fixtures import NewRedis
+
+from .conftest import Scene
+from .test_never import CHANNEL
+
+LIMIT_S = 60.0
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_who_may_not_subscribe_is_asked_again_and_told_of(
+    face: str,
+    new_redis: NewRedis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A right that is given later is of use to those who wait already."""
+    for room in ("blocking", "aio"):
+        monkeypatch.setattr(f"holdfast.stores.redis.{room}.port.DEAF_S", 0.5)
+    server = new_redis(users=("user app on >secret ~* resetchannels +@all",))
+    at = Scene(FACES[face], server, "current", "lock", None)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        at.peer.lock(at.name)
+        url = server.url_for("app", "secret").replace("redis://", "redis+redisson://")
+        client = at.face.client(f"{url}?client=current")
+        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=30))
+        await at.until(lambda: "doesn't let us subscribe" in caplog.text)
+        # When the right is given
+        at.redis.acl_setuser("app", channels=["redisson*"])
+        # Then the waiter listens
+        await at.listening(CHANNEL.format(at.name))
+        at.peer.unlock(at.name)
+        hold = await waiter.result()
+        assert await hold.release()
+        await client.close()
+
+    try:
+        at.face.run(main, LIMIT_S)
+    finally:
+        at.ends.close()

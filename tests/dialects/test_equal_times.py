@@ -1,0 +1,185 @@
+"""Two claims that write the same time: an unanswered request takes nothing from a holder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from holdfast import AsyncClient, Client, Hold, StoreUnavailable
+from holdfast.testing.faults import (
+    DROP_REQUEST,
+    HOLD_REPLY,
+    HOLD_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    Proxy,
+    delay_reply,
+)
+from tests.dialects.conftest import Ours
+
+UNITS = pytest.mark.parametrize("unit", ["milliseconds", "seconds"])
+TTL = 30.0
+
+
+def same_time(*clients: Any, unit: str) -> bytes:
+    """Let all claims of these clients write the same time."""
+    scale = 1000 if unit == "milliseconds" else 1
+    stamp = b"%d" % int((time.time() + TTL) * scale)
+    for client in clients:
+        client._ctx.store._stamps.new = lambda *_: stamp
+    return stamp
+
+
+def unchanged(hold: Hold, raw: redis.Redis, key: str, stamp: bytes) -> None:
+    """The holder holds, its time stands there, and its release frees the name."""
+    assert raw.get(key) == stamp
+    hold.check()
+    assert hold.extend() > 0
+    assert hold.release() is True
+    assert raw.exists(key) == 0
+
+
+@UNITS
+@pytest.mark.parametrize("steps", range(8))
+def test_a_cancelled_try_leaves_the_holder_alone(
+    unit: str, steps: int, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    holder = ours("timestamp", unit=unit)
+
+    async def main() -> None:
+        url = f"redis+timestamp://127.0.0.1:{proxy.port}/0?prefix={prefix}&unit={unit}"
+        async with AsyncClient(url) as rival:
+            await (await rival.lock("warm").acquire()).release()
+            stamp = same_time(holder, rival, unit=unit)
+            hold = holder.lock(own_name, ttl=TTL).acquire()
+            # Given a rival whose try is carried out and not answered yet
+            late = proxy.arm(b"SETNX", HOLD_REPLY, times=1)
+            task = asyncio.create_task(rival.lock(own_name, ttl=TTL).acquire(timeout=5))
+            await asyncio.to_thread(late.wait)
+            # When it is cancelled
+            task.cancel()
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            late.let_go()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.sleep(0.05)
+            # Then nothing has changed for the holder
+            unchanged(hold, raw, prefix + own_name, stamp)
+
+    asyncio.run(main())
+
+
+def late_answer(proxy: Proxy, rival: Client, name: str) -> None:
+    armed = proxy.arm(b"SETNX", delay_reply(0.4))
+    with contextlib.suppress(StoreUnavailable):
+        assert rival.lock(name, ttl=TTL).acquire(timeout=0) is None
+    armed.wait()
+    time.sleep(0.6)
+
+
+def lost_answer(proxy: Proxy, rival: Client, name: str) -> None:
+    armed = proxy.arm(b"SETNX", RESET_REPLY, times=1)
+    assert rival.lock(name, ttl=TTL).acquire(timeout=0.5) is None
+    assert armed.hits == 1
+
+
+def lost_request(proxy: Proxy, rival: Client, name: str) -> None:
+    armed = proxy.arm(b"SETNX", RESET_REQUEST, times=1)
+    assert rival.lock(name, ttl=TTL).acquire(timeout=0.5) is None
+    assert armed.hits == 1
+
+
+@UNITS
+@pytest.mark.parametrize("trouble", [late_answer, lost_answer, lost_request])
+def test_a_try_without_an_answer_leaves_the_holder_alone(
+    unit: str,
+    trouble: Callable[[Proxy, Client, str], None],
+    ours: Ours,
+    proxy: Proxy,
+    raw: redis.Redis,
+    prefix: str,
+    own_name: str,
+) -> None:
+    holder, rival = ours("timestamp", unit=unit), ours("timestamp", proxy.port, unit=unit)
+    rival.lock("warm").acquire().release()
+    stamp = same_time(holder, rival, unit=unit)
+    hold = holder.lock(own_name, ttl=TTL).acquire()
+    assert isinstance(hold, Hold)
+    trouble(proxy, rival, own_name)
+    unchanged(hold, raw, prefix + own_name, stamp)
+
+
+@UNITS
+def test_a_try_that_never_arrived_is_not_found_in_the_lock_of_another(
+    unit: str, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    # Given a free name, and a try for it that the server never sees
+    holder, rival = ours("timestamp", unit=unit), ours("timestamp", proxy.port, unit=unit)
+    rival.lock("warm").acquire().release()
+    stamp = same_time(holder, rival, unit=unit)
+    lost = proxy.arm(b"SETNX", DROP_REQUEST, times=1)
+    with pytest.raises(StoreUnavailable):
+        rival.lock(own_name, ttl=TTL).acquire(timeout=0)
+    assert lost.hits == 1
+    # When somebody else takes the name, and writes the same time
+    hold = holder.lock(own_name, ttl=TTL).acquire()
+    assert isinstance(hold, Hold)
+    # Then only that one holds it, whatever the rival tries later
+    again = proxy.arm(b"SETNX", RESET_REQUEST, times=1)
+    assert rival.lock(own_name, ttl=TTL).acquire(timeout=0.5) is None
+    assert again.hits == 1
+    unchanged(hold, raw, prefix + own_name, stamp)
+
+
+@pytest.mark.parametrize("free", [True, False], ids=["SETNX", "GETSET"])
+def test_a_take_whose_answer_was_lost_is_not_believed(
+    free: bool, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    # Given a name that was taken, by whom isn't known, as the answer was lost
+    locks = ours("timestamp", proxy.port)
+    locks.lock("warm").acquire().release()
+    if not free:
+        raw.set(prefix + own_name, int((time.time() - 1) * 1000))
+    proxy.arm(b"SETNX" if free else b"GETSET", RESET_REPLY)
+    begun = time.monotonic()
+    hold = locks.lock(own_name, ttl=3.0, auto_renew=False).acquire(timeout=20)
+    # Then the time that stands there has to pass
+    assert hold is not None
+    assert time.monotonic() - begun > 2.8
+    assert hold.release() is True
+
+
+def test_a_cancelled_take_over_gives_back_what_it_replaced(
+    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+) -> None:
+    key = prefix + own_name
+    theirs = b"%d" % int((time.time() + 50) * 1000)
+
+    async def main() -> None:
+        url = f"redis+timestamp://127.0.0.1:{proxy.port}/0?prefix={prefix}"
+        async with AsyncClient(url) as rival:
+            await (await rival.lock("warm").acquire()).release()
+            # Given a stale key, and a rival that is about to replace it
+            raw.set(key, int((time.time() - 1) * 1000))
+            held = proxy.arm(b"GETSET", HOLD_REQUEST, times=1)
+            task = asyncio.create_task(rival.lock(own_name).acquire(timeout=5))
+            await asyncio.to_thread(held.wait)
+            # When somebody else is first, and the rival is cancelled
+            raw.set(key, theirs)
+            task.cancel()
+            await asyncio.sleep(0)
+            held.let_go()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    # Then their time stands there again
+    assert raw.get(key) == theirs

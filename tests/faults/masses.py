@@ -1,0 +1,31 @@
+"""A process that enters a line thousands of times, and is then killed."""
+
+from __future__ import annotations
+
+import secrets
+
+import holdfast.core.policy
+from holdfast.core.model import Claim, Kind, Spec, Waiting
+from holdfast.testing.faults.stage import Stage
+
+
+def waiter(name: str, ttl: float = 60.0) -> Claim:
+    """A new claim to a lock."""
+    return Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, ttl, "somebody", ""))
+
+
+def crowd(stage: Stage, url: str, name: str, patience: float) -> None:
+    """Enter as often as we are told, and say how often in all; each waits for so many seconds
+    without being heard of, as that many live processes would in the meantime."""
+    holdfast.core.policy.PATIENCE_S = patience  # before any store is imported, which copies it
+    from holdfast import Client
+    from holdfast.runtime.blocking import run_sync
+
+    with Client(url) as client:
+        store, count = client._ctx.store, 0
+        while (more := stage.hear()) is not None:
+            for _ in range(more):
+                answer = run_sync(store.join(waiter(name), True, 10.0))
+                assert isinstance(answer, Waiting), answer
+            count += more
+            stage.say(count)

@@ -1,0 +1,137 @@
+"""A client that is closed while one of its threads makes or gives back a connection keeps none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Client, HoldfastError
+from holdfast.stores.postgres.blocking import port as postgres
+
+
+def sockets() -> set[str]:
+    """The sockets of this process, also those whose connection has ended."""
+    ours = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            ours.add(os.readlink(f"/proc/self/fd/{number}"))
+    return {one for one in ours if one.startswith("socket:")}
+
+
+def none_is_left(before: set[str]) -> None:
+    """No socket is open that wasn't there before."""
+    end = time.monotonic() + 5
+    while left := sockets() - before:
+        assert time.monotonic() < end, f"{len(left)} sockets are open"
+        time.sleep(0.01)
+
+
+def waits(client: Client, name: str) -> threading.Thread:
+    """A thread that waits for this name until the client is closed."""
+
+    def wait() -> None:
+        with contextlib.suppress(HoldfastError):
+            client.lock(name).acquire()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def closes_before(client: Client, made: Callable[..., Any]) -> Callable[..., Any]:
+    """The same as ``made``, while another thread closes the client."""
+
+    def make(*given: Any) -> Any:
+        link = made(*given)
+        closer = threading.Thread(target=client.close)
+        closer.start()
+        closer.join()
+        return link
+
+    return make
+
+
+class ClosesBefore(deque[Any]):
+    """Idle connections; before one is given back, another thread closes the client."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._client = client
+
+    def append(self, link: Any) -> None:
+        closer = threading.Thread(target=self._client.close)
+        closer.start()
+        closer.join()
+        super().append(link)
+
+
+@pytest.mark.parametrize("store", ["redis", "postgres"])
+def test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close(
+    store: str,
+    request: pytest.FixtureRequest,
+    own_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = request.getfixturevalue(f"{store}_url")
+    before = sockets()
+    client = Client(url)
+    client.lock(own_name, auto_renew=False).acquire()
+    port: Any = client._ctx.store._port  # type: ignore[attr-defined]
+    if store == "redis":
+        dial = port._dialler.dial
+
+        def listens(until: float) -> Any:
+            opening = bool(port._openings)
+            return closes_before(client, dial)(until) if opening else dial(until)
+
+        monkeypatch.setattr(port._dialler, "dial", listens)
+    else:
+        listen = postgres.Link.listen
+
+        def hears(link: Any, *given: Any) -> None:
+            closes_before(client, listen)(link, *given)
+
+        monkeypatch.setattr(postgres.Link, "listen", hears)
+    waits(client, own_name).join(20)
+    none_is_left(before)
+
+
+@pytest.mark.parametrize("store", ["postgres", "mariadb"])
+def test_a_connection_is_ended_if_it_is_given_back_during_the_close(
+    store: str, request: pytest.FixtureRequest, own_name: str
+) -> None:
+    url = request.getfixturevalue(f"{store}_url")
+    before = sockets()
+    client = Client(url)
+    assert not client.lock(own_name).locked()
+    port: Any = client._ctx.store._port  # type: ignore[attr-defined]
+    idle = "_pool" if store == "postgres" else "_idle"
+    for link in getattr(port, idle):
+        port._drop(link)
+    setattr(port, idle, ClosesBefore(client))
+    with contextlib.suppress(HoldfastError):
+        client.lock(own_name).locked()
+    none_is_left(before)
+
+
+@pytest.mark.parametrize("store", ["redis", "postgres"])
+def test_a_close_ends_the_connection_that_listens_though_nobody_reads_it(
+    store: str, request: pytest.FixtureRequest, own_name: str
+) -> None:
+    url = request.getfixturevalue(f"{store}_url")
+    before = sockets()
+    with Client(url) as client, Client(url) as other:
+        hold = other.lock(own_name).acquire()
+        waiter = threading.Thread(target=lambda: client.lock(own_name).acquire(timeout=0.3))
+        waiter.start()
+        waiter.join()
+        hold.release()
+    none_is_left(before)
+    assert client.url

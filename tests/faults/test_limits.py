@@ -1,0 +1,79 @@
+"""Descriptors, threads or memory run out at any step of a verb: then everything works again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.faults import NoSmallDisk, SmallDisk
+from tests.cli import world
+from tests.faults.limits import CLIENTS
+from tests.servers.fixtures import NewRedis
+
+ROOT = Path(__file__).parents[2]
+#: Works times steps, at the least.
+STRUCK_MIN = 6
+#: The fixture of each server.
+SERVERS = {
+    "redis": "redis_url",
+    "mariadb": "mariadb_url",
+    "postgres": "postgres_url",
+    "zookeeper": "zookeeper_url",
+}
+
+
+@pytest.fixture(params=["sqlite", *SERVERS])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the store is; another store joins by a line here."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/locks"
+    found: str = request.getfixturevalue(SERVERS[request.param])
+    # So few connections that one which is lost for ever is missed
+    options = {"redis": "?prefix=limits", "mariadb": "?pool=2", "postgres": "?pool=2"}
+    return found + options.get(request.param, "")
+
+
+def struck(lack: str, url: str, face: str) -> int:
+    """How often something ran out; afterwards everything worked."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.faults.limits", lack, url, face],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
+    )
+    if run.returncode:
+        print(run.stderr[-3000:])
+        raise AssertionError(run.stderr.strip().splitlines()[-1])
+    return int(run.stdout)
+
+
+@pytest.mark.parametrize("face", ["sync", "aio"])
+@pytest.mark.parametrize("lack", ["descriptors", "threads", "memory"])
+def test_after_something_ran_out_at_any_step_all_works_again(
+    lack: str, url: str, face: str
+) -> None:
+    assert struck(lack, url, face) >= STRUCK_MIN
+
+
+@pytest.mark.parametrize("face", ["sync", "aio"])
+def test_after_the_disk_was_full_at_any_step_all_works_again(face: str) -> None:
+    try:
+        with SmallDisk(24 << 20) as disk:
+            assert struck("room", f"sqlite://{disk.folder}/locks.db", face) >= STRUCK_MIN
+    except NoSmallDisk as reason:
+        pytest.skip(f"needs the right to mount: {reason}")
+
+
+@pytest.mark.parametrize("face", ["sync", "aio"])
+def test_after_a_redis_took_in_nobody_at_any_step_all_works_again(
+    new_redis: NewRedis, face: str
+) -> None:
+    server = new_redis(f"maxclients {CLIENTS}")
+    assert struck("clients", server.url, face) >= STRUCK_MIN

@@ -1,0 +1,130 @@
+"""Bugs after the first lease, in what a store does for one claim to another, and by its clock."""
+
+from __future__ import annotations
+
+from .table import CLAIMS, KEEPER, LEASE, LINE, SERVER, TOGETHER, bug
+
+AFTERWARDS = [
+    bug(
+        "extend leaves the pace of the renewals as it was",
+        "keep-alive",
+        (KEEPER, "            lease.every = renew_every(lease.longest(sent))\n", ""),
+    ),
+    bug(
+        "a hold that is extended to less is believed for as long as before",
+        "exclusion|local honesty",
+        (
+            LEASE,
+            "        self.deadline = min(self.deadline, deadline(sent, length))\n",
+            "",
+        ),
+    ),
+    bug(
+        "an older renewal counts after an extension to less",
+        "exclusion|local honesty",
+        (LEASE, "            if sent < one.until:\n", "            if False:\n"),
+    ),
+    bug(
+        "a keeper that is cancelled amid a renewal forgets what it renews",
+        "keep-alive",
+        (
+            KEEPER,
+            "            self._schedule.add_own(lease, self._ctx.now())\n",
+            "            pass\n",
+        ),
+    ),
+    bug(
+        "a client that is closed amid a renewal leaves the name occupied",
+        "no leak",
+        (KEEPER, "self._schedule.empty() + self._asked\n", "self._schedule.empty()\n"),
+    ),
+    bug(
+        "what is left of a lease after a repeated join is taken for the whole",
+        "keep-alive",
+        (CLAIMS, "        elif left < lease.ttl * WHOLE_PART:", "        elif False:"),
+    ),
+    bug(
+        "all at once looks at the last of its deadlines",
+        "local honesty",
+        (
+            TOGETHER,
+            "if ctx.now() >= min([deadline(sent, one.expires_in) for one in held]):",
+            "if ctx.now() >= max([deadline(sent, one.expires_in) for one in held]):",
+        ),
+        (
+            TOGETHER,
+            "if ctx.now() < min([lease.deadline for lease in leases])",
+            "if ctx.now() < max([lease.deadline for lease in leases])",
+        ),
+    ),
+    bug(
+        "a repeated release of all at once counts after the deadline",
+        "no false answer",
+        (TOGETHER, "there or (again and ctx.now() < lease.deadline)", "there or again"),
+    ),
+    bug(
+        "an undo is given up before a late join comes",
+        "no leak",
+        (KEEPER, "        until += TOMB_S if leave.suspect else 0.0\n", ""),
+    ),
+    bug(
+        "a waiter that is kept lengthens the lease of the holder",
+        "ownership",
+        (
+            LINE,
+            "            row.expires = now + self.patience\n            row.address",
+            (
+                "            row.expires = now + self.patience\n"
+                "            for one in line.held.values():\n"
+                "                one.expires = max(one.expires, now + one.ttl)\n"
+                "            row.address"
+            ),
+        ),
+    ),
+    bug(
+        "a waiter that gives up takes the holder along",
+        "ownership",
+        (
+            LINE,
+            "        self._drop(line, row)\n        return alive",
+            (
+                "        for one in () if row.held else list(line.held.values()):\n"
+                "            self._drop(line, one)\n"
+                "        self._drop(line, row)\n"
+                "        return alive"
+            ),
+        ),
+    ),
+    bug(
+        "a holder's lease is cut to that of a waiter who comes",
+        "ownership",
+        (
+            LINE,
+            "            row.address = address if address is not None else row.address\n",
+            (
+                "            row.address = address if address is not None else row.address\n"
+                "            for one in line.held.values():\n"
+                "                one.expires = min(one.expires, row.expires)\n"
+            ),
+        ),
+    ),
+    bug(
+        "leases outlast a clock that is set back",
+        "bounded waiting|no leak|exclusion|no false negative",
+        (SERVER, "        if delta < 0:\n", "        if False:\n"),
+    ),
+    bug(
+        "fences fall with a clock that is set back",
+        "fence order",
+        (
+            SERVER,
+            "        lines.next_ticket = max(lines.next_ticket, int(now * 1e6))\n",
+            "        lines.next_ticket = int(now * 1e6)\n",
+        ),
+    ),
+    bug(
+        "a clock that is set back cuts every lease to a waiter's patience",
+        "local honesty|exclusion",
+        (SERVER, "longest = max(row.ttl, self.lines.patience)", "longest = self.lines.patience"),
+    ),
+]

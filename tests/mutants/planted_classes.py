@@ -1,0 +1,254 @@
+"""Bugs that only two failures in a row show, and the enumeration or histories that must catch each.
+
+They are those that nobody had thought of when the code was written, and others of their kind.
+"""
+
+from __future__ import annotations
+
+from .bugs import bug
+from .planted_queues_redis import lua
+
+TAKING = "holdfast.core.queue.taking"
+LEASE = "holdfast.core.queue.lease"
+QUEUES = "tests/sim/test_queues.py::test_histories_in_a_row_violate_nothing"
+TWICE = "tests/sim/test_twice.py::test_no_two_failures_that_follow_each_other_break_a_promise"
+
+KIT = "tests/conformance/test_conformance.py::test_conforms[memory-sync-"
+LOCK = f"{KIT}lock-two_failures_in_a_row_leave_one_holder_and_nothing_behind]"
+SEVERAL = f"{KIT}all-two_failures_in_a_row_leave_one_holder_of_several_names]"
+JOBS = f"{KIT}queue-two_failures_in_a_row_do_a_job_once_or_give_it_to_another]"
+HANDED = f"{KIT}lock-two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all]"
+BROKEN = f"{KIT}lock-two_failures_in_a_row_break_the_one_hold_that_was_named]"
+PERMITS = f"{KIT}semaphore-two_failures_in_a_row_let_no_more_in_than_a_resize_says]"
+LETTERS = f"{KIT}queue-two_failures_in_a_row_revive_and_remove_what_they_are_told]"
+VALUES = f"{KIT}guard-two_failures_in_a_row_store_no_value_that_was_dropped]"
+LINE = "holdfast.stores.memory.line"
+MEMORY_JOBS = "holdfast.stores.memory.jobs"
+MEMORY_VALUES = "holdfast.stores.memory.values"
+TOGETHER = "holdfast.core.together"
+DELIVERY = "holdfast.core.queue.delivery"
+
+FLIPPED = "tests/stores/redis/test_flipped.py"
+THREADS = "tests/core/test_thread_start.py"
+SQLITE = "holdfast.stores.sqlite.blocking"
+DEAD = "tests/stores/sqlite/test_dead_waiters.py"
+SERVED = f"{DEAD}::test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead"
+
+CLASSES = [
+    bug(
+        "a claim forgets that its join was sent twice",
+        LOCK,
+        (
+            "holdfast.core.claims",
+            "                self.suspect = True\n                await self._silence(failure)\n",
+            "                await self._silence(failure)\n",
+        ),
+    ),
+    bug(
+        "a join that comes after its release enters",
+        LOCK,
+        (LINE, "        if leave.suspect:\n", "        if False:\n"),
+    ),
+    bug(
+        "a process without descriptors takes this for another boot",
+        "tests/stores/sqlite/test_few_descriptors.py"
+        "::test_whoever_comes_with_too_few_descriptors_takes_nothing[sync]",
+        (
+            f"{SQLITE}.header",
+            "    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):\n",
+            "    except (OSError, ValueError):\n",
+        ),
+        commands=True,
+    ),
+    bug(
+        "an adoption that is asked for again is refused",
+        HANDED,
+        (LINE, "        if keep.new_id and keep.new_id in line.held:\n", "        if False:\n"),
+    ),
+    bug(
+        "a resize that comes twice counts twice",
+        PERMITS,
+        (
+            LINE,
+            "        if capacity != former:\n",
+            "        capacity += capacity == former > 1\n        if capacity != former:\n",
+        ),
+    ),
+    bug(
+        "letters that are to be removed take the others with them",
+        LETTERS,
+        (
+            "holdfast.stores.memory.jobs_look",
+            "if stands is JobState.TAKEN or (ids is not None and row.job.id not in ids):",
+            "if stands is JobState.TAKEN:",
+        ),
+    ),
+    bug(
+        "who breaks a hold breaks whoever came after it, too",
+        BROKEN,
+        (
+            LINE,
+            "next((r for r in line.rows() if r.ticket == leave.ticket), None)",
+            "next((r for r in line.rows() if r.ticket >= leave.ticket), None)",
+        ),
+    ),
+    bug(
+        "several names that were asked for in doubt are withdrawn without tombs",
+        SEVERAL,
+        (TOGETHER, "one.id, 0, suspect=True, ttl", "one.id, 0, suspect=False, ttl"),
+    ),
+    bug(
+        "several names are let in though one of the claims was withdrawn",
+        SEVERAL,
+        (
+            LINE,
+            "            if self.tombs.get(claim.id, _NO_TOMB)[0] > now:\n",
+            "            if False:\n",
+        ),
+    ),
+    bug(
+        "a leave of several names that was repeated found nothing, and says so",
+        SEVERAL,
+        (TOGETHER, "there or (again and ctx.now() < lease.deadline)", "there"),
+    ),
+    bug(
+        "a take that comes late gets another job",
+        JOBS,
+        (
+            MEMORY_JOBS,
+            "        if mine is None and self.tombs.get(take.id, 0.0) <= now:\n",
+            "        if mine is None:\n",
+        ),
+    ),
+    bug(
+        "an ack that was repeated found nothing, and says so",
+        JOBS,
+        (
+            DELIVERY,
+            "one._over(answer or (repeated and ctx.now() < one._lease.deadline), verdict)",
+            "one._over(answer, verdict)",
+        ),
+    ),
+    bug(
+        "a put that comes late is accepted once more",
+        JOBS,
+        (
+            MEMORY_JOBS,
+            "        if put.number < number:\n",
+            "        if False:\n",
+        ),
+        (
+            MEMORY_JOBS,
+            "        if put.number > number:\n",
+            "        if put.number != number or any(answers):\n",
+        ),
+    ),
+    bug(
+        "a value that comes after its duty was taken away is stored",
+        VALUES,
+        (
+            MEMORY_VALUES,
+            "        if at.id != finish.id or at.fence != finish.fence:\n",
+            "        if at.id and at.id != finish.id:\n",
+        ),
+    ),
+    bug(
+        "a lease counts from the repetition of a take whose reply was lost",
+        f"{TWICE}[queues]",
+        (
+            TAKING,
+            "        if self._since is None:\n            self._since = now\n",
+            "        self._since = now\n",
+        ),
+    ),
+    bug(
+        "the histories of queues see an attempt too many",
+        QUEUES,
+        (
+            LEASE,
+            "Verdict.DEAD if self.last else Verdict.RETRY, reason=str(reason)",
+            "Verdict.RETRY, reason=str(reason)",
+        ),
+    ),
+    bug(
+        "a take that is interrupted keeps what it has got",
+        QUEUES,
+        (TAKING, "                await ctx.undo(self._take)\n", "                pass\n"),
+    ),
+    # -- thousands of dead waiters -------------------------------------------------------------
+    bug(
+        "one verb drops all the dead of a line",
+        f"{SERVED}[silent-1]",
+        (
+            f"{SQLITE}.line",
+            (
+                "                if self.steps <= 0:\n                    return\n"
+                "                self._bury("
+            ),
+            "                self._bury(",
+        ),
+    ),
+    bug(
+        "one verb drops all the dead ahead of a waiter",
+        f"{SERVED}[killed-1]",
+        (
+            f"{SQLITE}.line",
+            "not self.is_dead(ahead.session) or self.steps <= 0:\n",
+            "not self.is_dead(ahead.session):\n",
+        ),
+    ),
+    bug(
+        "a waiter behind the dead is told to ask in a second",
+        f"{SERVED}[silent-1]",
+        (f"{SQLITE}.lines", "        if line.steps <= 0:\n", "        if False:\n"),
+    ),
+    bug(
+        "what a dead process left in one line is cleared away at once",
+        f"{DEAD}::test_what_a_dead_process_left_is_cleared_away_in_parts",
+        (f"{SQLITE}.lines", "        left = STEPS\n", "        left = 10**9\n"),
+    ),
+    # -- what runs out -------------------------------------------------------------------------
+    bug(
+        "a thread that ended before it began counts as started",
+        f"{THREADS}::test_the_start_of_a_thread_that_ends_before_it_begins_fails_in_time",
+        (
+            "holdfast.runtime.starting.blocking",
+            "        if not self._started.is_set() and self.give_up():\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "a thread that was given up begins all the same",
+        f"{THREADS}::test_a_thread_that_begins_after_it_was_given_up_does_nothing",
+        (
+            "holdfast.runtime.starting.blocking",
+            "        if self._decided.acquire(blocking=False):\n            super().run()",
+            "        if True:\n            super().run()",
+        ),
+    ),
+    bug(
+        "a store thread that could not begin is never started again",
+        f"{THREADS}::test_an_event_loop_goes_on_when_the_thread_of_the_store_cannot_begin",
+        (
+            "holdfast.stores.sqlite.aio.loop",
+            "        _working[thread] = self.jobs\n",
+            "        _working[thread] = self.jobs\n        self.thread = thread\n",
+        ),
+    ),
+    # -- what lies in the store is damaged -----------------------------------------------------
+    bug(
+        "a lock on Redis whose state says that two fit is believed",
+        f"{FLIPPED}::test_no_flipped_bit_lets_a_second_one_in_that_both_keep",
+        lua("and (kind ~= 'l' or capacity == 1 and used == holders and used <= 1)", ""),
+    ),
+    bug(
+        "a lock on Redis whose state says that none expires soon is believed for a minute",
+        f"{FLIPPED}::test_no_flipped_bit_locks_a_name[True]",
+        lua("or now % (5 * SECOND) < SECOND)", ")"),
+    ),
+    bug(
+        "a lease on Redis that ends later than any may is believed",
+        f"{FLIPPED}::test_no_flipped_bit_locks_a_name[False]",
+        lua("    if not (first <= longest(ttl)) then\n", "    if false then\n"),
+    ),
+]

@@ -1,0 +1,141 @@
+"""Bugs planted into the end of a client: its close, its threads, its loops, a fork."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+CLOSES = "holdfast.core.closing"
+KIT = "tests/conformance/test_conformance.py::test_conforms"
+LOOPS_CLOSED = "tests/conformance/test_loops_closed.py"
+MEANWHILE = "tests/faults/test_closed_meanwhile.py"
+STARTING = "tests/stores/zookeeper/test_starting.py"
+STARTS = "tests/core/test_thread_start.py"
+TWO = "tests/core/test_two_closes.py"
+ZOOKEEPER = "holdfast.stores.zookeeper.blocking.driver"
+
+CLOSING = [
+    bug(
+        "a fork is not seen by a hold whose client is forgotten",
+        f"{KIT}[sqlite-sync-lock-a_fork_is_seen_by_a_hold_whose_client_is_forgotten]",
+        (
+            "holdfast.sync.client",
+            "        fork.register(self._ctx)  # a lock or a hold may outlive the client\n",
+            "        Client.forked = lambda one: one._ctx.forked()\n        fork.register(self)\n",
+        ),
+    ),
+    bug(
+        "a second close ends the connections under the first",
+        f"{KIT}[redis-sync-lock-of_two_closes_at_once_the_second_waits_until_all_is_given_back]",
+        (CLOSES, "                if first is me:\n", "                if True:\n"),
+    ),
+    bug(
+        "a close waits for ever for one that hangs",
+        f"{TWO}::test_a_close_does_not_wait_for_ever_for_one_that_hangs",
+        (CLOSES, "        until = ctx.now() + WAIT_S\n", "        until = ctx.now() + 60.0\n"),
+    ),
+    bug(
+        "a close waits for itself",
+        f"{TWO}::test_a_callback_that_closes_the_client_amid_its_close_waits_for_nothing",
+        (CLOSES, "            if first.flow == me.flow:\n", "            if False:\n"),
+    ),
+    # -- threads whose start is interrupted ------------------------------------------------------
+    bug(
+        "an interrupt while the keeper starts leaves two",
+        f"{STARTS}::test_an_interrupt_while_the_keeper_starts_leaves_one_keeper",
+        (
+            "holdfast.core.keeper",
+            "            if self._turns.get(0) is turn and next(turn, False):\n",
+            "            if self._turns.get(0) is turn:\n",
+        ),
+    ),
+    bug(
+        "an interrupt while the worker of a store starts leaves two",
+        f"{STARTS}::test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker",
+        (
+            "holdfast.stores.sqlite.aio.loop",
+            "            if not thread.give_up():",
+            "            if False:",
+        ),
+    ),
+    bug(
+        "an alarm whose thread could not start once never rings",
+        f"{STARTS}::test_an_alarm_whose_thread_could_not_start_once_rings_with_the_next",
+        (
+            "holdfast.stores.zookeeper.blocking.alarm",
+            "                del self._threads[0]\n",
+            "                pass\n",
+        ),
+    ),
+    # -- event loops ----------------------------------------------------------------------------
+    bug(
+        "what an idle loop holds stays held when its client is closed",
+        f"{KIT}[redis-aio-lock-close_gives_back_what_an_event_loop_holds_that_does_not_run]",
+        ("holdfast.aio.loops", "    return list(ctx.closing.left)\n", "    return []\n"),
+    ),
+    bug(
+        "a close that takes long in another loop is cancelled",
+        f"{LOOPS_CLOSED}::test_a_close_that_takes_long_in_another_loop_goes_on_there",
+        (
+            "holdfast.aio.loops",
+            "    for future in late:\n",
+            "    for future in late:\n        future.cancel()\n",
+        ),
+    ),
+    bug(
+        "an error of one loop leaves the client open in the one that closes",
+        f"{LOOPS_CLOSED}::test_an_error_of_one_loop_leaves_the_client_open_in_no_other",
+        (
+            "holdfast.aio.loops",
+            "        if mine is not None:\n",
+            "        _raise_first(failures)\n        if mine is not None:\n",
+        ),
+    ),
+    bug(
+        "redis: a connection that listens and is made during a close goes on",
+        f"{MEANWHILE}::test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close[redis]",
+        (
+            "holdfast.stores.redis.blocking.port",
+            "if refusal is None and not self._closed:",
+            "if refusal is None:",
+        ),
+    ),
+    bug(
+        "postgres: a connection that listens and is made during a close goes on",
+        f"{MEANWHILE}::test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close"
+        "[postgres]",
+        (
+            "holdfast.stores.postgres.blocking.port",
+            "        if self._closed:  # meanwhile\n            self._deafen()\n",
+            "",
+        ),
+    ),
+    bug(
+        "mysql: a connection that is given back during a close goes on",
+        f"{MEANWHILE}::test_a_connection_is_ended_if_it_is_given_back_during_the_close[mariadb]",
+        (
+            "holdfast.stores.mysql.blocking.port",
+            "        if self._closed:  # only now, as another thread may close\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "redis: a connection that listens is only shut down if nobody reads it",
+        f"{MEANWHILE}::test_a_close_ends_the_connection_that_listens_though_nobody_reads_it[redis]",
+        (
+            "holdfast.stores.redis.blocking.port",
+            "        self._hang_up()\n        ear = self._ear.link\n",
+            "        self._hang_up()\n        ear = None\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a connection that could not start is waited for",
+        f"{STARTING}::test_a_task_tries_again_and_leaves_no_connection[2-refused]",
+        (ZOOKEEPER, "_connection_routine or self._starting\n", "_connection_routine\n"),
+        (ZOOKEEPER, "return not routine.is_alive()", "return routine and not routine.is_alive()"),
+    ),
+    bug(
+        "zookeeper: a start that fails leaves the threads that it has begun",
+        f"{STARTING}::test_a_thread_tries_again_and_leaves_no_connection[3-refused]",
+        (ZOOKEEPER, "            self._handler._running = True\n", ""),
+    ),
+]

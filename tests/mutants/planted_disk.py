@@ -1,0 +1,102 @@
+"""The bugs of the embedded store that need a disk that takes nothing, or damage done by a dice."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+FULL = "tests/stores/sqlite/test_full_disk.py"
+DAMAGE = "tests/stores/sqlite/test_damage.py"
+CLOCKS = "tests/stores/sqlite/test_clocks.py"
+DESCRIPTORS = (
+    "tests/stores/sqlite/test_descriptors.py"
+    "::test_a_daemon_that_replaces_its_standard_descriptors_loses_no_lock"
+)
+OPENING = "holdfast.runtime.opening.blocking"
+HEADER = "holdfast.stores.sqlite.blocking.header"
+
+DISKS = [
+    bug(
+        "a disk that takes nothing is asked until the time is over",
+        f"{FULL}::test_one_who_waits_is_told_at_once_when_the_disk_fails",
+        (
+            "holdfast.core.claims",
+            "        if isinstance(failure, DiskFailed):\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "a job is put again and again on a full disk",
+        f"{FULL}::test_a_full_disk_is_told_at_once_and_all_goes_on_when_there_is_room",
+        (
+            "holdfast.core.context",
+            "        if isinstance(failure, DiskFailed):\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "a quota that is used up is taken for silence",
+        f"{FULL}::test_what_the_system_says_of_the_disk_is_told_as_such",
+        (
+            "holdfast.stores.sqlite.blocking.paths",
+            "(errno.ENOSPC, errno.EDQUOT, errno.EFBIG)",
+            "(errno.ENOSPC, errno.EFBIG)",
+        ),
+    ),
+    bug(
+        "a new gate counts from a clock that was set back",
+        f"{CLOCKS}::test_a_clock_set_back_before_a_part_was_deleted_lets_no_fence_fall",
+        (
+            HEADER,
+            "start = max(time.time_ns() // 1000, ticket + 1)",
+            "start = time.time_ns() // 1000",
+        ),
+    ),
+    bug(
+        "a line that says what can't be is taken for silence",
+        f"{DAMAGE}::test_a_line_that_says_what_cannot_be_is_a_clear_error",
+        (
+            "holdfast.stores.sqlite.blocking.odd",
+            "    wrong.sqlite_errorcode = sqlite3.SQLITE_CORRUPT\n",
+            "    wrong.sqlite_errorcode = sqlite3.SQLITE_ERROR\n",
+        ),
+    ),
+    bug(
+        "a row that can't be raises what Python raises",
+        "tests/stores/sqlite/test_odd_rows.py::test_what_a_value_was_replaced_by_is_no_raw_error_and_nobody_is_let_in_beside_the_holder",
+        (
+            "holdfast.stores.sqlite.blocking.way",
+            "            raise unreadable(wrong, self.label) from wrong\n",
+            "            raise\n",
+        ),
+    ),
+    bug(
+        "a session is taken for stdin",
+        f"{DESCRIPTORS}[(0,)-started so]",
+        (
+            OPENING,
+            "    if fd >= FIRST:\n        return fd\n",
+            "    if fd >= 0:\n        return fd\n",
+        ),
+        commands=True,
+    ),
+    bug(
+        "a gate is taken for stdin",
+        f"{DESCRIPTORS}[(0,)-started so]",
+        (
+            OPENING,
+            "        while not all(map(_taken, range(FIRST))):\n",
+            "        while not all(map(_taken, range(0))):\n",
+        ),
+        commands=True,
+    ),
+    bug(
+        "a guarded file is taken for stderr",
+        f"{DESCRIPTORS}[(0, 1, 2)-started so]",
+        (
+            OPENING,
+            "    if file.fileno() >= FIRST:\n        return file\n",
+            "    if file.fileno() >= 0:\n        return file\n",
+        ),
+        commands=True,
+    ),
+]

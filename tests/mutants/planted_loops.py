@@ -1,0 +1,84 @@
+"""Bugs planted into a client under several event loops, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+HOMES = "holdfast.aio.loops"
+TEST = "tests/conformance/test_loops.py::test_"
+
+KIT = "tests/conformance/test_conformance.py::test_conforms[memory-aio"
+
+LOOPS = [
+    bug(
+        "a lock of one loop is used as it is in the next",
+        f"{TEST}a_client_made_at_import_time_serves_one_loop_after_the_other[memory]",
+        (HOMES, "    return twin(one, ctx.home.find(loop))\n", "    return one\n"),
+    ),
+    bug(
+        "the connections of a loop stay when it ends",
+        f"{TEST}what_a_loop_forgot_to_release_is_free_when_it_has_ended[sqlite]",
+        (HOMES, "            found.ending = _begin(found, loop)\n", "            pass\n"),
+    ),
+    bug(
+        "the connections of a loop that was closed without ado stay",
+        f"{TEST}no_connection_outlives_a_loop_that_was_closed_without_ado[zookeeper]",
+        (HOMES, "            let_go()\n", "            pass\n"),
+    ),
+    bug(
+        "a loop is known by the thread that it ran in first",
+        f"{TEST}a_loop_that_moves_to_another_thread_takes_its_own_parts_along",
+        (
+            HOMES,
+            "    return loop if tells else _Foreign(loop)\n",
+            '    return type("", (), {"_thread_id": threading.get_ident()})\n',
+        ),
+    ),
+    bug(
+        "a client keeps every loop that used it",
+        f"{TEST}a_client_forgets_loops_that_are_over[memory]",
+        (HOMES, "if one.is_closed()]", "if one.is_running()]"),
+    ),
+    bug(
+        "closing a client leaves the loops of other threads alone",
+        f"{TEST}closing_a_client_closes_it_in_every_loop[memory]",
+        (
+            HOMES,
+            "    for loop, ctx in contexts.items():\n",
+            "    for loop, ctx in ():\n",
+        ),
+    ),
+    bug(
+        "a loop that ends takes the lock from a generator that is just leaving",
+        f"{TEST}a_generator_that_ends_with_the_loop_releases_its_own_lock[memory]",
+        (HOMES, "                if not ctx.keeper.pending():\n", "                if True:\n"),
+    ),
+    bug(
+        "a hold is released in another loop",
+        f"{TEST}a_hold_stays_with_the_loop_that_took_it[memory]",
+        (HOMES, "        raise another_loop()\n", "        pass\n"),
+    ),
+    bug(
+        "a delivery is settled in another loop",
+        f"{KIT}-queue-a_delivery_is_settled_in_its_own_event_loop_alone]",
+        (HOMES, "        raise another_loop()\n", "        pass\n"),
+    ),
+    bug(
+        "a keeper is started in the thread that asks for it",
+        f"{KIT}-lock-who_asks_in_a_plain_thread_to_be_told_of_a_loss_is_told_in_the_loop]",
+        (
+            "holdfast.runtime.aio",
+            "        if loop is None or loop is running:\n            return self._begin",
+            "        if True:\n            return self._begin",
+        ),
+    ),
+    bug(
+        "an acquire goes on with the parts of the loop that it was called in",
+        f"{KIT}-lock-an_acquire_belongs_to_the_event_loop_that_awaits_it]",
+        (
+            "holdfast.aio.locks",
+            "        self._work = lock._acquire_here(self._blocking, self._timeout)\n",
+            "        self._work = lock._acquire(self._blocking, self._timeout)\n",
+        ),
+    ),
+]

@@ -1,0 +1,150 @@
+"""Bugs planted where strangers met them, in queues and guards, and what must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+KIT = "tests/conformance/test_conformance.py::test_conforms"
+SECOND = "tests/queues/test_second_failure.py"
+MISUSE = "tests/queues/test_misuse.py"
+MENDING = "holdfast.core.queue.mending"
+DELIVERY = "holdfast.core.queue.delivery"
+QUEUE = "holdfast.core.queue.queue"
+GUARD = "holdfast.core.guard.guard"
+
+MENDED = [
+    bug(
+        "what an escape consists of may mark the end of a field",
+        "tests/core/test_template.py::test_what_an_escape_consists_of_marks_no_end_of_a_field[%]",
+        ("holdfast.core.template", "if one not in _ESCAPES]", "if one]"),
+    ),
+    bug(
+        "functions of one factory pass as one",
+        "tests/core/test_sameness.py"
+        "::test_two_functions_of_one_factory_never_get_each_others_values",
+        (
+            "holdfast.core.sameness",
+            'if "<" not in one.__code__.co_qualname',
+            'if "?" not in one.__code__.co_qualname',
+        ),
+    ),
+    bug(
+        "a purge of one state counts those of the others",
+        f"{KIT}[memory-sync-queue-a_purge_of_one_state_removes_no_more_than_stood_so]",
+        (MENDING, "one.waiting + (0 if state else one.dead)", "one.waiting + one.taken + one.dead"),
+    ),
+    bug(
+        "a settle that is refused is written down as done",
+        f"{KIT}[memory-sync-queue-what_could_not_be_settled_is_renewed_and_may_be_settled_again]",
+        (DELIVERY, "        if not isinstance(failure, Exception):\n", "        if True:\n"),
+    ),
+    bug(
+        "a body that could not settle its job has it renewed on",
+        f"{KIT}[memory-sync-queue-what_a_loop_or_a_body_could_not_settle_comes_again]",
+        (DELIVERY, "            self._give_up(ack)\n", ""),
+    ),
+    bug(
+        "what dies again during a revival is revived again",
+        f"{KIT}[memory-sync-queue-what_dies_again_while_dead_letters_are_revived_is_not_revived_again]",
+        (
+            MENDING,
+            "    for start in range(0, len(wanted), BATCH_MAX):\n",
+            (
+                "    while ids is None and (more := await queues.revive(queue, None, REQUEST_S)):\n"
+                "        done += more\n"
+                "    for start in range(0, len(wanted), BATCH_MAX):\n"
+            ),
+        ),
+    ),
+    bug(
+        "a request of a purge removes more than stood there",
+        f"{KIT}[memory-sync-queue-a_purge_leaves_what_is_put_before_its_first_request]",
+        (MENDING, "queue, state, None, most - done,", "queue, state, None, BATCH_MAX,"),
+    ),
+    bug(
+        "redis queues: a purge removes the newest first",
+        f"{KIT}[redis-sync-queue-a_purge_leaves_what_is_put_before_its_first_request]",
+        ("holdfast.stores.redis.queue_look", "one = (-at, -abs(", "one = (at, -abs("),
+    ),
+    bug(
+        "each value that is missing waits anew for a store that is down",
+        f"{KIT}[memory-sync-guard-an_outage_that_begins_behind_the_read_is_waited_for_once]",
+        (
+            "holdfast.core.guard.guard",
+            "                down = self._shared.without != before\n",
+            "",
+        ),
+    ),
+    bug(
+        "a purge goes on as long as somebody puts",
+        f"{KIT}[memory-sync-queue-a_purge_beside_somebody_who_puts_comes_to_an_end]",
+        (MENDING, "    while done < most and (", "    while ("),
+    ),
+    bug(
+        "a job that can't be started ends those beside it",
+        "tests/cli/test_queue_work.py"
+        "::test_a_job_that_cannot_be_started_is_answered_alone_and_named",
+        (
+            "holdfast.cli.queue.nursery",
+            "        except OSError as wrong:  # no room",
+            "        except BlockingIOError as wrong:  # no room",
+        ),
+        commands=True,
+    ),
+    bug(
+        "several values are not computed while the store is away",
+        f"{MISUSE}::test_several_values_are_computed_while_the_store_is_away",
+        (GUARD, "                down = True\n                break\n", "                raise\n"),
+    ),
+    bug(
+        "several values wait for the store as long as without on_down",
+        f"{MISUSE}::test_several_values_are_computed_while_the_store_is_away",
+        (
+            GUARD,
+            '            sent + (DOWN_S if options.on_down == "compute" else REQUEST_S),\n',
+            "            sent + REQUEST_S,\n",
+        ),
+    ),
+    bug(
+        "a put that fails doesn't say what was accepted before",
+        f"{MISUSE}::test_what_was_accepted_before_a_failure_is_told",
+        (
+            QUEUE,
+            "                if not receipts:\n                    raise\n",
+            "                raise\n",
+        ),
+    ),
+    bug(
+        "a group that a dead letter holds back isn't seen to wait",
+        f"{KIT}[zookeeper-sync-queue-a_group_that_a_dead_letter_holds_back_is_seen_to_wait]",
+        (
+            "holdfast.stores.zookeeper.queues.mending",
+            "        behind = [one for one in heads if one.group and one not in lone]\n",
+            (
+                "        behind = [\n"
+                "            one for one in heads\n"
+                "            if one.group and one not in lone and not one.blocked\n"
+                "        ]\n"
+            ),
+        ),
+    ),
+    bug(
+        "the memory store remembers every queue for ever",
+        "tests/core/test_memory_names.py::test_names_of_queues_that_nobody_uses_are_forgotten",
+        (
+            "holdfast.stores.memory.blocking",
+            "                del self.queues[name]\n",
+            "                self.queues.move_to_end(name)\n",
+        ),
+    ),
+    bug(
+        "work whose ack isn't answered is reported as failed",
+        f"{SECOND}::test_a_body_that_was_protected_until_its_end_is_not_reported_as_failed",
+        (DELIVERY, "            self._go_on(ack, failure)\n", "            raise failure\n"),
+    ),
+    bug(
+        "work whose ack came too late unheard is reported as failed",
+        f"{SECOND}::test_a_body_whose_ack_is_unknown_until_after_its_lease_is_not_reported_as_failed",
+        (DELIVERY, "        if protected and self._lease.unsure:\n", "        if False:\n"),
+    ),
+]

@@ -1,0 +1,160 @@
+"""The bugs of the embedded store that need a neighbour on its files, or damage done to them."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+BLOCKING = "holdfast.stores.sqlite.blocking"
+NEAR = "tests/stores/sqlite/test_neighbours.py"
+LIES = f"{NEAR}::test_nothing_outside_the_folder_is_touched_whatever_lies_in_it"
+DAMAGE = "tests/stores/sqlite/test_damage.py"
+
+NEIGHBOURS = [
+    bug(
+        "a session's name is used as a path",
+        f"{NEAR}::test_a_session_is_no_path",
+        (
+            f"{BLOCKING}.folder",
+            "    return isinstance(name, str) and _SESSION(name) is not None\n",
+            "    return isinstance(name, str)\n",
+        ),
+    ),
+    bug(
+        "a socket gets its mode through its path",
+        f"{NEAR}::test_a_socket_that_was_swapped_for_a_link_gives_nobody_any_rights",
+        (
+            f"{BLOCKING}.wake",
+            "                admit(self._there.fd, address, self.place.file_mode)\n",
+            '                os.chmod(f"{self.folder}/{address}", self.place.file_mode)\n',
+        ),
+    ),
+    bug(
+        "a folder that strangers may read is locked for opening",
+        f"{NEAR}::test_who_may_only_read_the_folder_keeps_nobody_out",
+        (
+            f"{BLOCKING}.opening",
+            'path = place.database + "-opening" if others_read(place) else folder\n',
+            "path = folder\n",
+        ),
+    ),
+    bug(
+        "a database with a second name is taken",
+        f"{NEAR}::test_another_name_of_the_database_is_no_second_store",
+        (f"{BLOCKING}.owned", "    if info.st_nlink > 1:\n", "    if info.st_nlink > 9:\n"),
+    ),
+    bug(
+        "a group may write to a folder whose files aren't the group's",
+        f"{NEAR}::test_a_group_without_the_setgid_bit_is_refused",
+        (
+            f"{BLOCKING}.place",
+            "    if info.st_mode & stat.S_IWGRP and not shared and not _private(info):\n",
+            "    if False:\n",
+        ),
+    ),
+    bug(
+        "a journal beside the database is believed",
+        f"{NEAR}::test_a_journal_that_somebody_left_is_not_believed",
+        (
+            f"{BLOCKING}.owned",
+            '    if os.path.lexists(path + "-journal"):\n',
+            "    if False:\n",
+        ),
+    ),
+    bug(
+        "a poke follows a link",
+        f"{NEAR}::test_a_poke_follows_no_link",
+        (
+            f"{BLOCKING}.wake",
+            "            if self._wary:\n",
+            "            if False:\n",
+        ),
+    ),
+    bug(
+        "a table that was cut is believed",
+        f"{DAMAGE}::test_a_table_of_another_size_is_damaged",
+        (f"{BLOCKING}.lone", "                    os.pwrite(fd, bytes(8), 0)\n", ""),
+    ),
+    bug(
+        "a damaged claim of the table is taken for another name's",
+        f"{DAMAGE}::test_a_bit_of_a_lone_claim_that_was_flipped_lets_nobody_in_beside_its_holder",
+        (f"{BLOCKING}.lone", "        if not self._sane(found):\n", "        if False:\n"),
+    ),
+    bug(
+        "a boot that was overwritten is believed",
+        f"{DAMAGE}::test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder",
+        (
+            f"{BLOCKING}.header",
+            "        if not boot or self.same_boot() or again != boot:\n",
+            "        if True:\n",
+        ),
+    ),
+    bug(
+        "tickets that can't be are given",
+        f"{DAMAGE}::test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder",
+        (
+            f"{BLOCKING}.header",
+            "        if not limit <= following + SPAN <= TICKET_MAX or not following:\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "every session that was looked at is kept open",
+        f"{DAMAGE}::test_a_hundred_clients_of_a_process_need_few_descriptors",
+        (f"{BLOCKING}.session", "CACHE_MAX = 2\n", "CACHE_MAX = 128\n"),
+    ),
+    bug(
+        "a worker whose thread didn't start is taken for started",
+        f"{DAMAGE}::test_a_worker_whose_thread_cannot_be_started_is_started_the_next_time",
+        (
+            "holdfast.stores.sqlite.aio.loop",
+            "        try:\n            thread.start()\n",
+            "        self.thread = thread\n        try:\n            thread.start()\n",
+        ),
+    ),
+    bug(
+        "a signal handler's call is tried again inside the gate",
+        "tests/stores/sqlite/test_gate.py::test_a_signal_handler_that_calls_back_in_is_refused",
+        (
+            f"{BLOCKING}.way",
+            "        if self.inside == me:\n            raise NotSupported(REENTERED)\n",
+            "        if self.inside == me:\n            raise StoreUnavailable(REENTERED)\n",
+        ),
+    ),
+    bug(
+        "a link in the place of a file of ours is followed",
+        f"{LIES}[before the first use-a link to a file]",
+        (
+            f"{BLOCKING}.owned",
+            '_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)\n',
+            '_FLAGS = os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)\n',
+        ),
+        (
+            f"{BLOCKING}.owned",
+            "    _require_own(path, info)\n\n\ndef require_companions",
+            "\n\ndef require_companions",
+        ),
+    ),
+    bug(
+        "a new database is written into what lies in its place",
+        f"{LIES}[before the first use-a link to a file]",
+        (
+            f"{BLOCKING}.database",
+            "    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC\n",
+            "    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC\n",
+        ),
+        (
+            f"{BLOCKING}.database",
+            '                os.unlink("new.db", dir_fd=folder)\n',
+            "                pass\n",
+        ),
+    ),
+    bug(
+        "what lies beside the database isn't looked at",
+        f"{LIES}[in use-another name of a file]",
+        (
+            f"{BLOCKING}.owned",
+            '    for one in (path, path + "-wal", path + "-shm"):\n',
+            "    for one in (path,):\n",
+        ),
+    ),
+]

@@ -1,0 +1,206 @@
+"""Bugs in how a server is reached and listened to, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+BLOCKING = "holdfast.stores.redis.blocking"
+AIO = "holdfast.stores.redis.aio"
+REDISSON = "tests/dialects/redisson/test_refused.py"
+ASKED = f"{REDISSON}::test_who_may_not_subscribe_is_asked_again_and_told_of"
+ODD = "tests/stores/redis/test_odd.py"
+POSTGRES = "tests/stores/postgres/test_reserve.py"
+MYSQL = "tests/stores/mysql/test_stalled.py"
+PROMPT = "test_a_release_finds_a_connection_while_others_wait_for_a_row"
+TOLD = "tests/stores/redis/test_told.py"
+SECRETS = (
+    "tests/stores/redis/several/test_secrets.py"
+    "::test_sentinels_with_a_password_of_their_own_name_what_is_missing"
+)
+
+REACHED = [
+    bug(
+        "asyncio: a server that refuses to let us subscribe is never asked again",
+        "tests/stores/redis/aio/test_connect.py"
+        "::test_a_right_to_subscribe_that_is_given_later_is_of_use[resp3]",
+        (f"{AIO}.port", "= monotonic() + DEAF_S", "= monotonic() + 1e9"),
+    ),
+    bug(
+        "asyncio: nobody is told that a server refuses to let us subscribe",
+        "tests/stores/redis/aio/test_connect.py"
+        "::test_a_user_who_may_not_subscribe_waits_all_the_same[resp3]",
+        (f"{AIO}.port", "        log.warning(DEAF, self.label, reply, DEAF_S)\n", ""),
+    ),
+    bug(
+        "redisson: a thread that may not subscribe is deaf for ever",
+        f"{ASKED}[sync]",
+        (
+            "holdfast.dialects.redisson.blocking",
+            "            if now >= self._deaf_until:\n",
+            "            if not self._deaf_until:\n",
+        ),
+    ),
+    bug(
+        "redisson: a task that may not subscribe is deaf for ever",
+        f"{ASKED}[aio]",
+        (
+            "holdfast.dialects.redisson.aio",
+            "not in self._heard_of and not self._deaf and monotonic()",
+            "not in self._heard_of and not self._deaf_until and monotonic()",
+        ),
+    ),
+    bug(
+        "an answer without an end is read as long as it comes",
+        f"{ODD}::test_a_stream_that_is_faster_than_its_reader_ends_with_its_time",
+        (
+            f"{BLOCKING}.link",
+            "        if time.monotonic() >= until:  # however much still comes\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "the name of a host is checked if the driver does so by itself",
+        f"{TOLD}::test_the_host_name_is_checked_whatever_the_driver_would_do",
+        (
+            "holdfast.stores.redis.config",
+            '        arguments.setdefault("ssl_check_hostname",',
+            '        arguments.get("ssl_check_hostname",',
+        ),
+    ),
+    bug(
+        "sentinels that refuse the login name no primary",
+        SECRETS,
+        (
+            f"{BLOCKING}.sentinel",
+            "    if LOCKED_OUT.search(str(wrong)):\n",
+            "    if not str(wrong):\n",
+        ),
+    ),
+    bug(
+        "asyncio: what the sentinels refuse is told as the driver tells it",
+        SECRETS,
+        (
+            f"{AIO}.sentinel",
+            "            raise nobody(watch, wrong) from wrong\n",
+            "            raise RedisError(str(wrong)) from wrong\n",
+        ),
+    ),
+    bug(
+        "the connections that renewals need are lent to those who wait",
+        "tests/stores/redis/test_starving.py"
+        "::test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock[plain-3]",
+        (
+            f"{BLOCKING}.connections",
+            "        if many > 1 and not self._reserving:  # the first one that is given back\n",
+            "        if False:\n",
+        ),
+        commands=True,
+    ),
+    bug(
+        "postgres: threads have no connection for renewals and releases alone",
+        f"{POSTGRES}::{PROMPT}[sync]",
+        (
+            "holdfast.stores.postgres.blocking.port",
+            "            if there >= self._settings.pool + urgent:\n",
+            "            if there >= self._settings.pool:\n",
+        ),
+    ),
+    bug(
+        "postgres: tasks have no connection for renewals and releases alone",
+        f"{POSTGRES}::{PROMPT}[aio]",
+        (
+            "holdfast.stores.postgres.aio.port",
+            "        if len(self._wires) + self._connecting <= most:\n",
+            "        if len(self._wires) + self._connecting < most:\n",
+        ),
+    ),
+    bug(
+        "mysql: threads have no connection for renewals and releases alone",
+        f"{MYSQL}::{PROMPT}[sync]",
+        (
+            "holdfast.stores.mysql.blocking.port",
+            "            if there >= self._settings.pool + urgent:\n",
+            "            if there >= self._settings.pool:\n",
+        ),
+    ),
+    bug(
+        "mysql: tasks have no connection for renewals and releases alone",
+        f"{MYSQL}::{PROMPT}[aio]",
+        (
+            "holdfast.stores.mysql.aio",
+            "            if allowed and self._open <= self._settings.pool:\n",
+            "            if allowed and self._open < self._settings.pool:\n",
+        ),
+    ),
+    bug(
+        "postgres: a task's connection closes without cancelling what is under way",
+        f"{POSTGRES}::test_a_client_that_closes_with_a_request_under_way_leaves_no_session",
+        (
+            "holdfast.stores.postgres.aio.wire",
+            (
+                "            with contextlib.suppress(psycopg.Error, RuntimeError):\n"
+                "                Cancel(self._conn)\n"
+            ),
+            "            pass\n",
+        ),
+    ),
+    bug(
+        "sqlite: a thread inside one client waits for itself in another",
+        "tests/core/test_inside.py"
+        "::test_another_client_of_the_same_file_is_refused_inside_the_store[True]",
+        (
+            "holdfast.stores.sqlite.blocking.way",
+            "            if way is not None and way is not self and way.inside == thread:\n",
+            "            if way is not None and way is self and way.inside == 0:\n",
+        ),
+    ),
+    bug(
+        "sqlite: the thread of a loop is not known to be inside a store",
+        "tests/core/test_inside.py"
+        "::test_a_generator_that_is_collected_in_the_store_of_a_loop_gives_back_what_it_has",
+        (
+            "holdfast.stores.sqlite.aio.loop",
+            "    @inside\n    def run(self) -> None:\n",
+            "    def run(self) -> None:\n",
+        ),
+    ),
+    bug(
+        "memory: tombs of takes are looked through with each new one",
+        "tests/core/test_odd_ends.py"
+        "::test_tombs_of_takes_are_looked_through_a_few_times_however_many_there_are",
+        (
+            "holdfast.stores.memory.jobs",
+            "self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))",
+            "self._tombs_look = TOMBS_LOOK",
+        ),
+    ),
+    bug(
+        "redis: a fence that a waiter was given is not remembered",
+        "tests/stores/redis/test_latest.py::test_the_latest_fence_is_known[2-after_waiting]",
+        (
+            "holdfast.stores.redis.store",
+            "            self._note(granted.fence)\n",
+            "            str(granted.fence)\n",
+        ),
+        (
+            "holdfast.stores.redis.store",
+            "            self._note(standing.fence)\n        return standing\n\n    def",
+            "            str(standing.fence)\n        return standing\n\n    def",
+        ),
+    ),
+    *(
+        bug(
+            f"redis: a fence that was given {how} is not remembered",
+            f"tests/stores/redis/test_latest.py::test_the_latest_fence_is_known[{test}]",
+            ("holdfast.stores.redis.store", f"{text}self._note(", f"{text}str("),
+        )
+        for how, test, text in (
+            ("with several", "3-several", "        if held:\n            "),
+            (
+                "by adopt",
+                "2-adopted",
+                "            return wrong\n        if isinstance(standing, Held):\n            ",
+            ),
+        )
+    ),
+]

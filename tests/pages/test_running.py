@@ -1,0 +1,134 @@
+"""What the pages and the docstrings show runs: every snippet, command and example."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from tests.tidy.covered import enough
+from tests.tidy.pages import snippets
+from tests.tidy.tree import ROOT, files, relative
+
+PAGES = files(".md")
+PAGE_S_MAX = 60
+#: Without the face for asyncio: an example can't await, and says the same as its twin, which runs.
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(holdfast.__path__, "holdfast.")
+    if not module.name.endswith("__main__") and not module.name.startswith("holdfast.aio")
+)
+#: In a process of its own, because the bare `lock()` of an example lives as long as its process.
+EXAMPLES = """
+import doctest, importlib, sys, holdfast
+public = {name: getattr(holdfast, name) for name in holdfast.__all__}
+results = []
+for name in sys.argv[1:]:
+    module = importlib.import_module(name)
+    seen = {**public, **vars(module)}
+    results.append(doctest.testmod(module, globs=seen, optionflags=doctest.ELLIPSIS))
+print(sum(result.attempted for result in results))
+sys.exit(any(result.failed for result in results))
+"""
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path) -> dict[str, str]:
+    """What a reader has: an empty home, and `holdfast` on the path."""
+    command = tmp_path / "bin" / "holdfast"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    (tmp_path / "home").mkdir()
+    return {
+        "HOME": str(tmp_path / "home"),
+        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    }
+
+
+def run(command: list[str], surroundings: dict[str, str]) -> None:
+    done = subprocess.run(
+        command,
+        cwd=surroundings["HOME"],
+        env=surroundings,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PAGE_S_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def of(language: str) -> list[str]:
+    """The pages that have something to run in this language."""
+    pages = (p for p in PAGES if any(s.language == language and s.runs for s in snippets(text(p))))
+    return [relative(p) for p in pages]
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def test_the_readme_has_python_that_runs() -> None:
+    assert "README.md" in of("python")
+    enough("pages with Python that runs", of("python"))
+    enough("pages with shell that runs", of("sh"))
+
+
+@pytest.mark.parametrize("page", of("python"))
+def test_the_python_of_the_page_runs(page: str, surroundings: dict[str, str]) -> None:
+    run([sys.executable, "-Werror", "-m", "tests.pages.run_page", str(ROOT / page)], surroundings)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [s.line for s in snippets(text(ROOT / "README.md")) if s.language == "python" and s.runs],
+)
+def test_each_snippet_of_the_readme_runs_when_it_alone_is_pasted(
+    line: int, surroundings: dict[str, str]
+) -> None:
+    page = [str(ROOT / "README.md"), str(line)]
+    run([sys.executable, "-Werror", "-m", "tests.pages.run_page", *page], surroundings)
+
+
+def test_the_readme_opens_with_what_somebody_has_who_installed_the_package() -> None:
+    first = next(snippets(text(ROOT / "README.md")))
+    assert first.code.splitlines()[0] == "pip install holdfast"
+    assert first.code.splitlines()[1].startswith("holdfast demo")
+
+
+def test_the_shell_commands_of_the_pages_run(surroundings: dict[str, str]) -> None:
+    for page in of("sh"):
+        blocks = [s.code for s in snippets(text(ROOT / page)) if s.language == "sh" and s.runs]
+        run(["sh", "-eux", "-c", "\n".join(blocks)], surroundings)
+
+
+def test_a_planted_failing_snippet_is_found(tmp_path: Path, surroundings: dict[str, str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- not run: it would fail -->\n```python\nraise OSError\n```\n"
+        "```python\nimport asyncio\nx = 41\nawait asyncio.sleep(0)\n```\n"
+        "```python\nx += 1\nassert x != 42, 'planted'\n```\n"
+    )
+    with pytest.raises(AssertionError, match=r'page.md", line 12[\s\S]*planted'):
+        run([sys.executable, "-m", "tests.pages.run_page", str(page)], surroundings)
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    enough("modules with examples", MODULES)
+    done = subprocess.run(
+        [sys.executable, "-c", EXAMPLES, *MODULES],
+        env={"PYTHONPATH": str(ROOT / "src"), "HOLDFAST_URL": "memory://"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout) > 3

@@ -1,0 +1,72 @@
+"""Runs pyright as another platform has the standard library: ``python -m tests.platforms.pyright``.
+
+Only files whose own imports differ between platforms are checked, which takes half the time of all;
+mypy checks the others, too.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import mypy
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = ROOT / "src/holdfast"
+#: Each module of the standard library is here, with what it has on which platform.
+STDLIB = Path(mypy.__file__).parent / "typeshed/stdlib"
+#: What starts processes, and the embedded store, is POSIX. mypy.ini leaves out the same.
+POSIX = {
+    "Darwin": [
+        "stores/sqlite/blocking",
+        "fenced/blocking",
+        "testing",
+        "cli/break_.py",
+        "cli/child.py",
+        "cli/keep.py",
+        "cli/run.py",
+        "cli/waiting.py",
+        "cli/demo",
+        "cli/queue/nursery.py",
+        "cli/queue/work.py",
+    ]
+}
+POSIX["Windows"] = ["runtime/opening/blocking.py", *POSIX["Darwin"]]
+
+
+def differing() -> set[str]:
+    """Return the modules of the standard library that aren't the same on every platform."""
+    return {
+        path.relative_to(STDLIB).parts[0].removesuffix(".pyi")
+        for path in STDLIB.rglob("*.pyi")
+        if "sys.platform" in path.read_text()
+    }
+
+
+def files(platform: str) -> list[Path]:
+    """Return our files to check: they import a module that isn't the same everywhere."""
+    imported = re.compile(
+        rf"^\s*(?:from|import) (?:{'|'.join(sorted(differing()))})\b", re.MULTILINE
+    )
+    left_out = [OURS / name for name in POSIX[platform]]
+    for path in left_out:
+        if not path.exists():
+            raise SystemExit(f"{path} is left out of the check of {platform}, but isn't there")
+    return [
+        path
+        for path in sorted(OURS.rglob("*.py"))
+        if imported.search(path.read_text())
+        and not any(path.is_relative_to(name) for name in left_out)
+    ]
+
+
+def main(platform: str) -> int:
+    pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
+    seen_as = ["--pythonplatform", platform, "--pythonversion", "3.11"]
+    return subprocess.run([*pyright, *seen_as, *files(platform)], cwd=ROOT).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

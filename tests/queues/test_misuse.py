@@ -1,0 +1,328 @@
+"""Small traps of queues and guards, each of which has caught somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast.core.queue.model import TooLarge
+from holdfast.stores.memory import blocking as memory
+from holdfast.stores.memory.jobs import LIFE_S
+from holdfast.testing.conformance import struck
+from tests.queues.conftest import At, Case
+
+Run = Callable[[Case], None]
+FOREVER = 10**9
+
+
+def deep() -> list[Any]:
+    found: list[Any] = []
+    for _ in range(sys.getrecursionlimit() * 4):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    "payload", [deep(), 10**5000, {"a": [10**5000]}], ids=["deep", "long", "inside"]
+)
+def test_a_payload_that_json_cannot_write_is_refused_in_words(run: Run, payload: Any) -> None:
+    async def case(at: At) -> None:
+        queue = at.queue()
+        with pytest.raises(ConfigError, match="payload is bytes, text, or what JSON has"):
+            await queue.put(payload)
+        with pytest.raises(ConfigError):
+            await queue.put_many([{"id": 10**5000}])
+        assert (await queue.stats()).accepted == 0
+
+    run(case)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_next_job_in_a_with_statement_or_none(run: Run, there: bool) -> None:
+    async def case(at: At) -> None:
+        queue = at.queue()
+        if there:
+            await queue.put("a")
+        seen = []
+        async with queue.taking(timeout=0) as job:
+            seen.append(job and job.payload)
+        assert seen == (["a"] if there else [None])
+        assert (await queue.stats()).done == int(there)
+        if there:
+            await queue.put("b")
+
+            async def fails() -> None:
+                async with queue.taking() as job:
+                    assert job.payload == "b"
+                    raise KeyError("mine")
+
+            with pytest.raises(KeyError):
+                await fails()
+            (left,) = await queue.jobs()
+            assert (left.attempts, left.reason) == (1, "KeyError: 'mine'")
+
+    run(case)
+
+
+@pytest.mark.parametrize("what", [SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_a_body_that_is_ended_by_itself_has_failed(run: Run, what: type[BaseException]) -> None:
+    async def case(at: At) -> None:
+        queue = at.queue(max_attempts=1)
+        await queue.put("a")
+
+        async def body() -> None:
+            async with await queue.take(timeout=5):
+                raise what
+
+        with pytest.raises(what):
+            await body()
+        await at.stands(dead=1)
+
+    run(case)
+
+
+def test_many_jobs_are_put_in_requests_that_the_store_takes(run: Run) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+        put, sizes = flaky.queues.put, []
+
+        async def small(one: Any, within: float) -> Any:
+            if sum(len(job.payload) for job in one.jobs) > 1000:
+                raise TooLarge("too much")
+            sizes.append(len(one.jobs))
+            return await put(one, within)
+
+        flaky.queues.put = small  # type: ignore[method-assign]
+        receipts = await queue.put_many(["x" * 100] * 40 + ["y" * 5] * 40, group="g")
+        assert len({one.id for one in receipts}) == sum(sizes) == 80
+        got = [job.payload async for job in at.queue().consume(timeout=0)]
+        assert got == ["x" * 100] * 40 + ["y" * 5] * 40
+        with pytest.raises(TooLarge, match=r"first 1 of 2 jobs were accepted; then: too much"):
+            await queue.put_many(["x", "x" * 2000])
+        flaky.queues.put = put  # type: ignore[method-assign]
+
+    run(case)
+
+
+def test_what_was_accepted_before_a_failure_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.core.queue import queue as core
+
+    monkeypatch.setattr(core, "PUT_S", 0.2)
+
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+
+        def second(verb: str) -> None:
+            flaky.down["put"] = FOREVER
+
+        flaky.arrived = second
+        with pytest.raises(StoreUnavailable, match="first 1000 of 1500 jobs were accepted; then"):
+            await queue.put_many(range(1500))
+
+    run(case)
+
+
+def test_a_queue_in_memory_that_nobody_uses_is_forgotten() -> None:
+    space = memory.space("test-forgotten")
+    with Client("memory://test-forgotten") as client:
+        for number in range(200):
+            queue = client.queue(f"q{number}")
+            queue.put("x", id="known", group="g")
+            for job in queue.consume(timeout=0):
+                assert job.payload == "x"
+        client.queue("kept").put("x")
+        assert len(space.queues) == 201
+        space.skew += LIFE_S + 1
+        for number in range(200):
+            client.queue(f"new{number}").put("x")
+        assert not [one for one in space.queues if one.startswith("q")]
+        assert client.queue("kept").stats().waiting == 1
+
+
+def test_a_value_that_is_damaged_is_computed_again(run: Run) -> None:
+    async def case(at: At) -> None:
+        client = at.client()
+        guard = client.guard("g", ttl=60, local=5)
+        values = memory.space(at.space).guarded
+
+        async def compute() -> str:
+            return "whole"
+
+        for damage in (b"x", b"", b"j{", b"t\xff", b"j" + b"[" * 100_000):
+            assert await guard.get(compute, key="a") == "whole"
+            (entry,) = values._entries.values()
+            entry.value.data = damage  # type: ignore[union-attr]
+            guard._near.forget("a")
+            assert await guard.get(compute, key="a") == "whole"
+
+            async def computing(key: str) -> str:
+                return await compute()
+
+            (entry,) = values._entries.values()
+            entry.value.data = damage  # type: ignore[union-attr]
+            guard._near.forget("a")
+            assert await guard.get_many(["a"], computing) == {"a": "whole"}
+
+    run(case)
+
+
+def test_several_values_are_computed_while_the_store_is_away(run: Run) -> None:
+    async def case(at: At) -> None:
+        client = at.client()
+        guard = client.guard("g", ttl=60, on_down="compute")
+        away = struck.guards_of(client)
+        away.down.update(dict.fromkeys(("read", "begin", "tally"), FOREVER))
+        begun = time.monotonic()
+
+        async def compute(key: str) -> str:
+            return key * 2
+
+        assert await guard.get_many(["a", "b", "c"], compute) == {"a": "aa", "b": "bb", "c": "cc"}
+        assert time.monotonic() - begun < 3
+        strict = client.guard("h", ttl=60)
+        with pytest.raises(StoreUnavailable):
+            await strict.get_many(["a"], compute)
+
+    run(case)
+
+
+@pytest.mark.parametrize("what", [SystemExit, asyncio.CancelledError])
+def test_a_computation_that_ends_by_itself_is_a_failure(
+    run: Run, what: type[BaseException]
+) -> None:
+    async def case(at: At) -> None:
+        guard = at.client().guard("g", ttl=60, failure_ttl=30)
+
+        async def compute() -> str:
+            raise what
+
+        with pytest.raises(what):
+            await guard.get(compute)
+        assert (await guard.look()).failures == 1
+
+    run(case)
+
+
+def test_a_function_whose_values_would_be_shared_by_all_its_users_is_refused() -> None:
+    with Client("memory://") as client:
+        with pytest.raises(ConfigError, match=r"no \{user_id\}.*vary=\(\)"):
+
+            @client.cached("user-all", ttl=3)
+            def all_users(user_id: int) -> int:
+                return user_id
+
+        with pytest.raises(ConfigError, match=r"no \{fields\}.*'u:\{user_id\}:\{fields\}'"):
+
+            @client.cached("u:{user_id}", ttl=3)
+            def one_user(user_id: int, *fields: str) -> int:
+                return user_id
+
+        with pytest.raises(ConfigError, match="no such parameter"):
+            client.cached("v:{a}", ttl=3, vary=("a", "b"))(lambda a: a)
+        with pytest.raises(ConfigError, match="vary must be several"):
+            client.cached("v:{a}", ttl=3, vary="a")(lambda a: a)
+        with pytest.raises(ConfigError, match="nothing between them"):
+            client.cached("v:{a}{b}", ttl=3)(lambda a, b: a)
+
+        @client.cached("user-said", ttl=3, vary=())
+        def said(session: object) -> int:
+            return 7
+
+        @client.cached("user:{user_id}", ttl=3, vary=["user_id"])
+        def one(user_id: int, session: object = None) -> int:
+            return user_id
+
+        assert (said(object()), one(1), one(2, object()), one(1)) == (7, 1, 2, 1)
+
+        with pytest.raises(ConfigError, match="its own template"):
+
+            @client.cached("user:{user_id}", ttl=3)
+            def other(user_id: int) -> str:
+                return "secret"
+
+
+def test_two_calls_share_a_value_only_if_all_their_fields_are_equal() -> None:
+    with Client("memory://") as client:
+
+        @client.cached("may:{user}:{thing!s}/{deep[0]}", ttl=30)
+        def may(user: str, thing: str, deep: str = "d") -> list[str]:
+            return [user, thing, deep]
+
+        asked = [("a:b", "c"), ("a", "b:c"), ("a%3Ab", "c"), ("a", "b%3Ac"), ("a", "b", "/")]
+        for some in (*asked, *asked):
+            assert may(*some)[:2] == list(some)[:2]
+        client.cached("é:{a}→{b}", ttl=3)(lambda a, b: a)("x→", "y")
+
+
+def test_a_template_that_a_call_cannot_fill_says_so() -> None:
+    with Client("memory://") as client:
+
+        @client.lock("job:{args[0]}")
+        def work(*args: int) -> None: ...
+
+        with pytest.raises(ConfigError, match=r"can't be filled.*IndexError"):
+            work()
+
+        @client.cached("{user.id}", ttl=3)
+        def get(user: object) -> None: ...
+
+        with pytest.raises(ConfigError, match=r"can't be filled.*AttributeError"):
+            get(None)
+
+
+def test_a_cached_method_is_bound_to_its_object() -> None:
+    client = Client("memory://")
+
+    class Users:
+        @client.cached("of:{self.tenant}:{user_id}", ttl=3)
+        def get(self, user_id: int) -> tuple[str, int]:
+            return self.tenant, user_id
+
+        def __init__(self, tenant: str) -> None:
+            self.tenant = tenant
+
+    assert Users("a").get(1) == ["a", 1]  # type: ignore[comparison-overlap]
+    assert Users("b").get(1) == ["b", 1]  # type: ignore[comparison-overlap]
+    assert Users.get.invalidate(Users("a"), 1) == 1
+    client.close()
+
+
+def test_an_async_cached_function_is_checked_as_well() -> None:
+    async def main() -> None:
+        async with AsyncClient("memory://") as client:
+            with pytest.raises(ConfigError, match=r"no \{user_id\}"):
+
+                @client.cached("user-async", ttl=3)
+                async def all_users(user_id: int) -> int:
+                    return user_id
+
+            @client.cached("user-async:{user_id}", ttl=3)
+            async def one(user_id: int) -> int:
+                return user_id
+
+            assert (await one(1), await one(2)) == (1, 2)
+
+    asyncio.run(main())
+
+
+def test_a_body_that_awaits_what_somebody_else_cancelled_has_failed(run_aio: Run) -> None:
+    async def case(at: At) -> None:
+        queue = at.queue(retry_first=0, retry_max=0)
+        await queue.put("a", group="g")
+        gone = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            async with await queue.take(timeout=5):
+                await gone
+        (one,) = await queue.jobs("waiting")
+        assert one.attempts == 1
+
+    run_aio(case)

@@ -1,0 +1,100 @@
+"""Queues in virtual time: seeded histories of puts, takes and settles, with faults."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.core.queue.model import Job, Pace, Patience, Put, Settle, Take, Verdict
+from holdfast.testing.simulator.__main__ import campaign, quiet
+from holdfast.testing.simulator.queues import check, make_plan, run
+from holdfast.testing.simulator.queues.__main__ import QUEUES
+from holdfast.testing.simulator.queues.history import QUEUE_KINDS
+from holdfast.testing.simulator.queues.server import QueueServer
+from holdfast.testing.simulator.shrink import smaller
+from holdfast.testing.simulator.world import World
+
+#: All of them with HOLDFAST_TORTURE=full.
+HISTORIES = 10_000 if os.environ.get("HOLDFAST_TORTURE") == "full" else 1200
+PARTS = 4
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    quiet()
+    yield
+    logging.getLogger("holdfast").setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_interleaving_breaks_a_promise(part: int) -> None:
+    """When puts, takes, settles and faults are interleaved, then every promise holds."""
+    many = HISTORIES // PARTS
+    sums = list(campaign(part * many, many, 2, QUEUES))
+    found = [one for each in sums for one in each.violations]
+    assert found == [], "./dev sim --queues --replay SEED"
+    assert sum(one.histories for one in sums) == many
+    assert {kind for one in sums for kind in one.faults} == {*QUEUE_KINDS, "step"}
+
+
+def test_histories_in_a_row_violate_nothing() -> None:
+    """The same in this process, where a planted bug is in force."""
+    found = [one.violation for one in map(check, range(400)) if one.violation is not None]
+    assert found == []
+
+
+def test_a_group_that_came_back_outlives_what_is_left_of_its_first_life() -> None:
+    """Given a group that rests for 9 s, when the clock is set back, it rests for 8 s at most.
+
+    When it is forgotten by then, and comes back, the 9 s end nothing of its second life.
+    """
+    server = QueueServer(World(0), 6.0)
+    queue, pace = server.queue("q"), Pace(9.0)
+
+    def put(number: int, now: float) -> None:
+        assert queue.put(Put("q", "lane", number, (Job(str(number), "g", b""),), 60.0), now)
+
+    put(1, 0.0)
+    take = Take("q", "t", 1, 6.0, "owner", pace, Patience())
+    (given,) = queue.take(take, 0.0).deliveries
+    assert queue.settle(Settle("q", "g", given.seq, "t", Verdict.ACK), 0.0)
+    assert queue.tracks["g"].due == 9.0
+    server.clamp(0.0)
+    assert queue.tracks["g"].due == 8.0
+    # Another execution at once: now two ends of a rest are noted, the later one too late
+    put(2, 8.0)
+    (given,) = queue.take(take._replace(id="u", pace=Pace()), 8.0).deliveries
+    assert queue.settle(Settle("q", "g", given.seq, "u", Verdict.ACK), 8.0)
+    put(3, 8.5)
+    put(4, 9.5)
+    assert [row.job.id for row in queue.tracks["g"].rows] == ["3", "4"]
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    """When a seed is run twice, with others in between, then the story is the same."""
+    first = [check(seed, telling=True).story for seed in range(10)]
+    again = [check(seed, telling=True).story for seed in reversed(range(10))][::-1]
+    assert first == again
+
+
+def test_a_smaller_plan_is_run_as_well() -> None:
+    """Given a plan, when parts of it are taken out, then what is left is a history, too."""
+    for plan in smaller(make_plan(3)):
+        assert run(plan).violation is None
+
+
+def test_the_command_tells_a_history_by_its_seed() -> None:
+    command = [sys.executable, "-m", "holdfast.testing.simulator.queues", "--replay", "11"]
+    told = [
+        subprocess.run(
+            command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert b"no violation" in told[0]

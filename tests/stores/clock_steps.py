@@ -1,0 +1,45 @@
+"""The wall clock of a real server is set, and people go on: the tests of each store with a server.
+
+A store's module has the fixture ``clocked``, a server whose clock can be set, and imports the
+tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.servers.clock import HOUR_S, STEPS_S, Clock
+from tests.stores.between import STEPPED, what_was_begun_ends_as_it_should
+from tests.stores.stepped import (
+    ClockGround,
+    a_dead_holder_is_gone_after_its_lease,
+    jobs_come_as_if_nothing_had_happened,
+    people_go_on,
+)
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold(
+    clocked: ClockGround, step: float
+) -> None:
+    people_go_on(clocked, step)
+
+
+@pytest.mark.parametrize("step, slowly", STEPPED)
+def test_leases_delays_and_pauses_end_as_they_should(
+    clocked: ClockGround, step: float, slowly: bool
+) -> None:
+    what_was_begun_ends_as_it_should(clocked.url, clocked.clock, step, slowly)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [a_dead_holder_is_gone_after_its_lease, jobs_come_as_if_nothing_had_happened],
+    ids=["lock", "queue"],
+)
+def test_a_clock_that_is_set_back(
+    clocked: ClockGround, what: Callable[[str, Clock, float], None]
+) -> None:
+    what(clocked.url, clocked.clock, HOUR_S)

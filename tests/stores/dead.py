@@ -1,0 +1,132 @@
+"""A line on a server with thousands of waiters, of which a part dies: what verbs do there.
+
+A store's module has the fixture ``dying`` and imports the test.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import Client
+from holdfast.core.model import Claim, Held, Keep, Kind, Leave, Refused, Spec, Waiting
+from holdfast.runtime.blocking import run_sync
+from holdfast.testing import lag
+from holdfast.testing.faults import Subject
+from tests.torture.scale import times
+
+lag.watch()
+
+MOST = times(9_900, 4_500)
+#: A waiter has three seconds until it must ask again; the test gives the living one more.
+LATER_US = 50_000_000
+
+#: No verb takes longer, on a machine that is busy with other things.
+BOUND_S = 0.5
+WITHIN_S = 10.0
+#: Longer than any test takes.
+LONG_S = 120.0
+
+
+class Line:
+    """A line as rows of claims, past the code that keeps them.
+
+    ``ask`` carries out a statement; ``head`` is the row of the line and its column that says when
+    the first of it expires; ``steps`` the number of dead that one call drops.
+    """
+
+    def __init__(
+        self, url: str, ask: Callable[..., Any], claims: str, head: tuple[str, str], steps: int
+    ) -> None:
+        self.url, self.steps = url, steps
+        self._ask, self._claims, self._head = ask, claims, head
+
+    def kill(self, name: object, living: int) -> None:
+        """The time of all waiters with lower tickets is over."""
+        those = "WHERE name = %s AND NOT held AND ticket"
+        self._ask(f"UPDATE {self._claims} SET expires = 1 {those} < %s", name, living)
+        later = f"UPDATE {self._claims} SET expires = expires + {LATER_US}"
+        self._ask(f"{later} {those} >= %s", name, living)
+        self._ask(f"UPDATE {self._head[0]} SET {self._head[1]} = 1 WHERE name = %s", name)
+
+    def waiters(self, name: object) -> int:
+        """How many there are."""
+        table = f"{self._claims} WHERE name = %s AND NOT held"
+        ((count,),) = self._ask(f"SELECT count(*) FROM {table}", name)
+        return int(count)
+
+
+def test_the_living_are_served_behind_thousands_of_dead(
+    dying: Line, locks: Client, own_name: str
+) -> None:
+    name = own_name.encode()
+    verbs_are_bounded(
+        locks,
+        dying.url,
+        own_name,
+        MOST,
+        dying.steps,
+        lambda living: dying.kill(name, living),
+        lambda: dying.waiters(name),
+    )
+
+
+def _claim(name: str) -> Claim:
+    return Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, 60.0, "somebody", ""))
+
+
+def verbs_are_bounded(
+    client: Client,
+    url: str,
+    name: str,
+    many: int,
+    steps: int,
+    kill: Callable[[int], None],
+    waiters: Callable[[], int],
+) -> None:
+    """Given ``many`` waiters, when ``kill`` ends the time of those with tickets lower than one, no
+    verb drops more than ``steps``, and that one is served at once.
+
+    ``waiters`` tells how many there are, past the code that keeps them.
+    """
+    store = client._ctx.store
+
+    def join(wait: bool = True) -> Any:
+        wanted = _claim(name)
+        return wanted, run_sync(store.join(wanted, wait, WITHIN_S))
+
+    def bounded(verb: Callable[[], Any]) -> Any:
+        before, begun = waiters(), time.monotonic()
+        answer = verb()
+        took = time.monotonic() - begun
+        assert took < BOUND_S + lag.since(begun), f"{took:.3g} s"
+        assert waiters() >= before - steps - 1, f"{before - waiters()} were dropped at once"
+        return answer
+
+    holder, held = join()
+    with Subject("tests.faults.masses:crowd", url, name, LONG_S) as crowd:
+        crowd.say(many)
+        crowd.hear(60)
+        crowd.kill()
+    living, standing = join()
+    kill(standing.ticket)
+    assert waiters() == many + 1
+    # Each verb drops a part of the dead
+    assert isinstance(bounded(lambda: join(False))[1], Refused)
+    bounded(lambda: run_sync(store.keep([Keep(holder, held.fence, 60.0)], WITHIN_S)))
+    bounded(lambda: run_sync(store.inspect(name, WITHIN_S, True)))
+    bounded(lambda: run_sync(store.leave(Leave(name, holder.id, held.fence), WITHIN_S)))
+    # And the living waiter is told to ask again at once, as long as there are more
+    asked, keep = 0, Keep(living, standing.ticket, 60.0)
+    while True:
+        (answer,) = bounded(lambda: run_sync(store.keep([keep], WITHIN_S)))
+        if isinstance(answer, Held):
+            break
+        assert isinstance(answer, Waiting)
+        assert answer.retry_in == 0, f"{waiters()} wait, and it is told {answer}"
+        asked += 1
+        assert asked <= 2 * many / steps
+    assert waiters() == 0
+    run_sync(store.leave(Leave(name, living.id, standing.ticket), WITHIN_S))

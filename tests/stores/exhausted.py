@@ -1,0 +1,191 @@
+"""A server has no connection left, at any step of any verb: a clear error, and then all works.
+
+A store's module has the fixture ``crowded``, the URL of a server with few connections and a crowd
+that takes all of them, and imports the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast import Client, HoldfastError, StoreUnavailable
+from holdfast.testing.faces import FACES, Face
+from holdfast.testing.faults import Step, aim
+from tests.faults.limits import NEEDS, STEPS_MAX, WORKS, compute
+from tests.torture.scale import times
+
+#: Duration of the shortage, seconds.
+LACK_S = 0.15
+#: All of it takes no longer than this, in seconds.
+LONG_S = 100.0
+#: Steps of a verb that are struck, one after the other; in a usual run each second of them.
+STRIDE = times(1, 2)
+#: Steps that are struck at the least.
+STRUCK_MIN = 5
+
+
+async def settled(queue: Any, guard: Any) -> None:
+    """Take some jobs, and ack them."""
+    for job in await queue.take_many(3, timeout=0):
+        await job.ack()
+
+
+#: The verbs of queues and guards, each of which is struck before it is sent.
+OTHERS: tuple[tuple[str, Callable[[Any, Any], Awaitable[object]]], ...] = (
+    ("put", lambda queue, guard: queue.put("x", group="g")),
+    ("take", lambda queue, guard: queue.take(timeout=0)),
+    ("jobs", lambda queue, guard: queue.jobs()),
+    ("settle", settled),
+    ("get", lambda queue, guard: guard.get(compute)),
+    ("invalidate", lambda queue, guard: guard.invalidate()),
+    ("look", lambda queue, guard: guard.look()),
+)
+
+
+class Crowd:
+    """It takes all connections that a server has left, and ends those of the clients under test.
+
+    ``connect`` opens one as anybody may; ``full`` is what it raises when there is none; ``kick``
+    ends the connections of the clients under test.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        full: type[Exception],
+        kick: Callable[[], object],
+    ) -> None:
+        self._connect = connect
+        self._full = full
+        self._kick = kick
+
+    @contextlib.contextmanager
+    def there(self) -> Iterator[None]:
+        """None is left meanwhile, and the clients have lost theirs."""
+        with contextlib.ExitStack() as ends:
+            self._kick()
+            taken = 0
+            with contextlib.suppress(self._full):
+                while taken < 400:
+                    ends.enter_context(contextlib.closing(self._connect()))
+                    taken += 1
+            assert 0 < taken < 400, "the server has no limit"
+            yield
+
+
+class Crowded(NamedTuple):
+    """A server with few connections."""
+
+    url: str
+    crowd: Crowd
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_after_there_was_none_at_any_step_of_a_lock_all_works_again(
+    crowded: Crowded, face: str
+) -> None:
+    one = FACES[face]
+    assert one.run(lambda: _play(one, *crowded), LONG_S) >= STRUCK_MIN
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_after_there_was_none_at_any_verb_of_queues_and_guards_all_works_again(
+    crowded: Crowded, face: str
+) -> None:
+    one = FACES[face]
+    one.run(lambda: _queues_and_guards(one, *crowded), LONG_S)
+
+
+def test_the_error_says_what_is_lacking(crowded: Crowded) -> None:
+    url, crowd = crowded
+    with Client(url) as client:
+        client.lock("x").acquire().release()
+        said = []
+        with crowd.there():
+            # The last attempt of an acquire has what is left of its time: too little, on a busy
+            # machine, to be told anything
+            while len(said) < 5 and "max_connections" not in "".join(said[-1:]):
+                with pytest.raises(StoreUnavailable) as caught:
+                    client.lock("x").acquire(timeout=0.5)
+                said.append(str(caught.value))
+        assert "max_connections" in said[-1], said
+        client.lock("x").acquire(timeout=10).release()
+
+
+async def _play(face: Face, url: str, crowd: Crowd) -> int:
+    count = 0
+    other = face.client(url)
+    async with other.lock("taken", ttl=60):
+        for name, work in WORKS.items():
+            if name in NEEDS:
+                continue
+            client = face.client(url)  # what each failure leaves behind adds up
+            for number in range(1 + count % STRIDE, STEPS_MAX + 1, STRIDE):
+                async with client.lock("warm", timeout=10):
+                    pass
+                struck = await _struck(client, crowd, work, number)
+                if struck:
+                    count += 1
+                    # Then it works as before, and nothing was left behind
+                    async with client.all("x", "y", timeout=20):
+                        pass
+                    async with client.lock("z", timeout=10) as hold:
+                        hold.check()
+                if not struck:
+                    break
+            await client.close()
+            print(name, count, flush=True)
+    await other.close()
+    return count
+
+
+async def _struck(
+    client: Any, crowd: Crowd, work: Callable[[Any], Awaitable[None]], number: int
+) -> bool:
+    """Do the work, and have connections run out at this step of it; False if there is none."""
+    seen = 0
+    with contextlib.ExitStack() as stack:
+        timer = threading.Timer(LACK_S, stack.close)
+        timer.daemon = True
+
+        def at(step: Step) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == number:
+                stack.enter_context(crowd.there())
+                timer.start()
+
+        with aim(client, at), contextlib.suppress(HoldfastError):
+            await work(client)
+        if timer.ident is not None:
+            timer.join()
+    return seen >= number
+
+
+async def _queues_and_guards(face: Face, url: str, crowd: Crowd) -> None:
+    """Strike each verb of queues and guards."""
+    first = (face.name == "aio") % STRIDE  # in a usual run each face has its half of them
+    for number, (name, struck) in list(enumerate(OTHERS))[first::STRIDE]:
+        async with face.client(url) as client:
+            queue = client.queue(f"queue{number}", ttl=2)
+            guard = client.guard(f"guard{number}", ttl=60, lease=1)
+            for _, verb in OTHERS[:number]:
+                await verb(queue, guard)
+            with crowd.there(), contextlib.suppress(HoldfastError):
+                await struck(queue, guard)
+            # Then it works as before
+            for _, verb in OTHERS:
+                await verb(queue, guard)
+            await queue.put("last")
+            found = None
+            while found != "last":
+                job = await queue.take(timeout=10)
+                assert job is not None, name
+                found = job.payload
+                assert await job.ack(), name
+            assert await guard.get(compute) == "value"

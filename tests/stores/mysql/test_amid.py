@@ -1,0 +1,82 @@
+"""A delivery is prolonged, and the clock is set, in the middle of somebody else's take.
+
+The take is stopped after it has read the clock, at a row that the test has locked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import pymysql
+
+from holdfast.core.model import Held
+from holdfast.core.queue.model import Delivered, Patience
+from holdfast.runtime.blocking import run_sync
+from tests.servers.clock import Clock
+from tests.servers.mariadb_server import DATABASE, MariadbServer
+from tests.servers.process import until
+from tests.stores.mysql.queueing import Verbs, job
+
+#: The lease of a delivery whose worker is dead, and of one that is prolonged.
+SHORT_S, LONG_S = 0.5, 30.0
+#: For how long the take waits for a row, and the test for the take.
+PATIENT_S = 20.0
+#: By so much the clock is set back.
+STEP_S = 2.0
+WAITING = (
+    "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'DELETE FROM holdfast_jobs%'"
+)
+
+
+def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
+    new_mariadb: Callable[..., MariadbServer], server_clock: Clock
+) -> None:
+    with server_clock.worn():
+        server = new_mariadb()
+    with contextlib.ExitStack() as ends:
+        ours, others = Verbs(server.url, "q"), Verbs(server.url, "q")
+        ends.callback(ours.close)
+        ends.callback(others.close)
+        one, other = (
+            ends.enter_context(
+                contextlib.closing(
+                    pymysql.connect(unix_socket=str(server.socket), user="root", database=DATABASE)
+                )
+            )
+            for _ in range(2)
+        )
+        other.autocommit(True)
+
+        def asked(statement: str) -> object:
+            with other.cursor() as cursor:
+                cursor.execute(statement)
+                return cursor.fetchone()
+
+        # Given a delivery whose lease is over, which is to be a dead letter, and one that isn't
+        ours.put(job("gone", "a"))
+        (gone,) = ours.take(ours.wish(ttl=SHORT_S, patience=Patience(attempts=1)))
+        ours.put(job("kept", "b"))
+        take = ours.wish(ttl=LONG_S)
+        (kept,) = ours.take(take)
+        time.sleep(SHORT_S + STEP_S)
+        # And a take that is about to bury the first one
+        again: list[Delivered] = []
+        asking = others.queues.take(others.wish(most=9), PATIENT_S)
+        thread = threading.Thread(target=lambda: again.extend(run_sync(asking).deliveries))
+        with one.cursor() as cursor:
+            assert cursor.execute(
+                "SELECT 1 FROM holdfast_jobs WHERE seq = %s FOR UPDATE", (gone.seq,)
+            )
+            thread.start()
+            until(lambda: asked(WAITING), "the take stands still")
+            # When the clock is set back, and the other one is given a shorter lease
+            server_clock.step(-STEP_S)
+            assert isinstance(ours.extend(take, [kept], STEP_S - SHORT_S)[0], Held)
+        one.rollback()
+        thread.join(PATIENT_S)
+        # Then the take leaves that one alone
+        assert again == []
+        assert ours.settle(take, [kept]) == [True]

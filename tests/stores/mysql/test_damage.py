@@ -1,0 +1,83 @@
+"""What somebody else has written into our tables: a clear error, or it heals."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import Client
+from tests.servers.mariadb_server import MariadbServer
+from tests.servers.process import until
+from tests.stores.pauses import a_damaged_pause_ends_with_the_failure
+
+
+def test_a_damaged_pause_after_a_failure_ends_with_the_failure(
+    shared_mariadb: MariadbServer, locks: Client, own_name: str
+) -> None:
+    a_damaged_pause_ends_with_the_failure(
+        locks,
+        own_name,
+        lambda: shared_mariadb.ask(
+            "UPDATE holdfast.holdfast_refresh_duties SET pause = pause + 1000000000000"
+            " WHERE guard = %s",
+            own_name,
+        ),
+    )
+
+
+#: How the row of a line is damaged, of which the claims say another thing.
+DAMAGED = {
+    "removed": "DELETE FROM holdfast.holdfast_lines WHERE name = %s",
+    "no claims": "UPDATE holdfast.holdfast_lines SET claims = 0, waiters = 0 WHERE name = %s",
+    "less than none": "UPDATE holdfast.holdfast_lines SET claims = -2 WHERE name = %s",
+}
+
+
+@contextlib.contextmanager
+def contended(locks: Client, name: str) -> Iterator[threading.Event]:
+    """Somebody waits for the name; whether they were served."""
+    served = threading.Event()
+
+    def wait() -> None:
+        with locks.lock(name, timeout=60):
+            served.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until(lambda: locks.inspect(name, exact=True)[0].waiters, "somebody waits")
+    yield served
+    thread.join(60)
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_several_names_are_not_taken_beside_claims_whose_line_was_damaged(
+    shared_mariadb: MariadbServer, mariadb_url: str, own_name: str, damage: str
+) -> None:
+    with Client(mariadb_url) as locks, Client(mariadb_url) as other:
+        hold = locks.lock(own_name, ttl=60).acquire()
+        with contended(locks, own_name):
+            # When the row of the line is damaged
+            shared_mariadb.ask(DAMAGED[damage], own_name)
+            # Then nobody has it, with another name, beside who holds it
+            assert other.all(f"{own_name}:a", own_name).acquire(blocking=False) is None
+            hold.extend()
+            hold.check()
+            hold.release()
+        # And afterwards it can be had
+        with other.all(f"{own_name}:a", own_name, timeout=60):
+            pass
+
+
+def test_a_removed_claim_frees_its_name_at_once(
+    shared_mariadb: MariadbServer, mariadb_url: str, own_name: str
+) -> None:
+    with Client(mariadb_url) as locks, Client(mariadb_url) as other:
+        locks.lock(own_name, ttl=60, auto_renew=False).acquire()
+        with contended(other, own_name) as served:
+            shared_mariadb.ask(
+                "DELETE FROM holdfast.holdfast_claims WHERE name = %s AND held", own_name
+            )
+            assert served.wait(20)

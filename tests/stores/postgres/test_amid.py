@@ -1,0 +1,126 @@
+"""A renewal, and a step of the clock, in the middle of somebody else's verb.
+
+A renewal takes no lock of its line. So it may come after another verb has read the clock, and
+before that verb looks at the claim. Each test stops a verb just there: it waits for a row that the
+test has locked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+
+from holdfast import Client
+from holdfast.core.model import Held
+from holdfast.core.queue.model import Delivered
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.process import until
+from tests.stores.mysql.queueing import Verbs, job
+from tests.stores.postgres.conftest import MakeClient
+from tests.stores.postgres.test_clock_steps import clocked
+from tests.stores.stepped import ClockGround
+
+__all__ = ["clocked"]
+
+#: A lease that lasts as long as the patience, or longer, is put right by its own ttl.
+TTL_S = 4.0
+#: A verb stands still for so long: more than the 1 % of a lease by which its holder is careful.
+STALL_S = 0.5
+#: What `queue_alone` locks: a copy of a take waits until the first one is over.
+ALONE = "SELECT pg_advisory_xact_lock(hashtextextended(%s::uuid::text, 7236144))"
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+@contextlib.contextmanager
+def stopped(url: str, statement: str, *values: object) -> Iterator[Callable[[], None]]:
+    """Lock these rows; what is called waits until somebody wants one of them."""
+    with psycopg.connect(url) as one, psycopg.connect(url, autocommit=True) as other:
+        assert one.execute(statement, values).rowcount == 1
+        yield lambda: until(lambda: other.execute(WAITING).fetchone(), "a verb stands still")
+        one.rollback()
+
+
+def wait_in_line(client: Client, name: str) -> tuple[threading.Thread, threading.Event]:
+    """Somebody who waits, and whether they were served."""
+    served = threading.Event()
+
+    def wait() -> None:
+        with client.lock(name, timeout=60):
+            served.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until(lambda: client.inspect(name, exact=True)[0].waiters, "somebody waits")
+    return thread, served
+
+
+def test_a_waiter_that_read_the_clock_before_it_was_set_back_takes_nothing(
+    clocked: ClockGround,
+) -> None:
+    with Client(clocked.url) as client, Client(clocked.url) as other:
+        hold = client.lock("x", ttl=TTL_S, auto_renew=False).acquire()
+        thread, served = wait_in_line(other, "x")
+        # Given a waiter that asks whether it is its turn, and has read the clock
+        rows = "SELECT 1 FROM holdfast.claims WHERE name = 'x' AND NOT held FOR UPDATE"
+        with stopped(clocked.url, rows) as asked:
+            asked()
+            # When the clock is set back, and the holder renews
+            clocked.clock.step(-3600)
+            hold.extend()
+        # Then the waiter goes on, and the holder is not dropped
+        time.sleep(0.3)
+        assert not served.is_set()
+        assert hold.remaining() > 2
+        hold.release()
+        thread.join(20)
+        assert served.is_set()
+
+
+def test_a_waiter_that_is_slow_cuts_no_lease_that_was_renewed_meanwhile(
+    shared_postgres: PostgresServer, new_client: MakeClient, own_name: str
+) -> None:
+    client, other = new_client(), new_client()
+    hold = client.lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
+    thread, served = wait_in_line(other, own_name)
+    rows = "SELECT 1 FROM holdfast.claims WHERE name = %s AND NOT held FOR UPDATE"
+    with stopped(shared_postgres.url, rows, own_name.encode()) as asked:
+        asked()
+        time.sleep(STALL_S)
+        hold.extend()
+    # The store believes in the hold for at least as long as its holder
+    time.sleep(0.1)
+    (line,) = client.inspect(own_name, exact=True)
+    assert line.holders[0].expires_in > hold.remaining()
+    hold.release()
+    thread.join(20)
+    assert served.is_set()
+
+
+def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
+    clocked: ClockGround,
+) -> None:
+    ours, others = Verbs(clocked.url, "q"), Verbs(clocked.url, "q")
+    try:
+        ours.put(job("lent"))
+        take, later = ours.wish(ttl=TTL_S), others.wish(ttl=TTL_S)
+        (lent,) = ours.take(take)
+        again: list[Delivered] = []
+        thread = threading.Thread(target=lambda: again.extend(others.take(later)))
+        # Given a take that has read the clock, and waits for a copy of itself
+        with stopped(clocked.url, ALONE, later.id) as asked:
+            thread.start()
+            asked()
+            # When the clock is set back, and the delivery is prolonged
+            clocked.clock.step(-3600)
+            assert isinstance(ours.extend(take, [lent], TTL_S)[0], Held)
+        thread.join(20)
+        # Then it isn't lent a second time, and is ours still
+        assert again == []
+        assert ours.settle(take, [lent]) == [True]
+    finally:
+        ours.close()
+        others.close()

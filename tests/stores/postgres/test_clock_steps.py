@@ -1,0 +1,29 @@
+"""The wall clock of the server is set: see ``tests/stores/clock_steps.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.servers.clock import Clock
+from tests.servers.postgres_server import PostgresServer
+from tests.stores.clock_steps import (
+    test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold,
+    test_leases_delays_and_pauses_end_as_they_should,
+)
+from tests.stores.stepped import ClockGround
+
+__all__ = [
+    "test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold",
+    "test_leases_delays_and_pauses_end_as_they_should",
+]
+
+
+@pytest.fixture
+def clocked(
+    new_postgres: Callable[..., PostgresServer], server_clock: Clock
+) -> Iterator[ClockGround]:
+    """A server with a clock of its own."""
+    with server_clock.worn():
+        yield ClockGround(new_postgres().url, server_clock)

@@ -1,0 +1,191 @@
+"""The guard in a cluster after a promotion: whom it keeps out, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Callable
+
+import pytest
+from redis.cluster import key_slot
+
+from holdfast import AsyncClient, Client, StoreUnavailable
+from holdfast.runtime.blocking import boottime
+from holdfast.stores.redis.keys import BUCKETS, bucket_of, guard_of
+from holdfast.stores.redis.queue_keys import SHARDS, bucket_in
+from holdfast.testing import lag
+from tests.servers.cluster import Cluster
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.several.conftest import group_in, slot_for
+
+lag.watch()
+
+#: The window of these tests.
+GRACE_S = 2.0
+NAMES = 12
+
+
+def without_records(cluster: Cluster) -> None:
+    """No bucket was ever used."""
+    for primary in cluster.primaries:
+        for bucket in range(BUCKETS):
+            if cluster.owner(slot_of(bucket)) is primary:
+                primary.ask("DEL", guard_of("holdfast", bucket))
+
+
+def slot_of(bucket: int) -> int:
+    """The slot of a bucket's keys."""
+    return int(key_slot(b"%d" % bucket))
+
+
+def cut_off(cluster: Cluster, primary: RedisServer) -> RedisServer:
+    """The replica of this primary gets nothing from it any more; which one."""
+    replica = cluster.replica_of(primary)
+    primary.ask("WAIT", 1, 1000)
+    replica.stop()
+    primary.ask("CLIENT", "KILL", "TYPE", "replica")
+    return replica
+
+
+def take_over(cluster: Cluster, primary: RedisServer, replica: RedisServer) -> None:
+    """The primary dies and the replica serves its slots, with what it has."""
+    primary.kill()
+    replica.go_on()
+    replica.ask("CLUSTER", "FAILOVER", "TAKEOVER")
+    cluster._promoted(replica)
+
+
+def names_of(cluster: Cluster, primary: RedisServer, many: int) -> list[str]:
+    """Names in as many different buckets of this primary."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < many:
+        name = f"name-{number}"
+        if cluster.owner(slot_for(name)) is primary:
+            found.setdefault(bucket_of(name.encode()), name)
+        number += 1
+    return list(found.values())
+
+
+def test_a_promoted_node_that_lacks_the_first_grant_of_a_bucket_lets_nobody_in(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = new_cluster()
+    without_records(cluster)
+    primary = cluster.primaries[0]
+    (name,) = names_of(cluster, primary, 1)
+    url = f"{cluster.url}?grace={GRACE_S}"
+    with Client(url) as holder, Client(url) as other:
+        replica = cut_off(cluster, primary)
+        hold = holder.lock(name, ttl=20).acquire(timeout=10)
+        assert hold
+        take_over(cluster, primary, replica)
+        # When the next one tries for longer than the window
+        end = time.monotonic() + 2 * GRACE_S
+        while time.monotonic() < end:
+            with contextlib.suppress(StoreUnavailable):
+                assert other.lock(name).acquire(blocking=False) is None
+            time.sleep(0.02)
+        # Then the holder is back, and the other has a later fence
+        hold.check()
+        assert hold.release()
+        with other.lock(name, timeout=10) as after:
+            assert after.fence > hold.fence
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_all_windows_of_a_promoted_node_end_together(
+    new_cluster: Callable[..., Cluster], face: str
+) -> None:
+    cluster = new_cluster()
+    names = names_of(cluster, cluster.primaries[0], NAMES)
+    cluster.fail_over(cluster.primaries[0])
+    url = f"{cluster.url}?grace={GRACE_S}"
+
+    async def on_a_loop() -> None:
+        async with AsyncClient(url) as locks, locks.all(*names):
+            pass
+
+    begun = boottime()
+    if face == "asyncio":
+        asyncio.run(on_a_loop())
+    else:
+        with Client(url) as locks, locks.all(*names):
+            pass
+    assert boottime() - begun < 3 * GRACE_S + lag.since(begun)
+
+
+def test_a_node_that_was_promoted_longer_ago_than_the_window_refuses_nobody(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = new_cluster()
+    names = names_of(cluster, cluster.primaries[0], NAMES)
+    url = f"{cluster.url}?grace={GRACE_S}"
+    with Client(url) as holder, Client(url) as other, holder.lock("elsewhere", timeout=10) as hold:
+        # Given somebody who holds anything at all, and so looks after the servers
+        cluster.fail_over(cluster.primaries[0])
+        time.sleep(2.5 * GRACE_S)
+        for name in names:
+            assert other.lock(name).acquire(blocking=False)
+        hold.check()
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_client_that_has_seen_the_promotion_for_a_window_is_not_refused(
+    new_cluster: Callable[..., Cluster], used: bool
+) -> None:
+    cluster = new_cluster()
+    one, two = names_of(cluster, cluster.primaries[0], 2)
+    if not used:
+        without_records(cluster)
+    cluster.fail_over(cluster.primaries[0])
+    with Client(f"{cluster.url}?grace={GRACE_S}") as client:
+        # Given a client that has only looked
+        assert client.inspect(one, exact=True) == []
+        time.sleep(GRACE_S + 0.1)
+        assert client.lock(two).acquire(blocking=False)
+
+
+def test_a_second_fresh_client_finds_the_windows_over_that_the_first_one_opened(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = new_cluster()
+    first, *others = names_of(cluster, cluster.primaries[0], NAMES)
+    cluster.fail_over(cluster.primaries[0])
+    url = f"{cluster.url}?grace={GRACE_S}"
+    with Client(url) as client, client.lock(first, timeout=20):
+        time.sleep(0.2)
+        with Client(url) as fresh:
+            for name in others:
+                assert fresh.lock(name).acquire(blocking=False)
+
+
+def test_the_shards_of_a_queue_open_their_windows_together(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = new_cluster()
+    primary = cluster.primaries[0]
+
+    def there_of(queue: str) -> list[int]:
+        buckets = [bucket_in(queue.encode(), shard) for shard in range(SHARDS)]
+        return [at for at, one in enumerate(buckets) if cluster.owner(slot_of(one)) is primary]
+
+    name, there = next(
+        (one, there_of(one)) for one in map(str, itertools.count()) if len(there_of(one)) > 2
+    )
+    cluster.fail_over(primary)
+    took: list[float] = []
+    for shard in there:
+        # When a job comes into one more shard of the promoted node, to a worker that just began
+        with Client(f"{cluster.url}?grace={GRACE_S}") as client:
+            queue = client.queue(name)
+            queue.put("x", group=group_in(shard))
+            begun = boottime()
+            job = queue.take(timeout=10 * GRACE_S)
+            took.append(boottime() - begun - lag.since(begun))
+            assert job
+            assert job.ack()
+    # Then only the first one had to wait
+    assert max(took[1:]) < GRACE_S / 2 < took[0], took

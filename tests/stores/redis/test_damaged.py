@@ -1,0 +1,216 @@
+"""A line that was damaged from outside, or that a clock was set back under."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from holdfast import ConfigError
+from holdfast.core.model import Held, Keep
+from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
+
+HOUR_S, DECADE_S = 3600.0, 10 * 365.25 * 86_400
+
+
+@pytest.mark.parametrize("how", ["removed", "emptied"])
+def test_a_holder_whose_row_is_gone_bars_the_name_until_its_lease_ends_and_no_longer(
+    verbs: Verbs, how: str
+) -> None:
+    verbs.at(START)
+    holder, waits = claim(ttl=2.0), claim()
+    fence(verbs.join(holder))
+    place = ticket(verbs.join(waits))
+    state = verbs.keys()[0]
+    if how == "removed":
+        verbs.client.hdel(state, holder.id)
+    else:
+        verbs.client.hset(state, holder.id, b"")
+    verbs.at(START + 2.1)
+    assert fence(verbs.stand(Keep(waits, place, 30.0))) == place
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_state_that_was_cut_to_any_length_lets_nobody_in_beside_the_holder(
+    verbs: Verbs, alone: bool
+) -> None:
+    verbs.at(START)
+    for length in range(1, 74):
+        fence(verbs.join(claim()))
+        if not alone:
+            ticket(verbs.join(claim()))
+        state = verbs.keys()[0]
+        whole = verbs.client.hget(state, "s")
+        assert whole
+        verbs.client.hset(state, "s", whole[:length])
+        with contextlib.suppress(ConfigError):
+            assert not isinstance(verbs.join(claim()), Held), length
+        verbs.client.delete(*verbs.keys())
+
+
+@pytest.mark.parametrize("damage", ["truncated", "extreme", "emptied"])
+def test_a_state_that_can_not_be_ours_is_refused_with_its_key(verbs: Verbs, damage: str) -> None:
+    verbs.at(START)
+    holder, waits = claim(), claim()
+    fence(verbs.join(holder))
+    place = ticket(verbs.join(waits))
+    state = verbs.keys()[0]
+    whole = verbs.client.hget(state, "s")
+    assert whole
+    changed = {
+        "truncated": whole[:40],
+        "extreme": whole[:2] + b"\xff" * (len(whole) - 2),
+        "emptied": b"",
+    }
+    verbs.client.hset(state, "s", changed[damage])
+    with pytest.raises(ConfigError, match=r"damaged from outside.*refund"):
+        verbs.stand(Keep(waits, place, 30.0))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("back", [HOUR_S, DECADE_S])
+def test_a_dead_holder_is_dropped_in_time_though_the_clock_was_set_back(
+    verbs: Verbs, alone: bool, back: float
+) -> None:
+    verbs.at(START)
+    holder, waits = claim(ttl=30.0), claim()
+    before = fence(verbs.join(holder))
+    if not alone:
+        ticket(verbs.join(waits))
+    verbs.at(START - back)
+    place = ticket(verbs.join(waits))
+    found = None
+    for second in range(0, 120, 2):
+        verbs.at(START - back + second)
+        found = verbs.stand(Keep(waits, place, 30.0))
+        if isinstance(found, Held):
+            break
+    assert fence(found) > before  # type: ignore[arg-type]
+
+
+def renewed_for(verbs: Verbs, keeps: list[Keep], until: float) -> None:
+    """They are renewed until then, as if the time between had passed."""
+    now = START
+    while now < until:
+        now = min(until, now + 25.0)
+        verbs.at(now)
+        assert all(isinstance(one, Held) for one in verbs.keep(keeps))
+
+
+@pytest.mark.parametrize("others", [0, 1, 12])
+def test_a_dead_holder_that_was_renewed_for_long_is_dropped_in_time_after_a_step_back(
+    verbs: Verbs, others: int
+) -> None:
+    # Given a line whose last ticket is older than the time to which the clock is set back
+    verbs.at(START)
+    claims = [permit(others + 1) for _ in range(others + 1)]
+    keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in claims]
+    renewed_for(verbs, keeps, START + 2 * HOUR_S)
+    since = START + HOUR_S
+    # When one of the holders has died
+    verbs.at(since)
+    waits = permit(others + 1)
+    place = ticket(verbs.join(waits))
+    for second in range(1, 130):
+        verbs.at(since + second)
+        if keeps[1:] and second % 10 == 0:
+            assert all(isinstance(one, Held) for one in verbs.keep(keeps[1:]))
+        if isinstance(verbs.stand(Keep(waits, place, 30.0)), Held):
+            break
+    assert second < (45 if others < 8 else 120)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_holder_that_dies_after_a_renewal_behind_a_step_back_is_dropped_in_time(
+    verbs: Verbs, others: int
+) -> None:
+    verbs.at(START)
+    claims = [permit(others + 1) for _ in range(others + 1)]
+    keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in claims]
+    renewed_for(verbs, keeps, START + 2 * HOUR_S)
+    since = START + HOUR_S
+    verbs.at(since)
+    assert all(isinstance(one, Held) for one in verbs.keep(keeps))
+    # Then it lasts for its ttl, as it would have without the step
+    verbs.at(since + 29)
+    assert not isinstance(verbs.join(permit(others + 1), False), Held)
+    verbs.at(since + 31)
+    assert fence(verbs.join(permit(others + 1), False))
+
+
+def test_a_dead_waiter_that_waited_for_long_gives_way_after_a_step_back(verbs: Verbs) -> None:
+    verbs.at(START)
+    holder, dead, waits = permit(2), permit(2, weight=2), permit(2, weight=2)
+    keep = Keep(holder, fence(verbs.join(holder)), 30.0)
+    waiting = Keep(dead, ticket(verbs.join(dead)), 30.0)
+    now = START
+    while now < START + 300.0:
+        now += 2.0
+        verbs.at(now)
+        assert isinstance(verbs.keep([keep])[0], Held)
+        ticket(verbs.stand(waiting))
+    since = START + 100.0
+    verbs.at(since)
+    place = ticket(verbs.join(waits))
+    verbs.gone(holder)
+    for second in range(1, 30):
+        verbs.at(since + second)
+        if isinstance(verbs.stand(Keep(waits, place, 30.0)), Held):
+            break
+    assert second < 10
+
+
+def test_a_lease_that_was_made_longer_stays_so_when_it_is_renewed_by_less(verbs: Verbs) -> None:
+    verbs.at(START)
+    one = claim()
+    held = fence(verbs.join(one))
+    assert isinstance(verbs.keep([Keep(one, held, 3600.0)])[0], Held)
+    assert isinstance(verbs.keep([Keep(one, held, 30.0)])[0], Held)
+    for second in (1, 1800, 3599):
+        verbs.at(START + second)
+        assert not isinstance(verbs.join(claim(), False), Held)
+    verbs.at(START + 3601)
+    assert fence(verbs.join(claim(), False))
+
+
+def test_a_look_after_a_step_back_writes_nothing_and_succeeds(verbs: Verbs) -> None:
+    verbs.at(START)
+    holder = claim()
+    fence(verbs.join(holder))
+    verbs.at(START - HOUR_S)
+    line = verbs.look()
+    assert line is not None
+    assert line.holders
+
+
+@pytest.mark.parametrize("back", [HOUR_S, DECADE_S])
+def test_a_living_holder_outlasts_a_clock_that_is_set_back(verbs: Verbs, back: float) -> None:
+    verbs.at(START)
+    holder, waits = claim(ttl=30.0), claim()
+    held = fence(verbs.join(holder))
+    verbs.at(START - back)
+    place = ticket(verbs.join(waits))
+    for second in range(0, 200, 2):
+        verbs.at(START - back + second)
+        if second % 10 == 0:
+            assert verbs.keep([Keep(holder, held, 30.0)]) == [Held(held, 30.0)]
+        assert ticket(verbs.stand(Keep(waits, place, 30.0))) == place
+
+
+@pytest.mark.parametrize("back", [HOUR_S, DECADE_S])
+def test_a_dead_waiter_gives_way_in_time_though_the_clock_was_set_back(
+    verbs: Verbs, back: float
+) -> None:
+    verbs.at(START)
+    holder, dead, waits = claim(), claim(), claim()
+    fence(verbs.join(holder))
+    ticket(verbs.join(dead))
+    place = ticket(verbs.join(waits))
+    verbs.at(START - back)
+    ticket(verbs.stand(Keep(waits, place, 30.0)))
+    verbs.gone(holder)
+    for second in range(10):
+        verbs.at(START - back + second)
+        if isinstance(found := verbs.stand(Keep(waits, place, 30.0)), Held):
+            break
+    assert fence(found) == place

@@ -1,0 +1,23 @@
+"""A line whose keys were changed from outside: see ``tests/stores/damaged_lines.py``."""
+
+from __future__ import annotations
+
+from tests.servers.clock import Clock
+from tests.servers.fixtures import NewRedis
+from tests.stores.damaged_lines import Lines, nobody_holds_beside_another
+from tests.stores.redis.ground import RedisGround
+from tests.torture.scale import seed_of, times
+
+#: What once let two hold: the state of a line was removed, and its claims stayed; a holder that was
+#: made heavier took more along than it had brought.
+KNOWN = (314, 941, 1073, 9406)
+
+
+def test_those_who_come_after_damage_exclude_each_other(
+    new_redis: NewRedis, server_clock: Clock
+) -> None:
+    with server_clock.worn():
+        server = new_redis()
+    seed = seed_of("damaged lines")
+    seeds = iter([*KNOWN, *range(seed, seed + times(5000, 150))])
+    nobody_holds_beside_another(Lines(RedisGround(server), server_clock), seeds)

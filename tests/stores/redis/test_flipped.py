@@ -1,0 +1,133 @@
+"""Each bit of what a line keeps on Redis is flipped once, under a holder that dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import HoldfastError
+from holdfast.core.model import Claim, Full, Gone, Held, Keep, Mismatch
+from tests.servers.fixtures import NewRedis
+from tests.stores.redis.verbs import START, Verbs, claim, fence, ticket
+
+#: The lease of the holder, and of whoever comes after it.
+TTL_S = 2.0
+#: A flipped bit of a time may make a lease this long, as the page says.
+LONGEST_S = 10.0
+#: A line is asked again after this time.
+ASKED_S = 1.0
+
+
+@pytest.fixture
+def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
+    """The scripts on a server of their own, at a time of the test's."""
+    with Verbs(new_redis(), clock=True) as one:
+        yield one
+
+
+def fields(verbs: Verbs, name: str) -> Iterator[tuple[bytes, bytes]]:
+    """Each key and field of the line."""
+    for key in sorted(verbs.client.keys(f"*{name}*")):
+        if verbs.client.type(key) == b"hash":
+            for field in sorted(verbs.client.hkeys(key)):
+                yield key, field
+
+
+def free_after(verbs: Verbs, name: str, waits: Claim | None, place: int) -> float | str:
+    """Seconds until somebody has the name, or why nobody ever does."""
+    passed = TTL_S
+    said = ""
+    while passed < 120:
+        passed += ASKED_S
+        verbs.at(START + passed)
+        try:
+            if waits is not None:
+                answer = verbs.stand(Keep(waits, place, TTL_S))
+                if isinstance(answer, Held):
+                    return passed
+                if isinstance(answer, Gone):
+                    waits = None
+                said = repr(answer)
+                continue
+            answer = verbs.join(claim(name, ttl=TTL_S), False)
+        except HoldfastError as clear:
+            return f"clear: {clear}"
+        if isinstance(answer, Held):
+            return passed
+        if isinstance(answer, (Mismatch, Full)):
+            return f"clear: {answer}"
+        said = repr(answer)
+    return f"locked: {said}"
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_no_flipped_bit_locks_a_name(verbs: Verbs, waiting: bool) -> None:
+    verbs.at(START)
+    shape, held = f"shape{waiting}", claim(f"shape{waiting}", ttl=TTL_S)
+    fence(verbs.join(held))
+    if waiting:
+        ticket(verbs.join(claim(shape, ttl=TTL_S)))
+    bits = [
+        (number, bit)
+        for number, (key, field) in enumerate(fields(verbs, shape))
+        for bit in range(8 * len(verbs.client.hget(key, field) or b""))
+    ]
+    assert len(bits) > 500
+    late: dict[str, float | str] = {}
+    for number, bit in bits:
+        name = f"n{int(waiting)}-{number}-{bit}"
+        verbs.at(START)
+        fence(verbs.join(claim(name, ttl=TTL_S)))
+        waits, place = None, 0
+        if waiting:
+            waits = claim(name, ttl=TTL_S)
+            place = ticket(verbs.join(waits))
+        key, field = [*fields(verbs, name)][number]
+        whole = bytearray(verbs.client.hget(key, field) or b"")
+        if bit >= 8 * len(whole):
+            continue
+        whole[bit // 8] ^= 1 << bit % 8
+        verbs.client.hset(key, field, bytes(whole))
+        took = free_after(verbs, name, waits, place)
+        if not (isinstance(took, str) and took.startswith("clear")) and (
+            isinstance(took, str) or took > TTL_S + LONGEST_S + 2 * ASKED_S
+        ):
+            late[f"{key!r} {field!r} bit {bit}"] = took
+    assert late == {}
+
+
+def test_no_flipped_bit_lets_a_second_one_in_that_both_keep(verbs: Verbs) -> None:
+    verbs.at(START)
+    shape = claim("shape", ttl=TTL_S)
+    fence(verbs.join(shape))
+    ticket(verbs.join(claim("shape", ttl=TTL_S)))
+    bits = [
+        (number, bit)
+        for number, (key, field) in enumerate(fields(verbs, "shape"))
+        for bit in range(8 * len(verbs.client.hget(key, field) or b""))
+    ]
+    two: list[str] = []
+    for number, bit in bits:
+        name = f"n{number}-{bit}"
+        verbs.at(START)
+        holder, waits = claim(name, ttl=TTL_S), claim(name, ttl=TTL_S)
+        kept = Keep(holder, fence(verbs.join(holder)), TTL_S)
+        waiting = Keep(waits, ticket(verbs.join(waits)), TTL_S)
+        key, field = [*fields(verbs, name)][number]
+        whole = bytearray(verbs.client.hget(key, field) or b"")
+        if bit >= 8 * len(whole):
+            continue
+        whole[bit // 8] ^= 1 << bit % 8
+        verbs.client.hset(key, field, bytes(whole))
+        both = 0
+        for turn in range(1, 9):  # both ask for longer than any lease that they had before
+            verbs.at(START + turn * TTL_S / 4)
+            try:
+                (first,) = verbs.keep([kept])
+                both += isinstance(verbs.stand(waiting), Held) and isinstance(first, Held)
+            except HoldfastError:
+                break
+        if both >= 5:
+            two.append(f"{field!r} bit {bit}")
+    assert two == []

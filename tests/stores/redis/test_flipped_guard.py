@@ -1,0 +1,76 @@
+"""Each bit of the record by which a bucket knows its server is flipped once: nobody is barred for
+longer than a record can bar."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import HoldfastError
+from holdfast.core.model import Held
+from holdfast.core.ports import NotYet
+from holdfast.stores.redis.keys import guard_of
+from tests.servers.fixtures import NewRedis
+from tests.stores.redis.guarded import WINDOW_S, Guarded
+from tests.stores.redis.verbs import START, claim
+
+#: A record bars for a window, and for what a clock may be behind the latest fence.
+LONGEST_S = WINDOW_S + 60.0
+STEP_S = 2.5
+
+
+@pytest.fixture
+def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
+    """The scripts on a server of their own."""
+    with Guarded(new_redis(known=False)) as one:
+        one.at(START)
+        yield one
+
+
+def let_in_after(verbs: Guarded, name: str) -> float | str:
+    """Seconds until somebody is let in; or why that never happens."""
+    passed = 0.0
+    while passed < 4 * LONGEST_S:
+        verbs.at(START + passed)
+        with contextlib.suppress(NotYet):
+            try:
+                answer = verbs.join(claim(name), False)
+            except NotYet:
+                verbs.judged()  # as a client asks that is told so
+                raise
+            except HoldfastError as clear:
+                return f"clear: {clear}"
+            if isinstance(answer, Held):
+                return passed
+            return repr(answer)
+        passed += STEP_S
+    return "barred for ever"
+
+
+@pytest.mark.parametrize("up", [2.0, 1000.0], ids=["in its window", "old"])
+def test_no_flipped_bit_of_a_record_bars_for_longer_than_a_record_can(
+    verbs: Guarded, up: float
+) -> None:
+    verbs.up(up)
+    verbs.know()
+    name = "refund"
+    bucket = verbs.requests.join(claim(name), False, b"").bucket
+    key = guard_of("holdfast", bucket)
+    verbs.judged()
+    whole = verbs.client.get(key)
+    assert whole
+    late: dict[int, float | str] = {}
+    for bit in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        verbs.at(START)
+        verbs.judged()  # all other records as they were
+        for one in verbs.client.keys(f"*{name}*"):
+            verbs.client.delete(one)
+        verbs.client.set(key, bytes(flipped))
+        took = let_in_after(verbs, name)
+        if isinstance(took, str) or took > LONGEST_S + 2 * STEP_S:
+            late[bit] = took
+    assert late == {}

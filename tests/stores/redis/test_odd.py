@@ -1,0 +1,307 @@
+"""Peers that answer with nonsense, without end or not as a Redis does: one clear error, in time.
+
+The replies are drawn at random from what RESP can say; each verb meets each kind, in both faces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import resource
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, HoldfastError
+from holdfast.runtime.blocking import boottime
+from holdfast.stores.redis.blocking import resp
+from holdfast.testing import lag
+from holdfast.testing.faults import dice
+from tests.stores.redis.aio.conftest import play
+from tests.torture.scale import seed_of, times
+
+lag.watch()
+
+#: Rounds of each verb on the face for threads, and for asyncio.
+ROUNDS, LATER_ROUNDS = times(4, 2), times(4, 1)
+#: Longer than any time-out below, with what the undo of an acquire may take.
+LATE_S = 6.0
+#: Seconds that bound each read: a reader that goes on to the end would be late.
+FLOOD_S = 10.0
+MEMORY = 1500 << 20
+HELLO = b"%2\r\n+server\r\n+redis\r\n+proto\r\n:3\r\n"
+INFO = b"run_id:%b\r\nrole:master\r\nsecond_repl_offset:-1\r\n" % (b"a" * 40)
+
+#: What has no end, or is damaged: of each, bytes that are said once, and those again and again.
+ENDLESS = {
+    "one long string": (b"$999999999999\r\n", b"x" * 65536),
+    "one long line": (b"+", b"x" * 65536),
+    "a long list": (b"*100000000\r\n", b":1\r\n" * 10_000),
+    "lists within lists": (b"", b"*1\r\n" * 10_000),
+    "pushes": (b"", b">2\r\n+odd\r\n+push\r\n" * 3000),
+    "attributes": (b"", b"|1\r\n+a\r\n+b\r\n" * 3000),
+}
+
+
+class Peer:
+    """A server that shakes hands, and then says whatever the test wants."""
+
+    def __init__(self, answer: Callable[[bytes], bytes], hello: bytes = HELLO) -> None:
+        self.answer, self.hello = answer, hello
+        self.more = b""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._over = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """End it."""
+        self._over = True
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                one, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(one,), daemon=True).start()
+
+    def _serve(self, one: socket.socket) -> None:
+        with contextlib.suppress(OSError), one:
+            one.settimeout(20)
+            while not self._over and (asked := one.recv(65536)):
+                parser = resp.Parser()
+                parser.feed(asked, 0, len(asked))
+                while (words := parser.gets()) is not resp.NOTHING:
+                    one.sendall(self._said(words))
+                    end = boottime() + FLOOD_S
+                    while self.more and words[0] == b"EVALSHA" and not self._over:
+                        one.sendall(self.more)
+                        if boottime() > end:
+                            break
+
+    def _said(self, words: Any) -> bytes:
+        if words[0] == b"HELLO":
+            return self.hello
+        if words[0] == b"INFO":
+            return b"$%d\r\n%b\r\n" % (len(INFO), INFO)
+        if words[0] in (b"CLIENT", b"SELECT", b"SCRIPT"):
+            return b"+OK\r\n"
+        return self.answer(words)
+
+
+@contextlib.contextmanager
+def peer(answer: Callable[[bytes], bytes], **more: Any) -> Iterator[Peer]:
+    """Such a server for a while."""
+    one = Peer(answer, **more)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def drawn(chance: random.Random, depth: int = 0) -> bytes:
+    """Any reply that the protocol allows, or nearly."""
+    kinds = "+-:$_,#(!=" if depth > 3 else "+-:$_,#(!=*%~>*%0"
+    kind = chance.choice(kinds)
+    text = chance.choice([b"", b"x", b"OK", b"17", b"-1", b"holdfast", b"\xff\xfe", b"inf"])
+    if kind in "+-,(":
+        return kind.encode() + text + b"\r\n"
+    if kind == ":":
+        return b":%d\r\n" % chance.choice([-1, 0, 1, 2, 6, 17, 1 << 62, -(1 << 63)])
+    if kind in "$!=":
+        return b"%b%d\r\n%b\r\n" % (kind.encode(), len(text), text)
+    if kind == "_":
+        return b"_\r\n"
+    if kind == "#":
+        return chance.choice([b"#t\r\n", b"#f\r\n"])
+    if kind == "0":
+        return chance.choice([b"*0\r\n", b"*-1\r\n", b"$-1\r\n", b"*1000000000\r\n", b"?\r\n"])
+    count = chance.randrange(4)
+    many = count * (2 if kind == "%" else 1)
+    return b"%b%d\r\n" % (kind.encode(), count) + b"".join(
+        drawn(chance, depth + 1) for _ in range(many)
+    )
+
+
+#: On the face for asyncio they give something that can be awaited.
+VERBS: dict[str, Callable[[Any], Any]] = {
+    "try": lambda client: client.lock("x").acquire(blocking=False),
+    "wait": lambda client: client.lock("x").acquire(timeout=0.05),
+    "reader": lambda client: client.rwlock("x").read.acquire(timeout=0.05),
+    "all": lambda client: client.all("x", "y").acquire(timeout=0.05),
+    "inspect": lambda client: client.inspect("x", exact=True),
+    "list": lambda client: client.inspect(""),
+    "resize": lambda client: client.semaphore("x", 2).resize(3),
+    "put": lambda client: client.queue("q").put("job"),
+    "take": lambda client: client.queue("q").take(timeout=0),
+    "queues": lambda client: client.queues(),
+    "jobs": lambda client: client.queue("q").jobs(),
+    "value": lambda client: _guard(client).get(_computing(client)),
+    "values": lambda client: _guard(client).get_many(["a", "b"], _computing(client)),
+    "invalidate": lambda client: _guard(client).invalidate("a", "b"),
+    "entry": lambda client: _guard(client).look(),
+    "guards": lambda client: client.guards(),
+}
+
+
+def _guard(client: Any) -> Any:
+    return client.guard("g", ttl=60, lease=1, timeout=0.05, on_down="compute")
+
+
+def _computing(client: Any) -> Callable[..., Any]:
+    """What computes a value, on the face of this client."""
+
+    def compute(*_: str) -> str:
+        return "value"
+
+    async def compute_later(*_: str) -> str:
+        return "value"
+
+    return compute_later if isinstance(client, AsyncClient) else compute
+
+
+@pytest.fixture(params=["own", "hiredis"])
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The parser of replies that is used: ours, or that of hiredis."""
+    if request.param == "own":
+        monkeypatch.setattr(resp, "_quick", None)
+        for module in ("blocking.link", "aio.wire"):
+            monkeypatch.setattr(f"holdfast.stores.redis.{module}.Push", resp.PlainPush)
+    elif resp._quick is None:
+        pytest.skip("hiredis is not installed")
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_odd_reply_to_a_thread_is_one_clear_error(verb: str) -> None:
+    chance = dice(f"odd replies to {verb}", seed_of("odd replies"))
+    with peer(lambda _: drawn(chance)) as one:
+        for _ in range(ROUNDS):
+            client = Client(one.url)
+            with contextlib.suppress(HoldfastError):  # and nothing else is ever raised
+                VERBS[verb](client)
+            with contextlib.suppress(HoldfastError):
+                client.close()
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_odd_reply_to_a_task_is_one_clear_error(verb: str) -> None:
+    chance = dice(f"odd replies to {verb}", seed_of("odd replies"))
+
+    async def main(url: str) -> None:
+        for _ in range(LATER_ROUNDS):
+            client = AsyncClient(url)
+            with contextlib.suppress(HoldfastError):  # and nothing else is ever raised
+                await VERBS[verb](client)
+            with contextlib.suppress(HoldfastError):
+                await client.close()
+
+    with peer(lambda _: drawn(chance)) as one:
+        play(lambda: main(one.url))
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("flood", ENDLESS)
+def test_an_endless_reply_to_a_thread_ends_with_its_time(flood: str) -> None:
+    first, more = ENDLESS[flood]
+    with peer(lambda _: first) as one:
+        one.more = more
+        client = Client(one.url)
+        begun = boottime()
+        with pytest.raises(HoldfastError):
+            client.lock("x").acquire(timeout=1)
+        assert boottime() - begun - lag.since(begun) < LATE_S
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 < MEMORY + _before
+    client.close()
+
+
+def test_a_stream_that_is_faster_than_its_reader_ends_with_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a reader that finds more each time that it looks
+    monkeypatch.setattr("holdfast.stores.redis.blocking.link._BYTES", 24)
+    first, more = ENDLESS["pushes"]
+    with peer(lambda _: first) as one:
+        one.more = more
+        client = Client(one.url)
+        begun = boottime()
+        with pytest.raises(HoldfastError):
+            client.lock("x").acquire(timeout=1)
+        assert boottime() - begun < FLOOD_S / 2 + lag.most(begun, FLOOD_S)
+    client.close()
+
+
+_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+@pytest.mark.parametrize("flood", ENDLESS)
+def test_an_endless_reply_to_a_task_ends_with_its_time(flood: str) -> None:
+    first, more = ENDLESS[flood]
+
+    async def main(url: str) -> None:
+        async with AsyncClient(url) as client:
+            begun = boottime()
+            with pytest.raises(HoldfastError):
+                await client.lock("x").acquire(timeout=1)
+            assert boottime() - begun - lag.since(begun) < LATE_S
+
+    with peer(lambda _: first) as one:
+        one.more = more
+        asyncio.run(main(one.url))
+
+
+def by_thread(url: str) -> None:
+    """A lock is wanted."""
+    with Client(url) as client:
+        client.lock("x").acquire(timeout=2)
+
+
+def by_task(url: str) -> None:
+    """The same on the other face."""
+
+    async def main() -> None:
+        async with AsyncClient(url) as client:
+            await client.lock("x").acquire(timeout=2)
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("face", [by_thread, by_task])
+def test_a_reply_that_becomes_too_long_is_refused_before_its_time_is_over(
+    face: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a bound for one reply, and a peer that says more than that and then falls silent
+    for module in ("blocking.link", "aio.wire"):
+        monkeypatch.setattr(f"holdfast.stores.redis.{module}.REPLY_BYTES_MAX", 1 << 20)
+    with (
+        peer(lambda _: b"+" + b"x" * (2 << 20)) as one,
+        # Then what ends it isn't the time
+        pytest.raises(HoldfastError, match=r"It said last: .*a reply of more than"),
+    ):
+        face(one.url)
+
+
+@pytest.mark.parametrize("hello", [b"+OK\r\n", b"_\r\n", b":3\r\n", b"*0\r\n", b"$-1\r\n"])
+def test_something_else_that_answers_the_greeting_is_named(hello: bytes) -> None:
+    with peer(lambda _: b"+OK\r\n", hello=hello) as one:
+        client = Client(one.url)
+        with pytest.raises(Exception) as threads:
+            client.lock("x").acquire(timeout=1)
+        ours = isinstance(threads.value, HoldfastError)
+        assert ours, "what the driver raised came out"
+
+        async def main() -> None:
+            async with AsyncClient(one.url) as loop:
+                with pytest.raises(HoldfastError):
+                    await loop.lock("x").acquire(timeout=1)
+
+        play(main)
+        client.close()
+    assert "object has no attribute" not in str(threads.value) or "no Redis" in str(threads.value)

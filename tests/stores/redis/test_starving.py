@@ -1,0 +1,183 @@
+"""Waiting threads cost few connections, and never those that a holder of the same client needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client
+from holdfast.stores.redis.blocking.connections import _Turn
+from holdfast.testing import lag
+from tests.cli import world
+from tests.servers.fixtures import NewRedis
+from tests.stores.redis.conftest import eventually
+
+lag.watch()
+
+PROGRAM = Path(__file__).with_name("starving.py")
+THREADS, TTL, SECONDS = 500, 6.0, 9.0
+#: More than the server below takes connections.
+DIALECT_THREADS = 50
+#: One that listens, one in reserve, and those that are used by turns.
+CONNECTIONS_MAX = 34
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+@pytest.mark.parametrize("clients, descriptors", [(40, 0), (10_000, 200)])
+def test_waiting_threads_never_cost_their_own_client_a_lock(
+    clients: int, descriptors: int, protocol: int, new_redis: NewRedis
+) -> None:
+    # Given a server or a process with few connections, and many threads that wait
+    server = new_redis(f"maxclients {clients}")
+    words = (f"{server.url}?protocol={protocol}", THREADS, TTL, SECONDS, descriptors)
+    run = subprocess.run(
+        [sys.executable, str(PROGRAM), *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
+    )
+    # Then none of the two holds was lost, all threads wait in the line, and all are served
+    assert run.returncode == 0, run.stderr[-2000:]
+    came = json.loads(run.stdout)
+    assert came.get("lost", 0) == 0, came
+    assert came["served"] == THREADS, came
+    assert came["waiting"] == THREADS, came
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+@pytest.mark.parametrize("dialect", ["plain", "timestamp", "redisson"])
+def test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock(
+    dialect: str, protocol: int, new_redis: NewRedis
+) -> None:
+    # Given more threads that wait, each on a connection of its own, than the server has connections
+    server = new_redis("maxclients 40")
+    url = server.url.replace("redis://", f"redis+{dialect}://")
+    words = (f"{url}?protocol={protocol}", DIALECT_THREADS, TTL, SECONDS, 0)
+    run = subprocess.run(
+        [sys.executable, str(PROGRAM), *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
+    )
+    # Then none of the two holds was lost, and all threads were served
+    assert run.returncode == 0, run.stderr[-2000:]
+    came = json.loads(run.stdout)
+    assert came.get("lost", 0) == 0, came
+    assert came["served"] == DIALECT_THREADS, came
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_a_thousand_waiting_threads_have_a_few_connections(
+    protocol: int, new_redis: NewRedis
+) -> None:
+    server = new_redis()
+    before = int(server.ask("INFO", "clients")["connected_clients"])
+    stack = threading.stack_size(256 * 1024)
+    with Client(f"{server.url}?protocol={protocol}") as client:
+        served: list[int] = []
+
+        def work() -> None:
+            with client.lock("x", timeout=120) as hold:
+                served.append(hold.fence)
+
+        with client.lock("x", ttl=60):
+            crowd = [threading.Thread(target=work) for _ in range(1000)]
+            for one in crowd:
+                one.start()
+            eventually(lambda: len(client.inspect("x")[0].waiters) == 1000, 60)
+            now = int(server.ask("INFO", "clients")["connected_clients"])
+            assert now - before <= CONNECTIONS_MAX
+        for one in crowd:
+            one.join(120)
+        threading.stack_size(stack)
+        # And all were served in their order, though one connection told them
+        assert len(served) == 1000
+        assert served == sorted(served)
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_if_the_connection_that_listens_dies_all_who_wait_hear_again(
+    protocol: int, new_redis: NewRedis
+) -> None:
+    # Given twenty threads that wait for a lock each
+    server = new_redis()
+    url = f"{server.url}?protocol={protocol}"
+    with Client(url) as holder, Client(url) as client:
+        holds = [holder.lock(f"x{at}").acquire() for at in range(20)]
+        served: dict[int, float] = {}
+
+        def work(at: int) -> None:
+            with client.lock(f"x{at}", timeout=60):
+                served[at] = time.monotonic()
+
+        crowd = [threading.Thread(target=work, args=(at,)) for at in range(20)]
+        for one in crowd:
+            one.start()
+        port = client._ctx.store._port  # type: ignore[attr-defined]
+        eventually(lambda: len(port._ear.boxes) == 20 and port._ear.link is not None)
+        # When it dies, and is there again
+        link = port._ear.link
+        server.ask("CLIENT", "KILL", "TYPE", "pubsub")
+        eventually(lambda: port._ear.link not in (None, link), 30)
+        eventually(lambda: server.ask("PUBSUB", "NUMSUB", port._address)[1] == 1, 30)
+        # Then each is served when its turn comes
+        for hold in holds:
+            hold.release()
+        for one in crowd:
+            one.join(60)
+        assert len(served) == 20
+
+
+def test_who_may_not_subscribe_is_asked_again_and_told_of(
+    new_redis: NewRedis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right that is given later is of use without a new client."""
+    monkeypatch.setattr("holdfast.stores.redis.blocking.port.DEAF_S", 0.5)
+    server = new_redis(users=("user app on >secret ~* resetchannels +@all",))
+    with Client(server.url) as holder, Client(server.url_for("app", "secret")) as client:
+        hold = holder.lock("x").acquire()
+        served: list[float] = []
+
+        def work() -> None:
+            with client.lock("x", timeout=60):
+                served.append(time.monotonic())
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        eventually(lambda: "doesn't let us subscribe" in caplog.text)
+        port = client._ctx.store._port  # type: ignore[attr-defined]
+        assert port._ear.link is None
+        server.ask("ACL", "SETUSER", "app", "&holdfast:*")
+        eventually(lambda: port._ear.link is not None, 30)
+        hold.release()
+        thread.join(30)
+        assert served
+
+
+def test_no_connection_is_handed_to_a_thread_that_has_left(redis_url: str, own_name: str) -> None:
+    with Client(redis_url) as client:
+        client.lock(own_name).acquire().release()
+        port = client._ctx.store._port
+        (link,) = port._pool
+        # Given a turn that was put back when its thread had left
+        ghost = _Turn(urgent=False)
+        ghost.gone = True
+        port._queue.append(ghost)
+        port._short = True
+        # When connections are given back
+        for _ in range(3):
+            client.lock(own_name).acquire().release()
+        # Then the one that there is serves on
+        assert list(port._pool) == [link]
+        assert ghost.link is None

@@ -1,0 +1,70 @@
+"""What is said of a server that is the wrong one, or can't say which one it is just now."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast.stores.redis.complaints import ServerSaid
+from holdfast.stores.redis.config import settings
+from holdfast.stores.redis.guard import Guard
+from holdfast.url import find
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import need
+from tests.servers.tls import Certificate
+
+
+def test_a_certificate_for_another_host_is_refused_and_named(
+    new_redis: NewRedis, tmp_path: Path
+) -> None:
+    # Given a server whose certificate is trusted, but for another name
+    made = Certificate(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    subprocess.run(
+        [
+            *(need("openssl"), "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"),
+            *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=elsewhere.example"),
+            *("-addext", "subjectAltName=DNS:elsewhere.example"),
+            *("-keyout", str(made.key), "-out", str(made.certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    server = new_redis(tls=made)
+    url = f"{server.tls_url}?ssl_ca_certs={made.certificate}"
+    # Then both faces refuse it, and say why
+    with Client(url) as client, pytest.raises(ConfigError, match="for another host"):
+        client.lock("x").acquire(timeout=2)
+
+    async def main() -> None:
+        async with AsyncClient(url) as client:
+            with pytest.raises(ConfigError, match="for another host"):
+                await client.lock("x").acquire(timeout=2)
+
+    asyncio.run(main())
+    # But who asks for no check gets none
+    with Client(f"{url}&ssl_check_hostname=false") as client, client.lock("x"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "more, checked",
+    [("", True), ("?ssl_cert_reqs=none", False), ("?ssl_check_hostname=no", False)],
+)
+def test_the_host_name_is_checked_whatever_the_driver_would_do(more: str, checked: bool) -> None:
+    found = settings(find(f"rediss://there.example{more}")[1])
+    assert found.arguments["ssl_check_hostname"] is checked
+
+
+@pytest.mark.parametrize("code, passes", [("BUSY", True), ("LOADING", True), ("NOPERM", False)])
+def test_only_a_lacking_right_leaves_a_connection_without_a_guard(code: str, passes: bool) -> None:
+    guard = Guard(settings(find("redis://there.example")[1]))
+    refused = [ServerSaid(code, "no"), ServerSaid(code, "no")]
+    if passes:
+        with pytest.raises(StoreUnavailable):
+            guard.server(refused)
+    else:
+        assert guard.server(refused) == b""

@@ -1,0 +1,169 @@
+"""What the log says of a server that can't keep what it is given, and of one that hides itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from holdfast import AsyncClient, Client, StoreUnavailable
+from tests.servers.cluster import Cluster
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.redis_server import RedisServer
+from tests.stores.redis.guarded import Guarded
+from tests.stores.redis.test_rights import rights
+from tests.stores.redis.verbs import START
+
+
+def said(log: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecord]:
+    """What was logged that contains these words."""
+    return [one for one in log.records if words in one.getMessage()]
+
+
+def use(face: str, address: str) -> None:
+    """One client on several connections: it holds, others of its threads or tasks wait."""
+
+    def with_threads() -> None:
+        with Client(address) as locks:
+
+            def work() -> None:
+                for _ in range(3):
+                    with locks.lock("x", timeout=20):
+                        pass
+
+            threads = [threading.Thread(target=work) for _ in range(5)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+    async def on_a_loop() -> None:
+        async with AsyncClient(address) as locks:
+
+            async def work() -> None:
+                for _ in range(3):
+                    async with locks.lock("x", timeout=20):
+                        pass
+
+            await asyncio.gather(*(work() for _ in range(5)))
+
+    asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "noeviction"])
+def test_a_server_that_may_evict_is_told_of_once_and_loudly(
+    new_redis: NewRedis, caplog: pytest.LogCaptureFixture, face: str, policy: str
+) -> None:
+    server = new_redis("maxmemory 64mb", f"maxmemory-policy {policy}")
+    use(face, server.url)
+    found = said(caplog, "may evict keys")
+    assert len(found) == (policy != "noeviction")
+    for one in found:
+        assert one.levelno >= logging.ERROR
+        assert policy in one.getMessage()
+        assert "noeviction" in one.getMessage()
+
+
+def test_a_server_without_a_limit_evicts_nothing(
+    new_redis: NewRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    use("threads", new_redis("maxmemory-policy allkeys-lru").url)
+    assert not said(caplog, "may evict keys")
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_a_cluster_that_may_evict_is_told_of_once_for_all_nodes(
+    new_cluster: Callable[..., Cluster], caplog: pytest.LogCaptureFixture, face: str
+) -> None:
+    cluster: Cluster = new_cluster("maxmemory 64mb", "maxmemory-policy allkeys-lru", replicas=0)
+    names = [f"name-{number}" for number in range(40)]
+
+    async def on_a_loop() -> None:
+        async with AsyncClient(cluster.url) as locks, locks.all(*names, timeout=40):
+            pass
+
+    if face == "asyncio":
+        asyncio.run(on_a_loop())
+    else:
+        with Client(cluster.url) as locks, locks.all(*names, timeout=40):
+            pass
+    assert len(said(caplog, "may evict keys")) == 1
+
+
+def test_a_user_without_the_right_to_ask_is_not_failed(
+    new_redis: NewRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = " ".join(word for word in rights() if word not in ("+info", "+config|get"))
+    server = new_redis("maxmemory 64mb", "maxmemory-policy allkeys-lru", users=(left,))
+    use("threads", server.url_for("holdfast", "secret"))
+    assert not said(caplog, "may evict keys")
+    assert len(said(caplog, "give the right to INFO")) == 1
+
+
+# -- whoever is busy is not hiding ---------------------------------------------------------------
+
+
+def busy(server: RedisServer) -> threading.Thread:
+    """A script that runs until somebody ends it, and the thread that sent it."""
+    server.ask("CONFIG", "SET", "lua-time-limit", 10)
+
+    def run() -> None:
+        with pytest.raises(redis.ResponseError), server.client() as client:
+            client.eval("while true do end", 0)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    with server.client() as client:
+
+        def refuses() -> bool:
+            try:
+                client.info("server")
+            except redis.exceptions.ResponseError as wrong:
+                return "BUSY" in str(wrong)
+            return False
+
+        until(refuses, "the server is busy")
+    return thread
+
+
+def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_guarded(
+    new_redis: NewRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = new_redis()
+    with Client(f"{server.url}?grace=2") as locks, Client(f"{server.url}?grace=2") as other:
+        runs = busy(server)
+        try:
+            with pytest.raises(StoreUnavailable, match="SCRIPT KILL"):
+                locks.lock("x").acquire(timeout=0.5)
+        finally:
+            server.ask("SCRIPT", "KILL")
+            runs.join(20)
+        with locks.lock("x", timeout=20, ttl=30) as hold:
+            # Then it is guarded: a restart without data lets nobody in beside it
+            server.restart(data=False)
+            with pytest.raises(StoreUnavailable, match="started again lately"):
+                other.lock("x").acquire(blocking=False)
+            assert other.lock("x").acquire(timeout=4) is None
+            hold.check()
+    assert not said(caplog, "give the right to INFO")
+
+
+def test_a_strict_guard_says_promoted_of_a_promotion_although_a_record_is_missing(
+    new_redis: NewRedis,
+) -> None:
+    primary = new_redis()
+    replica = new_redis(f"replicaof {primary.host} {primary.port}")
+    until(lambda: primary.ask("WAIT", 1, 100) == 1, "the replica follows")
+    replica.ask("REPLICAOF", "NO", "ONE")
+    replica.ask("FLUSHALL")
+    with Guarded(replica) as verbs:
+        verbs.at(START)
+        verbs.up(1000)
+        verbs.know()
+        assert verbs.judged(30.0, strict=True).cause == b"p"

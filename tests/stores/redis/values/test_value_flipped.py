@@ -1,0 +1,146 @@
+"""Each bit of what a refresh guard keeps on Redis is flipped once: values are computed and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from holdfast import Client, ConfigError, HoldfastError
+from holdfast.core.guard.model import Abandon, Busy, Duty, Entry, Failing, Finish, Wish
+from holdfast.stores.redis import value_replies as replies
+from holdfast.stores.redis.value_calls import ValueRequests
+from holdfast.stores.redis.value_keys import HEAD_BYTES, MARK
+from tests.servers.fixtures import NewRedis
+from tests.stores.redis.verbs import LABEL, START, Verbs
+
+#: The refresh lease, and the pause after a failure.
+LEASE_S, PAUSE_S = 2.0, 3.0
+#: Within this time somebody computes, whatever was flipped.
+SOON_S = 15.0
+ID, OTHER = "a" * 32, "b" * 32
+
+
+class Desk:
+    """One entry's duty, asked for by plain calls at times of the test's."""
+
+    def __init__(self, verbs: Verbs, key: str) -> None:
+        self.verbs = verbs
+        self.requests = ValueRequests()
+        self.entry = Entry("flipped", key)
+        self.place = self.requests.place(self.entry)
+        self.duty = self.place.duty.split(b"\r\n")[1]
+
+    def begin(self, id_: str, seat: bytes = b"") -> object:
+        """Ask for the duty."""
+        wish = Wish(self.entry, id_, "somebody", LEASE_S)
+        return replies.begun(self.verbs.ask(self.requests.begin(wish, seat)), self.place, LABEL)
+
+    def finish(self, id_: str, fence: int) -> bool:
+        """Store a value."""
+        finish = Finish(self.entry, id_, fence, b"value", 60.0, 0.0, 0.0, 0.1)
+        return replies.yes(self.verbs.ask(self.requests.finish(finish)), LABEL)
+
+    def fail(self, id_: str) -> None:
+        """Give the duty up, with a pause for all."""
+        abandon = Abandon(self.entry, id_, LEASE_S, PAUSE_S, PAUSE_S, "no such thing")
+        assert replies.yes(self.verbs.ask(self.requests.abandon(abandon)), LABEL)
+
+
+def computing(desk: Desk) -> None:
+    """Somebody has the duty, and another one waits."""
+    assert isinstance(desk.begin(ID), Duty)
+    assert isinstance(desk.begin(OTHER, b"1 somewhere"), Busy)
+
+
+def failing(desk: Desk) -> None:
+    """Nobody is to compute for a while."""
+    assert isinstance(desk.begin(ID), Duty)
+    desk.fail(ID)
+    assert isinstance(desk.begin(OTHER, b"1 somewhere"), Failing)
+
+
+def fields(desk: Desk) -> dict[bytes, bytes]:
+    """What is kept of the duty."""
+    return desk.verbs.client.hgetall(desk.duty)
+
+
+def kept_after(desk: Desk) -> float | str:
+    """Seconds until a third one computes and its value is stored; or why that never happens."""
+    passed, said = LEASE_S, ""
+    while passed < 120:
+        passed += 0.5
+        desk.verbs.at(START + passed)
+        try:
+            answer = desk.begin("c" * 32)
+            if isinstance(answer, Duty):
+                stored = desk.finish("c" * 32, answer.fence)
+                return passed if stored else f"not stored under {answer.fence}"
+            said = repr(answer)
+        except HoldfastError as clear:
+            said = f"clear: {clear}"
+    return said
+
+
+@pytest.mark.parametrize("scene", [computing, failing])
+def test_no_flipped_bit_keeps_a_value_from_being_computed_and_stored(
+    new_redis: NewRedis, scene: Callable[[Desk], None]
+) -> None:
+    with Verbs(new_redis(), clock=True) as verbs:
+        verbs.at(START)
+        shape = Desk(verbs, "shape")
+        scene(shape)
+        bits = [(field, bit) for field, raw in fields(shape).items() for bit in range(8 * len(raw))]
+        assert len(bits) > 500
+        late: dict[str, float | str] = {}
+        for field, bit in bits:
+            verbs.at(START)
+            desk = Desk(verbs, f"{field.hex()}-{bit}")
+            scene(desk)
+            whole = bytearray(fields(desk)[field])
+            if bit >= 8 * len(whole):
+                continue
+            whole[bit // 8] ^= 1 << bit % 8
+            verbs.client.hset(desk.duty, field, bytes(whole))
+            took = kept_after(desk)
+            if isinstance(took, str) or took > LEASE_S + SOON_S:
+                late[f"{field!r} bit {bit}"] = took
+    assert late == {}
+
+
+def flip(verbs: Verbs, guard: str, key: str, bit: int) -> None:
+    """Flip a bit of a value."""
+    name = ValueRequests().place(Entry(guard, key)).value.split(b"\r\n")[1]
+    verbs.client.setbit(name, bit, 1 - verbs.client.getbit(name, bit))
+
+
+def compute(computed: list[str]) -> str:
+    """The value; how often that was is noted."""
+    computed.append("value")
+    return "value"
+
+
+def test_a_value_whose_head_is_flipped_is_computed_again_or_served(new_redis: NewRedis) -> None:
+    server = new_redis()
+    wrong: list[str] = []
+    with Verbs(server) as verbs, Client(server.url) as client:
+        guard = client.guard("values", ttl=60)
+        for bit in range(8 * HEAD_BYTES):
+            key = f"bit {bit}"
+            assert guard.get(lambda: "value", key=key) == "value"
+            flip(verbs, "values", key, bit)
+            computed: list[str] = []
+            again = partial(compute, computed)
+            try:
+                for _ in range(3):
+                    assert guard.get(again, key=key) == "value"
+                guard.look(key)
+            except ConfigError as foreign:  # it could be a key of another program
+                if bit >= 8 * len(MARK):
+                    wrong.append(f"bit {bit}: {foreign}")
+            except HoldfastError as failed:
+                wrong.append(f"bit {bit}: {failed!r:.150}")
+            if len(computed) > 1:
+                wrong.append(f"bit {bit}: computed {len(computed)} times")
+            assert wrong == []

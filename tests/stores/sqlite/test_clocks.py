@@ -1,0 +1,70 @@
+"""Clocks that are set, and what the embedded store takes from them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.model import Held
+from holdfast.stores.sqlite.blocking import header, world
+from holdfast.testing.faults import delete
+from tests.stores.sqlite.desk import Desk, claim
+
+HOUR_NS = 3600 * 10**9
+
+
+def _set_wall_clock(monkeypatch: pytest.MonkeyPatch, by_ns: int) -> None:
+    real = time.time_ns
+    monkeypatch.setattr(header.time, "time_ns", lambda: real() + by_ns)
+
+
+def _fence(desk: Desk, name: str = "refund") -> int:
+    answer = desk.join(claim(name), wait=False)
+    assert isinstance(answer, Held)
+    return answer.fence
+
+
+@pytest.mark.parametrize("part", ["locks.db", "locks.db-lone", "locks.db.d"])
+def test_a_clock_set_back_before_a_part_was_deleted_lets_no_fence_fall(
+    part: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given fences of the present, and nobody who uses the files
+    monkeypatch.setattr(world, "UNKNOWN_S", 0.5)
+    with Desk(path) as desk:
+        last = max(desk.hold(claim(f"name {number}", ttl=1.0)) for number in range(5))
+    # When the wall clock is set back, and a part of the files is deleted
+    _set_wall_clock(monkeypatch, -HOUR_NS)
+    assert delete(path.with_name(part))
+    # Then the count goes on, because the other files know it
+    with Desk(path) as desk:
+        assert desk.hold(claim()) > last
+
+
+def test_a_clock_set_forward_and_back_again_lets_no_fence_fall(
+    desk: Callable[..., Desk], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given files that were made while the wall clock was ahead
+    with monkeypatch.context() as ahead:
+        _set_wall_clock(ahead, HOUR_NS)
+        first = desk()
+        last = _fence(first, "first")
+    # When it is right again, then who has the files open and who comes later go on from there
+    assert _fence(first, "second") > last
+    with Desk(path) as late:
+        assert _fence(late, "third") > last + 1
+
+
+def test_all_files_deleted_with_a_clock_ahead_begin_at_the_clock(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Desk(path) as desk:
+        last = _fence(desk)
+    shutil.rmtree(path.with_name("locks.db.d"))
+    delete(*path.parent.iterdir())
+    _set_wall_clock(monkeypatch, HOUR_NS)
+    with Desk(path) as desk:
+        assert _fence(desk) >= last + HOUR_NS // 1000 - 10**6

@@ -1,0 +1,251 @@
+"""What was damaged from outside is found out: never two holders, never an error that isn't ours."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import sqlite3
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from holdfast import Client
+from holdfast.core.model import Held
+from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable
+from holdfast.stores.sqlite.aio.loop import Worker
+from holdfast.stores.sqlite.blocking import database, header, lone
+from holdfast.stores.sqlite.blocking.doctor import examine
+from holdfast.stores.sqlite.blocking.sql import Cursor, Unnumbered, _plain
+from holdfast.url import find
+from tests.stores.pauses import a_damaged_pause_ends_with_the_failure
+from tests.stores.sqlite.desk import Desk, claim
+
+WORDS = {
+    "next": header.NEXT,
+    "limit": header.LIMIT,
+    "reserved": header.RESERVED,
+    "world": header.WORLD,
+    "boot": header.BOOT_LOW,
+    "other boot": header.BOOT_HIGH,
+    "database": header.DATABASE,
+    "table": header.LONE,
+    "memory": header.SHARED_MEMORY,
+    "log": header.LOG,
+    "quiet": header.QUIET,
+    "latest": header.LATEST,
+    "tombs": header.TOMBS,
+    "magic": header.MAGIC,
+    "version": header.VERSION,
+    "space": header.TIME_SPACE,
+}
+EXTREMES = {
+    "zero": 0,
+    "all ones": (1 << 64) - 1,
+    "infinite": struct.unpack("=Q", struct.pack("=d", math.inf))[0],
+    "no number": struct.unpack("=Q", struct.pack("=d", math.nan))[0],
+    "top bit": 1 << 63,
+}
+LEASE_S = 5.0
+
+
+def _write(path: Path, at: int, data: bytes) -> None:
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.pwrite(fd, data, at)
+    finally:
+        os.close(fd)
+
+
+def _refused(path: Path) -> str:
+    """A newcomer is told, or has to wait; what an error says."""
+    with Desk(path) as late:
+        try:
+            answer = late.join(claim(), wait=False)
+        except HoldfastError as wrong:
+            return str(wrong)
+        assert not isinstance(answer, Held), "two holders"
+    list(examine(find(f"sqlite://{path}")[1]))
+    return ""
+
+
+@pytest.mark.parametrize("value", EXTREMES)
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder(
+    word: str, value: str, path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a holder, and another client that has the files open
+    here, there = desk(), desk()
+    fence = here.hold(held := claim(ttl=LEASE_S))
+    assert there.free("other")
+    # When a word of the gate's page says something else
+    _write(
+        path.with_name("locks.db.d") / "gate", 8 * WORDS[word], struct.pack("=Q", EXTREMES[value])
+    )
+    # Then nobody who comes gets in, whether the files were open or not, and every error is ours
+    _refused(path)
+    try:
+        assert not there.free()
+        assert there.join(claim("third"), wait=False) is not None
+        here.keep(held, fence)
+    except HoldfastError:
+        pass
+    # And no fence falls
+    try:
+        answer = there.join(claim("fourth"), wait=False)
+    except HoldfastError:
+        return
+    if isinstance(answer, Held):
+        assert answer.fence > fence
+
+
+@pytest.mark.parametrize("field", ["ticket", "expires", "name", "ttl", "since"])
+@pytest.mark.parametrize("bit", [0, 5, 52, 62, 63])
+def test_a_bit_of_a_lone_claim_that_was_flipped_lets_nobody_in_beside_its_holder(
+    field: str, bit: int, path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a holder that nobody waits behind
+    here = desk()
+    here.hold(held := claim(ttl=LEASE_S))
+    slot = crc32(held.spec.name.encode()) % lone.SLOTS
+    body = lone._BODIES + lone.BODY * slot
+    at = {
+        "ticket": lone._TICKETS + 8 * slot,
+        "expires": lone._EXPIRES + 8 * slot,
+        "since": body + 48,
+        "ttl": body + lone._OWN.size,
+        "name": body + lone._TEXTS + len(str(held.spec.kind)),
+    }[field]
+    table = path.with_name("locks.db-lone")
+    data = bytearray(table.read_bytes()[at : at + 8])
+    data[bit // 8 % (8 if field != "name" else 6)] ^= 1 << bit % 8
+    # When one bit of what says so is another
+    _write(table, at, bytes(data))
+    # Then who comes is told that it is held, or is not served until that lease is over
+    _refused(path)
+
+
+@pytest.mark.parametrize("size", [0, 8, 4096, 1 << 20, lone.SIZE - 1, lone.SIZE + 1])
+def test_a_table_of_another_size_is_damaged(
+    size: int, path: Path, desk: Callable[..., Desk]
+) -> None:
+    # Given a holder whose table was cut, or grew, and who doesn't look at it any more
+    here = desk()
+    here.hold(claim(ttl=LEASE_S))
+    os.truncate(path.with_name("locks.db-lone"), size)
+    # When somebody comes, then nobody is served until the lease is over
+    _refused(path)
+
+
+def test_a_hundred_clients_of_a_process_need_few_descriptors(path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    # Given sixty clients in one process that all hold, and have all met in one line
+    clients = [Client(f"sqlite://{path}") for _ in range(60)]
+    holds = [one.lock(f"own-{number}").acquire() for number, one in enumerate(clients)]
+    for one in clients:
+        with one.lock("all", timeout=10):
+            assert clients[0].lock("all").acquire(timeout=0) is None or one is clients[0]
+    # Then each costs at most six descriptors
+    assert len(os.listdir("/proc/self/fd")) - before <= 6 * len(clients)
+    for hold in holds:
+        assert hold is not None
+        hold.release()
+    for one in clients:
+        one.close()
+    # And all come back with the last one
+    assert len(os.listdir("/proc/self/fd")) - before <= 2
+
+
+def test_a_worker_whose_thread_cannot_be_started_is_started_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a process that has no room for a thread
+    worker = Worker()
+    start = threading.Thread.start
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(StoreUnavailable, match="can't start its worker"):
+        worker.put(None)  # type: ignore[arg-type]
+    # When there is room again, then it works
+    monkeypatch.setattr(threading.Thread, "start", start)
+    worker.put(None)  # type: ignore[arg-type]
+    assert worker.thread is not None
+    worker.thread.join(5)
+    assert not worker.thread.is_alive()
+
+
+def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
+    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a version of Python that warns of numbered parameters
+    monkeypatch.setattr(database, "Connection", Unnumbered)
+    ran: list[str] = []
+    execute = Cursor.execute
+
+    def run(self: Cursor, sql: str, parameters: Any = ()) -> Any:
+        ran.append(sql)
+        return execute(self, sql, parameters)
+
+    monkeypatch.setattr(Cursor, "execute", run)
+    here, there = desk(), desk()
+    # When one waits for another, and each renews
+    fence = here.hold(held := claim())
+    assert there.join(wanted := claim()) is not None
+    assert here.keep(held, fence) == Held(fence, held.spec.ttl)
+    assert here.leave(held, fence)
+    # Then the lines are as they are elsewhere
+    assert there.hold(wanted) > fence
+    assert any("?4" in one for one in ran)
+    assert _plain("a ?2 b ?1 c ?2") == ("a ? b ? c ?", (1, 0, 1))
+
+
+@pytest.mark.parametrize("state", [None, "", "lock", "lock one 0 0 0 0 0 0"])
+def test_a_line_that_says_what_cannot_be_is_a_clear_error(state: str | None, path: Path) -> None:
+    # Given a holder and a waiter, whose line the database has
+    with Desk(path) as here, Desk(path) as there, Desk(path) as late:
+        here.hold(claim())
+        there.join(claim())
+        # When its header says something else
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as books:
+            books.execute("UPDATE claims SET state = ? WHERE ticket = 0", (state,))
+        # Then all are told, and closing works
+        for one in (here, there, late):
+            with pytest.raises(ConfigError, match="is damaged"):
+                one.join(claim(), wait=False)
+
+
+def test_a_schema_that_is_no_text_is_a_clear_error(path: Path) -> None:
+    with Client(f"sqlite://{path}") as client:
+        client.lock("x").acquire().release()
+        guard = client.guard("g", ttl=60)
+        assert guard.get(lambda: "a") == "a"
+    for name, word in (("locks.db", b"claims"), ("locks.db-values", b"cached")):
+        file = path.with_name(name)
+        # The row of its schema: the name, again the name, and where the table begins.
+        data = re.sub(
+            word + word + b".", word[:2] + b"\xff" * 11, file.read_bytes(), flags=re.DOTALL
+        )
+        file.write_bytes(data)
+    with Client(f"sqlite://{path}") as client:
+        with pytest.raises(ConfigError, match="is damaged"):
+            client.lock("n" * 400).acquire(timeout=1)
+        with pytest.raises(ConfigError, match="is damaged"):
+            client.guard("g", ttl=60).get(lambda: "b", key="other")
+
+
+def test_a_damaged_pause_after_a_failure_ends_with_the_failure(path: Path) -> None:
+    def damage() -> None:
+        with contextlib.closing(sqlite3.connect(f"{path}-values", timeout=10)) as books, books:
+            books.execute("UPDATE duties SET pause = 1e300")
+
+    with Client(f"sqlite://{path}") as client:
+        a_damaged_pause_ends_with_the_failure(client, "g", damage)

@@ -1,0 +1,379 @@
+"""What a neighbour puts among our files: who shares a folder must not use us against others.
+
+As root, the neighbour is another user of the folder's group; else it is another process of ours,
+in a folder of our own, which shows all but what rights would keep it from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import socket
+import sqlite3
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client
+from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable
+from holdfast.stores.sqlite.blocking.doctor import examine
+from holdfast.url import find
+from tests.fenced.process import Child
+from tests.stores.sqlite.desk import Desk, claim
+
+ROOT = os.geteuid() == 0
+MEMBER, GROUP = 65_534, 7777
+#: No use of a store in which something foreign lies takes longer, all its verbs together.
+BOUND_S = 30.0
+#: What a store makes beside its database, of locks, of queues and of values.
+MADE = ("-wal", "-shm", "-journal", ".d", ".d/gate", ".d/new.db", ".d/sessions")
+FILES = [
+    "locks.db", *(f"locks.db{end}" for end in MADE), "locks.db-lone", "locks.db-opening",
+    *(f"locks.db-{kind}{end}" for kind in ("queues", "values") for end in ("", *MADE, ".d/idle")),
+]  # fmt: skip
+#: Files of one session or of one waiter, whose names are drawn.
+DRAWN = re.compile(r"locks\.db(-queues|-values)?\.d/(sessions|idle)/[^/]+")
+Put = Callable[[str, Path], object]
+
+
+def _fifo(path: str, _: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: str, _: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
+        one.bind(path)
+
+
+THINGS: dict[str, Put] = {
+    "a link to a file": lambda path, victims: os.symlink(victims / "secret", path),
+    "a link to an empty file": lambda path, victims: os.symlink(victims / "empty", path),
+    "a link to a folder": lambda path, victims: os.symlink(victims / "folder", path),
+    "a link to nowhere": lambda path, victims: os.symlink(victims / "nowhere", path),
+    "another name of a file": lambda path, victims: os.link(victims / "secret", path),
+    "a FIFO": _fifo,
+    "a socket": _socket,
+    "a folder": lambda path, _: os.mkdir(path),
+}
+
+
+@pytest.fixture
+def top() -> Iterator[Path]:
+    """A folder that a group shares, and victims beside it that only we may touch."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-neighbours-") as name:
+        top = Path(name)
+        top.chmod(0o755)
+        (top / "shared").mkdir(0o700)
+        victims = top / "victims"
+        (victims / "folder").mkdir(parents=True)
+        (victims / "secret").write_bytes(b"precious")
+        (victims / "empty").touch()
+        for kept in ("gate", "new.db", "locks.db", "0123456789abcdef", "a-b-c-d"):
+            (victims / "folder" / kept).write_bytes(b"precious")
+        if ROOT:
+            os.chown(top / "shared", 0, GROUP)
+            (top / "shared").chmod(0o2770)
+        yield top
+
+
+def _state(victims: Path) -> list[tuple[object, ...]]:
+    """All that could be changed of the victims, but for how many names they have."""
+    found = []
+    for path in sorted(victims.rglob("*")):
+        info = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(info.st_mode) else b""
+        found.append((str(path), info.st_mode, info.st_uid, info.st_gid, content))
+    return found
+
+
+def _become_member() -> None:
+    if ROOT:
+        os.setgroups([GROUP])
+        os.setgid(MEMBER)
+        os.setuid(MEMBER)
+
+
+def _use(path: Path) -> list[str]:
+    """Every verb of every kind of store; what refuses says so in an error of ours."""
+    told: list[str] = []
+
+    def step(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except HoldfastError as wrong:
+            told.append(str(wrong))
+
+    with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
+
+        def locks() -> None:
+            with here.lock("x", timeout=0.2):
+                assert there.lock("x").acquire(timeout=0.05) is None, "two holders"
+
+        def queues() -> None:
+            here.queue("q").put(1)
+            job = there.queue("q").take(timeout=0.05)
+            assert job is not None
+            job.ack()
+
+        step(locks)
+        step(queues)
+        step(lambda: here.guard("g", ttl=5).get(lambda: 1))
+        step(lambda: here.inspect("x"))
+        step(lambda: list(examine(find(f"sqlite://{path}")[1])))
+    return told
+
+
+@pytest.mark.parametrize("thing", THINGS)
+@pytest.mark.parametrize("before", [True, False], ids=["before the first use", "in use"])
+def test_nothing_outside_the_folder_is_touched_whatever_lies_in_it(
+    thing: str, before: bool, top: Path
+) -> None:
+    victims = top / "victims"
+    was = _state(victims)
+    # All files for one thing; for each other one every third, from another beginning each.
+    place = list(THINGS).index(thing)
+    files = FILES if before and not place else FILES[place % 3 :: 3 if before else 5]
+    for number, name in enumerate(files):
+        # Given a store, made or not, and a neighbour that puts something where a file belongs
+        path = top / "shared" / f"{number}" / "locks.db"
+        path.parent.mkdir(0o700)
+        if ROOT:
+            os.chown(path.parent, 0, GROUP)
+            path.parent.chmod(0o2770)
+        if not before:
+            _use(path)
+        _put(THINGS[thing], path.parent / name, victims)
+        # When the store is used by all verbs
+        begun = time.monotonic()
+        told = _use(path)
+        # Then it works or says what is wrong, within a bound, and nothing else is changed
+        assert time.monotonic() - begun < BOUND_S, (name, told)
+        assert _state(victims) == was, (name, told)
+
+
+def test_the_neighbour_knows_all_files_that_a_store_makes(top: Path) -> None:
+    path, seen = top / "shared" / "locks.db", set[str]()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError):
+                for one in path.parent.rglob("*"):
+                    seen.add(str(one.relative_to(path.parent)))
+
+    # Given a store on which somebody waits for a lock, a job and a value
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
+        hold, computed = here.lock("x").acquire(), threading.Event()
+
+        def value() -> str:
+            computed.wait(10)
+            return "value"
+
+        waiting = [
+            threading.Thread(target=lambda: there.lock("x").acquire(timeout=10)),
+            threading.Thread(target=lambda: there.queue("q").take(timeout=10)),
+            threading.Thread(target=lambda: here.guard("g", ttl=5).get(value)),
+            threading.Thread(target=lambda: there.guard("g", ttl=5).get(value)),
+        ]
+        for one in waiting:
+            one.start()
+        time.sleep(0.5)
+        hold.release()
+        here.queue("q").put(1)
+        computed.set()
+        for one in waiting:
+            one.join(20)
+    over.set()
+    watcher.join()
+    # Then each file is one in whose place the neighbour puts something
+    assert {one for one in seen if not DRAWN.fullmatch(one)} - set(FILES) == set()
+    assert len(seen) > 20
+
+
+def _put(thing: Put, there: Path, victims: Path) -> None:
+    """Put it in the place of what is there; the neighbour does, where it has the right."""
+
+    def works(child: Child) -> None:
+        _become_member()
+        _place(thing, there, victims)
+        child.say("put")
+
+    with Child(works) as child:
+        if child.hear() != "put":
+            _place(thing, there, victims)  # A link to a file that isn't its own is refused to it.
+
+
+def _place(thing: Put, there: Path, victims: Path) -> None:
+    there.parent.mkdir(0o2770, exist_ok=True)
+    if there.is_symlink() or there.exists():
+        there.rename(there.with_name(there.name + ".away"))
+    thing(str(there), victims)
+
+
+def test_a_session_is_no_path(top: Path) -> None:
+    # Given a store in which a neighbour has written paths where sessions belong
+    path, victim = top / "shared" / "locks.db", top / "victims" / "secret"
+    with Desk(path) as first, Desk(path) as second:
+        fence = first.hold(held := claim())
+        second.join(claim())
+        second.join(claim())
+        writer = sqlite3.connect(path)
+        for session in ("../../../victims/secret", str(victim), "..", "a\0b", "0" * 17):
+            writer.execute("UPDATE claims SET session = ? WHERE ticket > 0", (session,))
+            writer.commit()
+            # When others look whether these have ended, and clear up
+            with Desk(path) as third:
+                third.join(claim(), wait=False)
+                third.engine._graves.add(session)
+                third.lines()
+            # Then they are no sessions, and nothing is removed
+            assert victim.read_bytes() == b"precious"
+        writer.close()
+        assert first.leave(held, fence)
+
+
+def test_a_socket_that_was_swapped_for_a_link_gives_nobody_any_rights(top: Path) -> None:
+    # Given a neighbour that turns each new socket into a link to a file that isn't its own
+    path, victim = top / "shared" / "locks.db", top / "victims" / "secret"
+    victim.chmod(0o600)
+    with Desk(path) as here:
+        here.hold(claim())
+        sessions = f"{path}.d/sessions"
+
+        def swaps(child: Child) -> None:
+            _become_member()
+            child.say("begun")
+            end = time.monotonic() + 4.0
+            while time.monotonic() < end:
+                for name in os.listdir(sessions):
+                    if "." in name and not os.path.islink(f"{sessions}/{name}"):
+                        try:
+                            os.unlink(f"{sessions}/{name}")
+                            os.symlink(victim, f"{sessions}/{name}")
+                        except OSError:
+                            continue
+
+        with Child(swaps) as child:
+            assert child.hear() == "begun"
+            end = time.monotonic() + 3.0
+            # When sockets are made all the time
+            while time.monotonic() < end:
+                for _ in range(20):
+                    box = here.engine._files.post.open_box("0123456789abcdef")
+                    if box is not None:
+                        box.close()
+                # Then the file keeps its mode
+                assert stat.S_IMODE(victim.stat().st_mode) == 0o600
+
+
+def test_a_poke_follows_no_link(top: Path) -> None:
+    # Given a socket of somebody else's, and a link to it where a waiter's socket belongs
+    path = top / "shared" / "locks.db"
+    outside = str(top / "victims" / "outside")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, Desk(path) as desk:
+        other.bind(outside)
+        other.setblocking(False)
+        assert desk.free()
+        name = "0123456789abcdef.1"
+        os.symlink(outside, f"{path}.d/sessions/{name}")
+        # When the waiter is told that it holds
+        desk.engine._files.post.send(name, "0" * 32, 1)
+        desk.engine._files.post.send("../../../victims/outside", "0" * 32, 1)
+        # Then nothing is sent outside of the folder, where the folder is shared
+        if ROOT:
+            with pytest.raises(BlockingIOError):
+                other.recv(100)
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can become somebody else who may only read")
+@pytest.mark.parametrize("what", ["folder", "every file"])
+def test_who_may_only_read_the_folder_keeps_nobody_out(what: str, top: Path) -> None:
+    # Given a folder that everybody may list, and a stranger who locks all that can be opened
+    folder = top / "shared"
+    os.chown(folder, 0, 0)
+    folder.chmod(0o755)
+    path = folder / "locks.db"
+    with Desk(path) as first:
+        assert first.free()
+
+    def locks(child: Child) -> None:
+        os.setgroups([])
+        os.setgid(MEMBER)
+        os.setuid(MEMBER)
+        kept = []
+        for one in [folder, *(folder.rglob("*") if what != "folder" else ())]:
+            try:
+                kept.append(os.open(one, os.O_RDONLY | os.O_NONBLOCK))
+                fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+        child.say("locked")
+        time.sleep(60)
+
+    with Child(locks) as child:
+        assert child.hear() == "locked"
+        # When somebody opens the store, then it is served at once
+        begun = time.monotonic()
+        with Desk(path) as late:
+            assert late.free()
+        assert time.monotonic() - begun < 5.0
+
+
+def test_a_group_without_the_setgid_bit_is_refused(top: Path) -> None:
+    folder = top / "shared"
+    if ROOT:
+        os.chown(folder, 0, GROUP)
+    folder.chmod(0o775)
+    if folder.stat().st_gid == folder.stat().st_uid:
+        pytest.skip("the group of this user is its own")
+    with pytest.raises(ConfigError, match="setgid"):
+        Desk(folder / "locks.db").join(claim())
+
+
+def test_another_name_of_the_database_is_no_second_store(top: Path) -> None:
+    # Given a store whose database has a second name beside it
+    path = top / "shared" / "locks.db"
+    with Desk(path) as here:
+        here.hold(claim())
+        os.link(path, top / "shared" / "other.db")
+        # When somebody locks there, then it is refused by both names, and told how to find them
+        for one in ("other.db", "locks.db"):
+            with pytest.raises(ConfigError, match="hard links"):
+                Desk(top / "shared" / one).join(claim())
+
+
+def test_a_journal_that_somebody_left_is_not_believed(top: Path) -> None:
+    # Given a neighbour's journal, which names a file that SQLite would delete as its superior
+    path = top / "shared" / "locks.db"
+    with Desk(path) as first:
+        assert first.free()
+    victim = top / "victims" / "secret"
+    Path(f"{path}-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
+    # When the store is opened, then it says what is in the way, and deletes nothing
+    with pytest.raises(ConfigError, match="rollback journal"):
+        Desk(path).join(claim())
+    assert victim.exists()
+
+
+def test_a_folder_that_goes_on_to_be_replaced_is_an_error_that_passes(top: Path) -> None:
+    path = top / "shared" / "locks.db"
+    with Desk(path) as desk:
+        assert desk.free()
+        os.rename(f"{path}.d", f"{path}.away")
+        assert _passes(desk)
+
+
+def _passes(desk: Desk) -> bool:
+    try:
+        return desk.free() or True
+    except StoreUnavailable:
+        return desk.free() or True

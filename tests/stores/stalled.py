@@ -1,0 +1,112 @@
+"""What a client does while a row is locked by somebody else: how many sessions of the server it
+takes up, and whether what it holds can be renewed and released."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+from holdfast import AsyncClient, Client, HoldfastError
+from holdfast.testing import lag
+from holdfast.testing.faces import Face
+from tests.torture.scale import FULL
+
+lag.watch()
+
+#: A renewal and a release take no longer, together; behind those that wait they take 5 s or more.
+SOON_S = 2.0
+#: Seconds for which everybody tries.
+SECONDS = 10.0 if FULL else 4.0
+THREADS = 10
+
+
+def by_threads(url: str, name: str, sessions: Callable[[], int]) -> int:
+    """The most sessions that there were while threads tried to get a name without waiting."""
+    with Client(url) as client:
+        end = time.monotonic() + SECONDS
+
+        def work() -> None:
+            while time.monotonic() < end:
+                with contextlib.suppress(HoldfastError):
+                    client.lock(name).acquire(timeout=0)
+
+        threads = [threading.Thread(target=work) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        most = 0
+        while time.monotonic() < end:
+            most = max(most, sessions())
+            time.sleep(0.05)
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        return most
+
+
+def by_tasks(url: str, name: str, sessions: Callable[[], int]) -> int:
+    """The same with tasks of one event loop."""
+
+    async def main() -> int:
+        async with AsyncClient(url) as client:
+            end = time.monotonic() + SECONDS
+
+            async def work() -> None:
+                while time.monotonic() < end:
+                    with contextlib.suppress(HoldfastError):
+                        await client.lock(name).acquire(timeout=0)
+
+            most = 0
+
+            async def watch() -> None:
+                nonlocal most
+                while time.monotonic() < end:
+                    most = max(most, await asyncio.to_thread(sessions))
+                    await asyncio.sleep(0.05)
+
+            await asyncio.gather(watch(), *(work() for _ in range(THREADS)))
+            return most
+
+    return asyncio.run(main())
+
+
+#: How many sessions there were, on each face.
+FACES = {"sync": by_threads, "asyncio": by_tasks}
+
+
+def a_release_is_prompt(
+    face: Face, url: str, name: str, stall: Callable[[], object], free: Callable[[], object]
+) -> None:
+    """While many wait for a row that ``stall`` has locked, another hold is renewed and released."""
+
+    async def main() -> None:
+        client = face.client(url)
+        held = await client.lock(f"{name}:held", ttl=6).acquire()
+        await (await client.lock(name).acquire()).release()
+        stop = False
+
+        async def want() -> None:
+            while not stop:
+                with contextlib.suppress(HoldfastError):
+                    async with client.lock(name, timeout=8):
+                        pass
+
+        await face.outside(stall)
+        try:
+            many = [face.start(want) for _ in range(THREADS)]
+            await face.sleep(1.5)
+            begun = time.monotonic()
+            await held.extend()
+            assert await held.release()
+            took = time.monotonic() - begun - lag.since(begun)
+            stop = True
+        finally:
+            await face.outside(free)
+        for one in many:
+            await one.result(30)
+        await client.close()
+        assert took < SOON_S
+
+    face.run(main, 60.0)

@@ -1,0 +1,91 @@
+"""A server's clock that is set: nobody holds for longer than its lease by that."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from holdfast import Client
+from holdfast.testing.faces import FACES
+from holdfast.testing.faults.damage import ACTS, Case, Round
+from tests.servers.clock import Clock
+from tests.torture.scale import seed_of, times
+
+TTL_S = 2.0
+#: Rounds of a usual run for each step, each with a clock that goes right at first.
+USUAL = 2
+
+
+class ClockGround:
+    """See `holdfast.testing.faults.damage.Ground`: what is damaged is the server's clock."""
+
+    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    overlap_s = 2.5
+    #: A lease that a step back made too long is cut to 10 s, once somebody asks.
+    calm_s = 20.0
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self.url = url
+        self.clock = clock
+
+    def items(self, token: str) -> Sequence[str]:
+        """At once, or slowly."""
+        return ["step", "slew"]
+
+    def damage(self, item: str, kind: str, chance: random.Random) -> bool:
+        """Set the clock."""
+        if item == "step":
+            self.clock.step(float(kind))
+        else:
+            self.clock.slew(float(kind), over=1.0)
+        return True
+
+
+def people_go_on(ground: ClockGround, step: float) -> None:
+    """The clock is set between any two acts, and nobody is held up, and no two hold."""
+    seed = seed_of("steps of the clock")
+    chance = random.Random(seed)
+    for number in range(times(20, USUAL)):
+        ground.clock.set(0.0)
+        case = Case(chance.randrange(len(ACTS)), chance.randrange(2), str(step), seed + number)
+        verdict = Round(ground, case, FACES["aio" if number % 4 == 3 else "sync"]).play()
+        assert not verdict.wrong, verdict
+
+
+def a_dead_holder_is_gone_after_its_lease(url: str, clock: Clock, seconds: float) -> None:
+    """It was renewed after the step, and is heard of no more."""
+    with Client(url) as client, Client(url) as other:
+        for permits in (1, 2):
+            name = f"of {permits}"
+            clock.set(0.0)
+            # Given one that is renewed by hand, and perhaps another beside it
+            wanted = client.semaphore(name, permits, ttl=TTL_S, auto_renew=False)
+            holds = [wanted.acquire() for _ in range(permits)]
+            # When the clock is set back, it is renewed once more, and its process dies
+            clock.set(-seconds)
+            holds[-1].extend()
+            begun = time.monotonic()
+            # Then the next one has it soon
+            with other.semaphore(name, permits, timeout=40):
+                assert time.monotonic() - begun < 20
+
+
+def jobs_come_as_if_nothing_had_happened(url: str, clock: Clock, seconds: float) -> None:
+    """Those that were put before the step aren't delivered after those that came later."""
+    with Client(url) as client:
+        clock.set(0.0)
+        queue = client.queue("stepped", ttl=TTL_S)
+        for number in range(4):
+            queue.put(number)
+        queue.put("grouped", group="g")
+        clock.set(-seconds)
+        queue.put("later")
+        found: set[object] = set()
+        end = time.monotonic() + 60
+        while len(found) < 6 and time.monotonic() < end:
+            job = queue.take(timeout=5)
+            if job is not None:
+                found.add(job.payload)
+                job.ack()
+        assert found == {0, 1, 2, 3, "grouped", "later"}

@@ -1,0 +1,193 @@
+"""All that holdfast keeps of a round's names in the tables of a database, as it is damaged."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Any, NamedTuple
+
+import psycopg
+import pymysql
+
+from tests.stores.bytes import changed
+from tests.stores.rows import MOST, Ask
+
+#: What a database says where a row can't become so, or is locked for too long.
+REFUSED = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    pymysql.DataError,
+    pymysql.IntegrityError,
+)
+#: MariaDB has waited for a row for too long, or has met a deadlock.
+_BUSY = (1205, 1213)
+#: Rows of the dozen tables of a round, and their columns.
+ITEMS = 160
+#: What both pages say is believed whoever wrote it: `resize` writes nothing else.
+BELIEVED = "capacity"
+
+
+class Table(NamedTuple):
+    """A table: what its rows are found by, and its other columns with their types."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+
+
+class Cell(NamedTuple):
+    """A row by its key, or one column of it ('': all of it)."""
+
+    table: str
+    where: tuple[tuple[str, Any], ...]
+    column: str = ""
+    type: str = ""
+
+
+class TablesGround:
+    """See `holdfast.testing.faults.damage.Ground`.
+
+    ``ask`` carries out a statement. ``owned`` says of each table which rows are of some names, as
+    a condition with a place for one name; ``everywhere`` whether nothing ties a row to a name.
+    """
+
+    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    overlap_s = 2.5
+
+    def __init__(self, url: str, ask: Ask, schema: str, owned: dict[str, str]) -> None:
+        self.url = url
+        self._ask = ask
+        self._schema = schema
+        self._owned = owned
+        self._tables: list[Table] = []
+
+    def items(self, token: str) -> list[Cell]:
+        """Each row of the names of a round, and each column of it."""
+        names = [f"{token}-{what}".encode() for what in ("lock", "queue", "guard")]
+        found: list[Cell] = []
+        for table in self._known():
+            text = (
+                f"SELECT {', '.join(table.key)} FROM {self._schema}.{table.name}"
+                f" WHERE {self._owned[table.name]} IN (%s, %s, %s)"
+            )
+            text += ")" * self._owned[table.name].count("(")
+            for values in sorted(self._ask(text, *names), key=repr):
+                row = Cell(table.name, tuple(zip(table.key, values, strict=True)))
+                found.append(row)
+                found += [
+                    row._replace(column=name, type=kind)
+                    for name, kind in table.columns
+                    if name != BELIEVED
+                ]
+        return found
+
+    def _known(self) -> list[Table]:
+        """The tables, which are made by the first verb of all."""
+        if not self._tables:
+            self._tables = [
+                table for table in map(self._table, sorted(self._owned)) if table.columns
+            ]
+        return self._tables
+
+    def _table(self, name: str) -> Table:
+        columns = self._ask(
+            "SELECT column_name, data_type FROM information_schema.columns"
+            " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+            self._schema,
+            name,
+        )
+        keys = self._ask(
+            "SELECT k.column_name FROM information_schema.key_column_usage AS k"
+            " JOIN information_schema.table_constraints AS c"
+            " ON c.constraint_name = k.constraint_name AND c.table_schema = k.table_schema"
+            " AND c.table_name = k.table_name"
+            " WHERE c.constraint_type = 'PRIMARY KEY' AND k.table_schema = %s"
+            " AND k.table_name = %s ORDER BY k.ordinal_position",
+            self._schema,
+            name,
+        )
+        key = tuple(str(column) for (column,) in keys)
+        return Table(name, key, tuple((str(column), str(kind)) for column, kind in columns))
+
+    def damage(self, item: Cell, kind: str, chance: random.Random) -> bool:
+        """Remove a row, or set a column of it."""
+        where = " WHERE " + " AND ".join(f"{column} = %s" for column, _ in item.where)
+        of = [value for _, value in item.where]
+        table = f"{self._schema}.{item.table}"
+        try:
+            if not item.column:
+                if kind != "removed":
+                    return False
+                self._ask(f"DELETE FROM {table}{where}", *of)
+                return True
+            rows = self._ask(f"SELECT {item.column} FROM {table}{where}", *of)
+            if not rows or (value := _value(rows[0][0], item.type, kind, chance)) is _NOTHING:
+                return False
+            self._ask(f"UPDATE {table} SET {item.column} = %s{where}", value, *of)
+        except REFUSED:
+            return False
+        except pymysql.OperationalError as busy:
+            if busy.args[0] not in _BUSY:
+                raise
+            return False
+        return True
+
+
+_NOTHING = object()
+
+
+def _value(before: Any, type_: str, kind: str, chance: random.Random) -> Any:
+    """What a column becomes; `_NOTHING` where it can't be damaged so."""
+    if kind == "removed":
+        return None
+    if bits := MOST.get(type_, 15 if type_ == "smallint" else 0):
+        flipped = int(before or 0) ^ (1 << chance.randrange(bits))
+        extreme = chance.choice((1, -1)) * ((1 << bits) - 1)
+        numbers = {"zeroes": 0, "extreme": extreme, "flipped": flipped, "another type": -1}
+        return numbers.get(kind, _NOTHING)
+    if type_ == "double precision":
+        floats = {"zeroes": 0.0, "extreme": chance.choice((1e300, float("inf"), float("nan")))}
+        return floats.get(kind, _NOTHING)
+    if type_ == "boolean":
+        return not before if kind == "flipped" else _NOTHING
+    if type_ == "uuid":
+        return uuid.UUID(int=chance.getrandbits(128)) if kind == "another type" else _NOTHING
+    if type_ == "text":
+        return {"emptied": "", "another type": "nonsense"}.get(kind, _NOTHING)
+    if isinstance(before, bytes | memoryview):
+        after = changed(bytes(before), kind, chance)
+        return after if kind != "extreme" else b"\xff" * max(1, len(bytes(before)))
+    return _NOTHING
+
+
+def postgres_tables() -> dict[str, str]:
+    """The tables of PostgreSQL, and by which column a name is found."""
+    return {
+        "lines": "name", "claims": "name",
+        **dict.fromkeys(
+            ("jobs", "groups", "ready", "loans", "known", "counts", "queues", "rates", "idle"),
+            "queue",
+        ),
+        **dict.fromkeys(
+            ("refresh_duties", "refresh_values", "refresh_waiters", "refresh_tallies"), "guard"
+        ),
+    }  # fmt: skip
+
+
+def mysql_tables(schema: str) -> dict[str, str]:
+    """The same of MariaDB, whose queues have numbers."""
+    numbers = f"queue IN (SELECT id FROM {schema}.holdfast_queues WHERE name"
+    takes = f"id IN (SELECT t.take FROM {schema}.holdfast_tracks AS t WHERE t.{numbers}"
+    return {
+        "holdfast_lines": "name", "holdfast_claims": "name", "holdfast_tombs": "name",
+        "holdfast_queues": "name",
+        **dict.fromkeys(
+            [f"holdfast_{what}" for what in ("counts", "tracks", "jobs", "dead", "ids")], numbers
+        ),
+        "holdfast_takes": takes,
+        **dict.fromkeys(
+            [f"holdfast_refresh_{what}" for what in ("duties", "values", "tallies")], "guard"
+        ),
+    }  # fmt: skip

@@ -1,0 +1,28 @@
+"""Each node in ZooKeeper is damaged, one at a time: see ``tests/stores/damage.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.damage import (
+    Damaged,
+    test_what_is_damaged_is_refused_clearly_or_healed_in_time,
+    test_without_damage_the_scenario_plays_to_its_end,
+)
+from tests.stores.zookeeper.ground import ZooKeeperGround
+
+__all__ = [
+    "test_what_is_damaged_is_refused_clearly_or_healed_in_time",
+    "test_without_damage_the_scenario_plays_to_its_end",
+]
+
+
+@pytest.fixture
+def damaged(shared_zookeeper: ZooKeeperServer) -> Iterator[Damaged]:
+    """The server that all share; only nodes of a round's names are damaged."""
+    one = ZooKeeperGround(shared_zookeeper)
+    yield Damaged(one, items=24, usual=24, at_once=6)
+    one.close()

@@ -1,0 +1,85 @@
+"""The judge of damage finds what it is there for: on a store that is as bad as that."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client
+from holdfast.testing.faults.damage import ACTS, Case, Round
+
+
+class Evil:
+    """See `holdfast.testing.faults.damage.Ground`: what is done is worse than any damage."""
+
+    overlap_s = 0.0
+    calm_s = 1.0
+
+    def __init__(self, folder: Path, deed: Callable[[Client, str], object]) -> None:
+        self.url = f"sqlite://{folder}/evil.db"
+        self._deed = deed
+        self._client = Client(self.url)
+        self._token = ""
+
+    def items(self, token: str) -> Sequence[str]:
+        """The lock of the round."""
+        self._token = token
+        return [f"{token}-lock"]
+
+    def damage(self, item: str, kind: str, chance: random.Random) -> bool:
+        """Do it."""
+        self._deed(self._client, item)
+        return True
+
+    def close(self) -> None:
+        """End the client."""
+        self._client.close()
+
+
+def judged(folder: Path, act: str, deed: Callable[[Client, str], object]) -> str:
+    """What the judge says if this is done before that act."""
+    ground = Evil(folder, deed)
+    number = [one.__name__ for one in ACTS].index(act)
+    verdict = Round(ground, Case(number, 0, "removed", 1)).play()
+    ground.close()
+    return "\n".join(verdict.wrong)
+
+
+def take_from_the_holder(client: Client, name: str) -> None:
+    """Whoever holds is broken, and doesn't learn of it for a third of its ttl."""
+    for line in client.inspect(name, exact=True):
+        for claim in line.claims:
+            client.break_(name, claim.fence)
+
+
+def keep_for_ever(client: Client, name: str) -> None:
+    """Nobody else gets it any more."""
+    hold = client.lock(name, ttl=60).acquire(timeout=10)
+    assert hold is not None
+    hold.detach()
+
+
+def test_two_who_believe_are_found(tmp_path: Path) -> None:
+    # In one round of some, the holder may be renewed, and told, between the deed and the try
+    rounds = (judged(tmp_path, "try_it", take_from_the_holder) for _ in range(5))
+    assert any("two holders" in one for one in rounds)
+
+
+def test_a_name_that_nobody_gets_any_more_is_found(tmp_path: Path) -> None:
+    assert "the lock is locked" in judged(tmp_path, "invalidate", keep_for_ever)
+
+
+def test_an_error_that_is_none_of_ours_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(client: Client, name: str) -> None:
+        monkeypatch.setattr(Client, "inspect", lambda *_, **__: [].pop())
+
+    assert "look: raw exception IndexError" in judged(tmp_path, "look", spoil)
+
+
+def test_a_round_without_harm_is_well(tmp_path: Path) -> None:
+    assert judged(tmp_path, "look", lambda client, name: None) == ""

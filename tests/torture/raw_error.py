@@ -1,0 +1,15 @@
+"""Imported in each process of a run: from then on some grants raise an error that isn't ours."""
+
+from __future__ import annotations
+
+from tests.mutants.plant import Edit, plant
+
+plant(
+    [
+        Edit(
+            "holdfast.stores.sqlite.blocking.engine",
+            "                answer = Held(ticket, ttl)\n",
+            "                answer = Held(ticket, ttl if ticket % 20 else 1 // 0)\n",
+        )
+    ]
+)
