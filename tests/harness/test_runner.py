@@ -158,7 +158,7 @@ def test_a_test_that_hangs_costs_one_test_and_shows_where(few: Path) -> None:
     done = play(few)
     assert done.returncode == 0, done.stderr
     assert last(done) == "5 passed, 1 rerun"
-    assert "test_inner.py::test_it: it did not end within 3 s" in done.stderr
+    assert "test_inner.py::test_it: it did not end within" in done.stderr
     assert 'test_inner.py", line ' in done.stdout
 
 

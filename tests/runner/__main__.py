@@ -1,20 +1,29 @@
-"""``python -m tests.runner``: run all tests, the groups with these names, or ``quick``."""
+"""``python -m tests.runner``: run all tests, or the groups with these names.
+
+``quick`` in their place: what needs no server. ``unsteady [minutes]``: all tests beside noise, for
+at least this long (30), and then a table of those that needed another try.
+"""
 
 from __future__ import annotations
 
+import random
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import groups
 from .groups import Group
+from .noise import may_be_real_time, noise
 from .process import run
-from .verdicts import TRIES, Verdicts, tell, told_missing
+from .verdicts import TRIES, Verdicts, table, tell, told_missing
 
 
 def main(*names: str) -> int:
-    """Run all, or the groups of these names; 0 if nothing is broken."""
+    """Run all, or what is named; 0 if nothing is broken."""
+    if names[:1] == ("unsteady",):
+        return unsteady(*names[1:])
     begun = time.monotonic()
     quick = names == ("quick",)
     everything = [*groups.QUICK] if quick else [groups.ALONE, *groups.groups()]
@@ -26,26 +35,51 @@ def main(*names: str) -> int:
             + ", ".join(one.name for one in everything)
         )
         return 64
+    verdicts = play(chosen, everything, len(chosen) if quick else groups.AT_ONCE)
+    verdicts.tell(_venv() / "unsteady.log")
+    missing_code = told_missing(_venv() / "missing")
+    # Last, as pytest says it.
+    print(verdicts.summary(time.monotonic() - begun), flush=True)
+    return verdicts.code or missing_code
+
+
+def play(chosen: Sequence[Group], everything: Sequence[Group], at_once: int) -> Verdicts:
+    """Run these groups, and what failed again, alone."""
     verdicts = Verdicts()
     run([one for one in chosen if one is groups.ALONE], everything, 1, verdicts)
-    at_once = len(groups.QUICK) if quick else groups.AT_ONCE
     run([one for one in chosen if one is not groups.ALONE], everything, at_once, verdicts)
     for _ in range(TRIES):
         if again := verdicts.worth_another_try():
             tell(f"{len(again)} tests failed beside others; they are run again, alone")
             run([alone(again)], [], 1, verdicts, again)
-    venv = groups.TESTS.parent / ".venv"
-    verdicts.tell(venv / "unsteady.log")
-    missing_code = told_missing(venv / "missing")
-    # Last, as pytest says it.
-    print(verdicts.summary(time.monotonic() - begun), flush=True)
-    return verdicts.code or missing_code
+    return verdicts
 
 
 def alone(tests: list[str]) -> Group:
     """A group of the files that these tests are in."""
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
     return Group("again", tuple(str(Path(groups.TESTS.parent, file)) for file in files))
+
+
+def unsteady(minutes: str = "30", seed: str = "") -> int:
+    """Run all tests beside noise, again and again until this time is over; 0 if nothing broke."""
+    end = time.monotonic() + 60 * float(minutes)
+    number = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
+    stops = "real-time loops" if may_be_real_time() else "SIGSTOP of all tests"
+    tell(f"noise: a busy process for each processor, stops by {stops}, seed {number}")
+    everything = [groups.ALONE, *groups.groups()]
+    played: list[Verdicts] = []
+    while not played or time.monotonic() < end:
+        with noise(number + len(played)):
+            played.append(play(everything, everything, groups.AT_ONCE))
+        played[-1].tell(_venv() / "unsteady.log")
+        tell(f"round {len(played)}: {'green' if played[-1].code == 0 else 'RED'}")
+    print(table(played), flush=True)
+    return max(one.code for one in played)
+
+
+def _venv() -> Path:
+    return groups.TESTS.parent / ".venv"
 
 
 if __name__ == "__main__":

@@ -132,6 +132,31 @@ class Verdicts:
                     file.write(f"===== {test}, try {number}: {_told(one)}\n{one.text}\n")
 
 
+def table(played: Iterable[Verdicts]) -> str:
+    """The tests that failed in some of these runs, the worst first.
+
+    >>> verdicts = Verdicts()
+    >>> verdicts.ended("a", "failed", [Failure("too late", "", 1.5, 2.0)])
+    >>> verdicts.ended("a", "passed")
+    >>> print(table([verdicts]))
+    failures  runs  late s  test
+           1     1     1.5  a: too late
+    """
+    failures: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
+    worst: dict[str, Failure] = {}
+    for verdicts in played:
+        for test, tries in verdicts.failures.items():
+            failures[test] += len(tries)
+            runs[test] += 1
+            worst[test] = max([*tries, worst.get(test, tries[0])], key=lambda one: one.late)
+    lines = [
+        f"{count:8}  {runs[test]:4}  {worst[test].late:6.1f}  {test}: {_line(worst[test].why)}"
+        for test, count in failures.most_common()
+    ]
+    return "\n".join(["failures  runs  late s  test", *lines])
+
+
 def tell(what: str) -> None:
     """Say it to whoever looks on."""
     sys.stderr.write(f"tests: {what}\n")
