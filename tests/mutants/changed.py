@@ -1,6 +1,6 @@
 """Which planted bugs a change is about: those whose code, test or record it touches.
 
-All proofs take half an hour of two cores, so a usual run proves only these, and not too many.
+All proofs take a quarter of an hour of two cores, so a usual run proves only these, at most some.
 """
 
 from __future__ import annotations
