@@ -10,12 +10,12 @@ import functools
 import inspect
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.testing.conformance import all_cases
 from tests.tidy.tree import ROOT
-from tests.torture.scale import FULL
+from tests.torture.scale import FULL, LEFT_OUT
 
 from .bugs import Planted
 from .failure import chosen, file, recording
@@ -25,28 +25,27 @@ from .table import Mutant
 BASE = "HOLDFAST_BASE"
 #: What catches those bugs that have no test of their own.
 SIMULATOR = ROOT / "src/holdfast/testing/simulator"
-#: How many bugs of each table are proven in this run, in words.
-SAID: dict[str, str] = {}
 
 
-def proven(table: str, bugs: Iterable[Planted | Mutant], most: int) -> list[str]:
-    """The names of the bugs to prove in this run: all with ``HOLDFAST_TORTURE=full``; else those
-    that the change is about, no more than ``most``, which are as far apart as they can be."""
-    everything = [one.name for one in bugs]
+def proven(
+    table: str, names: Collection[str], near: Mapping[str, Collection[Path]], most: int
+) -> list[str]:
+    """Which of the bugs with these names to prove in this run: all with ``HOLDFAST_TORTURE=full``.
+
+    Else those that the change is about, as it touches a file that is ``near`` the bug: no more than
+    ``most``, which are as far apart as they can be. One that is near nothing is left out.
+    """
     if FULL or recording():
-        return chosen(table, everything, everything)
+        return chosen(table, names, names)
     files = changed()
     mine = [
-        one.name
-        for one in bugs
-        if files is None or (files & {file(table, one.name), *places(one)})
-        if not getattr(one, "seldom", False)
+        name for name, paths in near.items() if files is None or files & {file(table, name), *paths}
     ]
     number = min(most, len(mine))
-    SAID[table] = (
-        f"{number} of {len(everything)} planted bugs are proven: "
+    LEFT_OUT[table] = (
+        f"{number} of {len(names)} planted bugs are proven: "
         + ("nothing says what was changed" if files is None else f"{len(mine)} are near a change")
-        + "; HOLDFAST_TORTURE=full ./dev test tests/mutants proves all"
+        + "; `./dev test full` proves all"
     )
     return [mine[nth * len(mine) // number] for nth in range(number)]
 

@@ -12,8 +12,9 @@ from tests.tidy.tree import ROOT
 from . import changed
 from .changed import BASE, base, git, proven
 from .failure import MODE, file
-from .planted import PLANTED
-from .simulated import MUTANTS
+from .test_mutants import NAMES
+from .test_mutants import NEAR as SIMULATED
+from .test_planted import BUGS, NEAR
 
 SRC = ROOT / "src/holdfast"
 Commit = Callable[[str], str]
@@ -24,7 +25,7 @@ def usual(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a usual run, and what the runs here prove is nothing to tell."""
     monkeypatch.delenv(MODE, raising=False)
     monkeypatch.setattr(changed, "FULL", False)
-    monkeypatch.setattr(changed, "SAID", {})
+    monkeypatch.setattr(changed, "LEFT_OUT", {})
 
 
 @pytest.fixture
@@ -71,12 +72,11 @@ def test_a_change_is_about_what_is_planted_in_its_files_and_caught_by_its_tests(
 ) -> None:
     def near(*files: Path) -> set[str]:
         monkeypatch.setattr(changed, "changed", lambda: {*files})
-        return {*proven("planted", PLANTED, most=1000)}
+        return {*proven("planted", BUGS, NEAR, most=1000)}
 
-    everything = {one.name: one for one in PLANTED if not one.seldom}
     # Given a module, a script of one store, a test, a case of the kit, a record
     by = {
-        path: near(SRC / path) & {*everything}
+        path: near(SRC / path)
         for path in (
             "core/door.py",
             "stores/postgres/schema/line.sql",
@@ -86,17 +86,17 @@ def test_a_change_is_about_what_is_planted_in_its_files_and_caught_by_its_tests(
     }
     # Then
     assert all(by.values())
-    assert all(len(names) < len(everything) / 10 for names in by.values())
-    modules = {e.module for n in by["stores/postgres/schema/line.sql"] for e in everything[n].edits}
+    assert all(len(names) < len(NEAR) / 10 for names in by.values())
+    modules = {e.module for n in by["stores/postgres/schema/line.sql"] for e in BUGS[n].edits}
     assert modules == {"holdfast.stores.postgres.ddl"}
     assert near(SRC / "stores/postgres/ddl.py").isdisjoint(by["stores/postgres/schema/line.sql"])
-    one = PLANTED[0]
+    one = next(iter(BUGS.values()))
     assert one.name in near(ROOT / one.node.partition("::")[0])
     assert near(file("planted", one.name)) == {one.name}
     assert near(ROOT / "README.md") == set()
     # And what the simulator must catch is as near as the simulator
     monkeypatch.setattr(changed, "changed", lambda: {SRC / "testing/simulator/server.py"})
-    assert len(proven("simulated", MUTANTS, most=1000)) == len(MUTANTS)
+    assert len(proven("simulated", NAMES, SIMULATED, most=1000)) == len(NAMES)
 
 
 def test_a_usual_run_proves_no_more_than_it_may_and_says_so(
@@ -104,16 +104,16 @@ def test_a_usual_run_proves_no_more_than_it_may_and_says_so(
 ) -> None:
     # Given that nobody knows what was changed
     monkeypatch.setattr(changed, "changed", lambda: None)
-    usual = [one.name for one in PLANTED if not one.seldom]
+    usual = [*NEAR]
     # When
-    names = proven("planted", PLANTED, most=10)
+    names = proven("planted", BUGS, NEAR, most=10)
     # Then some of all
-    assert names == proven("planted", PLANTED, most=10)
+    assert names == proven("planted", BUGS, NEAR, most=10)
     assert len({*names}) == 10
     assert names[0] == usual[0]
     assert names[-1] in usual[-len(usual) // 10 :]
-    said = f"10 of {len(PLANTED)} planted bugs are proven: nothing says what was changed"
-    assert changed.SAID["planted"].startswith(said)
+    said = f"10 of {len(BUGS)} planted bugs are proven: nothing says what was changed"
+    assert changed.LEFT_OUT["planted"].startswith(said)
     # And all where that is asked for
     monkeypatch.setattr(changed, "FULL", True)
-    assert proven("planted", PLANTED, most=10) == [one.name for one in PLANTED]
+    assert proven("planted", BUGS, NEAR, most=10) == [*BUGS]

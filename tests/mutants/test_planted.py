@@ -16,7 +16,7 @@ from holdfast.testing.surroundings import surroundings
 from tests.ahead import Ahead, asked
 from tests.tidy.tree import ROOT
 
-from .changed import proven, replaced
+from .changed import places, proven, replaced
 from .failure import judge
 from .planted import PLANTED
 
@@ -26,7 +26,8 @@ FAILED = 10 + pytest.ExitCode.TESTS_FAILED
 TABLE = "planted"
 BUGS = {planted.name: planted for planted in PLANTED}
 #: Those that are proven in this run: each takes a process, and some a server.
-PROVEN = proven(TABLE, PLANTED, most=32)
+NEAR = {name: places(one) for name, one in BUGS.items() if not one.seldom}
+PROVEN = proven(TABLE, BUGS, NEAR, most=32)
 
 
 class Proof(NamedTuple):
