@@ -11,6 +11,7 @@ from importlib import metadata
 import pytest
 
 import holdfast
+from tests.torture.scale import LEFT_OUT
 
 # What several stores are tested with stands beside them, and is imported by their modules.
 pytest.register_assert_rewrite("tests.stores")
@@ -45,3 +46,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Count the tests themselves no more whenever the collector runs: there are ten thousand."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was tried only in part."""
+    for what, said in LEFT_OUT.items():
+        terminalreporter.write_line(f"{what}: {said}")

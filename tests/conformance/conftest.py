@@ -16,18 +16,28 @@ import pytest
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
-from holdfast.testing.conformance import Run  # noqa: E402 # after the line above
+from holdfast.testing.conformance import Run, in_turn  # noqa: E402 # after the line above
 from tests.ahead import Ahead  # noqa: E402
+from tests.torture.scale import FULL  # noqa: E402
 
 AT_ONCE = 10
 #: A file system in memory.
 MEMORY = "/dev/shm"
 #: So that a lease may be as long as the longest in the kit that isn't renewed.
 LONG = "?session=60"
+#: Where every run is played each time: no server has to work for it.
+IN_PROCESS = {"memory", "sqlite"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that must run alone come last, when all others are over."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A usual run plays on servers one primitive of each case; all with ``HOLDFAST_TORTURE=full``,
+    and where the command names a run. Those that must run alone come last, when others are over.
+    """
+    if not FULL and not any("::test_conforms[" in one for one in config.args):
+        on_servers = [run for item in items for run in runs_of(item) if run.store not in IN_PROCESS]
+        left = {*on_servers} - {*in_turn(on_servers)}
+        config.hook.pytest_deselected(items=[one for one in items if left & {*runs_of(one)}])
+        items[:] = [one for one in items if not left & {*runs_of(one)}]
     items.sort(key=lambda item: any(run.case.alone for run in runs_of(item)))
 
 

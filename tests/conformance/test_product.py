@@ -17,6 +17,7 @@ from holdfast.testing.conformance import PRIMITIVES, all_cases, cases
 from holdfast.testing.faces import FACES
 from holdfast.url import BUILTIN
 from tests.conformance import test_conformance as ours
+from tests.conformance.conftest import IN_PROCESS
 
 #: Every primitive is asked at least so many questions, on each face.
 CASES_MIN = 10
@@ -95,6 +96,28 @@ def test_every_combination_is_run() -> None:
         missing = lacks(run.store) & conformance.OPERATIONS
         needs = {*run.case.needs, PRIMITIVES[run.primitive].needs}
         assert bool(run.lacks) == bool(missing & needs)
+
+
+def test_in_turn_each_case_is_played_on_each_server_and_on_each_primitive_somewhere() -> None:
+    # Given
+    everything = [run for run in ours.RUNS if run.store not in IN_PROCESS]
+    # When
+    chosen = conformance.in_turn(everything)
+    # Then: each case once on each face of each store, the same way each time
+    assert len(chosen) < len(everything) / 2
+    assert len(chosen) == len({(run.store, run.face, run.case.name) for run in chosen})
+    for what in (
+        lambda run: (run.store, run.face, run.case.name),
+        lambda run: (run.store, run.primitive),
+    ):
+        assert {*map(what, chosen)} == {*map(what, everything)}
+    assert chosen == conformance.in_turn(conformance.runs(*dict.fromkeys(r.store for r in chosen)))
+    # And on as many primitives as there are places for it where it isn't refused
+    for one in all_cases():
+        mine = [run for run in everything if run.case is one and not run.lacks]
+        places = {(run.store, run.face) for run in mine}
+        played = {run.primitive for run in chosen if run.case is one and not run.lacks}
+        assert len(played) == min(len({run.primitive for run in mine}), len(places)), one.name
 
 
 def test_a_case_is_for_both_faces_unless_it_says_why_not() -> None:

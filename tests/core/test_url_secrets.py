@@ -19,6 +19,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, ConfigError
 from holdfast.url import BUILTIN, FILES, find
+from tests.torture.scale import times
 
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or secrets.randbits(32)
 #: Parts of a password that nothing else contains. What stands between them splits a URL.
@@ -119,9 +120,9 @@ def check(source: str) -> None:
 @pytest.mark.parametrize("scheme", SERVERS)
 def test_no_shape_of_a_mistyped_url_shows_its_password(scheme: str) -> None:
     for number, shape in enumerate(SHAPES):
-        # Each shape with all of them over the schemes, and with five of them for each scheme
+        # Each shape with all of them over the schemes, and with some of them for each scheme
         first = number + SERVERS.index(scheme)
-        for at in range(5):
+        for at in range(times(5, 2)):
             broken = BREAKS[(first + 3 * at) % len(BREAKS)]
             check(shape.format(s=scheme, p=HEAD + broken + TAIL))
 

@@ -13,9 +13,9 @@ import pytest
 from holdfast.testing.guards import check
 from holdfast.testing.guards.__main__ import campaign
 from holdfast.testing.simulator.__main__ import quiet
+from tests.torture.scale import times
 
-#: All of them with HOLDFAST_TORTURE=full.
-HISTORIES = 10_000 if os.environ.get("HOLDFAST_TORTURE") == "full" else 400
+HISTORIES = times(10_000, 240)
 PARTS = 4
 
 

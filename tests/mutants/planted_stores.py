@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from zlib import crc32
-
 from .planted_classes import CLASSES
 from .planted_cli import CLI
 from .planted_clocks import CLOCKS
@@ -37,7 +35,7 @@ from .planted_simple import SIMPLE
 from .planted_workers import WORKERS
 from .planted_zookeeper import ZOOKEEPER
 
-_ALL = [
+STORES = [
     *CLASSES,
     *CLI,
     *CLOCKS,
@@ -71,7 +69,3 @@ _ALL = [
     *SIMPLE,
     *ZOOKEEPER,
 ]
-#: One of so many is proven in every run: each needs a server, or several processes, of its own.
-#: Which, its name decides, so that another bug in the list changes nothing for the rest.
-_EACH = 3
-STORES = [one._replace(seldom=crc32(one.name.encode()) % _EACH > 0 or one.seldom) for one in _ALL]

@@ -13,6 +13,7 @@ from tests.fenced import test_power
 from tests.interop import test_planted as interop
 from tests.tidy.tree import ROOT
 from tests.torture import test_queues
+from tests.torture.scale import times
 
 from . import failure, hunt, test_planted
 from .failure import Failure, broken, judge, noted, watched
@@ -36,6 +37,8 @@ STATEMENTS = [
     "a loop whose ack was lost with its reply takes its job for lost",
     "who dies takes its job along",
 ]
+#: Broken code is noticed by any of the first, and all that follow would be looked at for nothing.
+HISTORIES = times(hunt.HISTORIES, 100)
 UNKNOWN = """
 import sys
 from tests.mutants import {module} as room
@@ -68,7 +71,12 @@ def test_a_bug_that_is_a_call_of_an_unknown_name_is_not_caught(name: str) -> Non
 @pytest.mark.parametrize("name", ["an acquire that times out stays in the line"])
 def test_the_simulator_does_not_catch_an_unknown_name_either(name: str) -> None:
     number = [one.name for one in MUTANTS].index(name)
-    done = _run("hunt", "MUTANTS", name, f"print(*room.told({number}), sep='\\n')")
+    done = _run(
+        "hunt",
+        "MUTANTS",
+        name,
+        f"room.HISTORIES = {HISTORIES}; print(*room.told({number}), sep='\\n')",
+    )
     assert done.returncode == 0, done.stderr
     found, _, wrong = done.stdout.splitlines()
     assert found

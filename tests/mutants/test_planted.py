@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -16,9 +15,9 @@ import pytest
 from holdfast.testing.surroundings import surroundings
 from tests.ahead import Ahead, asked
 from tests.tidy.tree import ROOT
-from tests.torture.scale import FULL, times
 
-from .failure import chosen, judge
+from .changed import places, proven, replaced
+from .failure import judge
 from .planted import PLANTED
 
 LIMIT_S = 110
@@ -26,11 +25,9 @@ LIMIT_S = 110
 FAILED = 10 + pytest.ExitCode.TESTS_FAILED
 TABLE = "planted"
 BUGS = {planted.name: planted for planted in PLANTED}
-#: A usual run proves every eighth planted bug: each takes a process, and some a server.
-PART = times(1, 8)
-_USUAL = [name for name in BUGS if not BUGS[name].seldom]
-#: Those that are proven in this run.
-PROVEN = chosen(TABLE, BUGS, list(BUGS) if FULL else _USUAL[::PART])
+#: Those that are proven in this run: each takes a process, and some a server.
+NEAR = {name: places(one) for name, one in BUGS.items() if not one.seldom}
+PROVEN = proven(TABLE, BUGS, NEAR, most=32)
 
 
 class Proof(NamedTuple):
@@ -71,17 +68,6 @@ def test_the_bug_can_be_planted(name: str) -> None:
     for edit in BUGS[name].edits:
         path = (ROOT / "src").joinpath(*edit.module.split(".")).with_suffix(".py")
         assert path.read_text("utf-8").count(edit.old) == 1, f"{edit.old!r} in {path}"
-
-
-def replaced(code: str) -> list[str]:
-    """The texts that this expression looks for in a script, to put others in their place."""
-    calls = [one for one in ast.walk(ast.parse(code)) if isinstance(one, ast.Call)]
-    return [
-        str(one.args[0].value)
-        for one in calls
-        if isinstance(one.func, ast.Attribute) and one.func.attr == "replace"
-        if len(one.args) == 2 and isinstance(one.args[0], ast.Constant)
-    ]
 
 
 def test_what_is_replaced_in_a_script_is_there() -> None:

@@ -18,9 +18,9 @@ from holdfast.testing.simulator.queues.history import QUEUE_KINDS
 from holdfast.testing.simulator.queues.server import QueueServer
 from holdfast.testing.simulator.shrink import smaller
 from holdfast.testing.simulator.world import World
+from tests.torture.scale import times
 
-#: All of them with HOLDFAST_TORTURE=full.
-HISTORIES = 10_000 if os.environ.get("HOLDFAST_TORTURE") == "full" else 1200
+HISTORIES = times(10_000, 600)
 PARTS = 4
 
 

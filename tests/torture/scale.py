@@ -8,6 +8,8 @@ import statistics
 from collections.abc import Sequence
 
 FULL = os.environ.get("HOLDFAST_TORTURE") == "full"
+#: What this run tries a part of, and how large a part, in words that are said at its end.
+LEFT_OUT: dict[str, str] = {}
 
 
 def times(full: int, usual: int) -> int:

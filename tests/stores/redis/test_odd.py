@@ -26,8 +26,8 @@ from tests.torture.scale import seed_of, times
 
 lag.watch()
 
-#: Rounds of each verb on the face for threads, and for asyncio.
-ROUNDS, LATER_ROUNDS = times(4, 2), times(4, 1)
+#: Rounds of each verb on each face.
+ROUNDS = times(4, 1)
 #: Longer than any time-out below, with what the undo of an acquire may take.
 LATE_S = 6.0
 #: Seconds that bound each read: a reader that goes on to the end would be late.
@@ -195,7 +195,7 @@ def test_an_odd_reply_to_a_task_is_one_clear_error(verb: str) -> None:
     chance = dice(f"odd replies to {verb}", seed_of("odd replies"))
 
     async def main(url: str) -> None:
-        for _ in range(LATER_ROUNDS):
+        for _ in range(ROUNDS):
             client = AsyncClient(url)
             with contextlib.suppress(HoldfastError):  # and nothing else is ever raised
                 await VERBS[verb](client)

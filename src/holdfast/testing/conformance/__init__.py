@@ -19,7 +19,7 @@ don't run them with ``python -O``.
 from __future__ import annotations
 
 from .arena import AT_ONCE_S, PRIMITIVES, SOON_S, Arena, Primitive, at_once, raises
-from .kit import Run, all_cases, runs
+from .kit import Run, all_cases, in_turn, runs
 from .registry import OPERATIONS, Case, case
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "all_cases",
     "at_once",
     "case",
+    "in_turn",
     "raises",
     "runs",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -107,6 +108,31 @@ def runs(*stores: str) -> list[Run]:
             for primitive in one.primitives:
                 found += _runs(store, can, one, primitive)
     return found
+
+
+def in_turn(everything: Iterable[Run]) -> list[Run]:
+    """Of these runs each case once on each store and face, where its primitives take turns.
+
+    Always the same ones: a third of the runs, for when all of them take too long. Together they
+    play each case on each of its primitives if there are enough stores, each primitive on each
+    store, and all of them about equally often. Where the store would refuse, another goes first.
+    """
+    choices: dict[tuple[str, str, str], list[Run]] = {}
+    for run in everything:
+        choices.setdefault((run.store, run.face, run.case.name), []).append(run)
+    chosen: set[Run] = set()
+    on, of = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+
+    def rank(run: Run) -> tuple[bool, int, int]:
+        return bool(run.lacks), of[run.case.name, run.primitive], on[run.store, run.primitive]
+
+    # Those with the least choice first, as the others can make up for them
+    for among in sorted(choices.values(), key=lambda runs: sum(not run.lacks for run in runs)):
+        run = min(among, key=rank)
+        chosen.add(run)
+        on[run.store, run.primitive] += 1
+        of[run.case.name, run.primitive] += not run.lacks
+    return [run for runs in choices.values() for run in runs if run in chosen]
 
 
 def capabilities_of(store: str) -> Capabilities:

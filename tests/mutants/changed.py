@@ -1,0 +1,125 @@
+"""Which planted bugs a change is about: those whose code, test or record it touches.
+
+All proofs take a quarter of an hour of two cores, so a usual run proves only these, at most some.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import os
+import subprocess
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from holdfast.testing.conformance import all_cases
+from tests.tidy.tree import ROOT
+from tests.torture.scale import FULL, LEFT_OUT
+
+from .bugs import Planted
+from .failure import chosen, file, recording
+from .table import Mutant
+
+#: What the change is compared with, where the environment says it.
+BASE = "HOLDFAST_BASE"
+#: What catches those bugs that have no test of their own.
+SIMULATOR = ROOT / "src/holdfast/testing/simulator"
+
+
+def proven(
+    table: str, names: Collection[str], near: Mapping[str, Collection[Path]], most: int
+) -> list[str]:
+    """Which of the bugs with these names to prove in this run: all with ``HOLDFAST_TORTURE=full``.
+
+    Else those that the change is about, as it touches a file that is ``near`` the bug: no more than
+    ``most``, which are as far apart as they can be. One that is near nothing is left out.
+    """
+    if FULL or recording():
+        return chosen(table, names, names)
+    files = changed()
+    mine = [
+        name for name, paths in near.items() if files is None or files & {file(table, name), *paths}
+    ]
+    number = min(most, len(mine))
+    LEFT_OUT[table] = (
+        f"{number} of {len(names)} planted bugs are proven: "
+        + ("nothing says what was changed" if files is None else f"{len(mine)} are near a change")
+        + "; `./dev test full` proves all"
+    )
+    return [mine[nth * len(mine) // number] for nth in range(number)]
+
+
+def changed() -> set[Path] | None:
+    """The files that differ from the base; None if nothing says which, as without a history."""
+    try:
+        told = git("diff", "--name-only", "--relative", base(), "--")
+        told += git("ls-files", "--others", "--exclude-standard")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {ROOT / one for one in told}
+
+
+def base() -> str:
+    """The commit that this tree is a change of: what was landed last on ``main`` elsewhere, or the
+    one before this if that is this one, as where the build server tests what was landed."""
+    if given := os.environ.get(BASE):
+        return given
+    (head,) = git("rev-parse", "HEAD")
+    try:
+        (landed,) = git("merge-base", "HEAD", "origin/main")
+    except subprocess.CalledProcessError:  # there is none
+        landed = head
+    return landed if landed != head else "HEAD~1"
+
+
+def git(*words: str) -> list[str]:
+    """The lines that it answers; OSError or SubprocessError if it can't."""
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def places(bug: Planted | Mutant) -> set[Path]:
+    """The files that a bug is planted in, and those of what must catch it."""
+    if isinstance(bug, Mutant):
+        found = {*SIMULATOR.rglob("*.py")}
+    else:
+        found = {ROOT / bug.node.partition("::")[0]}
+        found |= {*filter(None, [_cases().get(bug.node.rpartition("-")[2].rstrip("]"))])}
+    for edit in bug.edits:
+        module, olds = edit.module.split("."), [*replaced(edit.new)]
+        room = (ROOT / "src").joinpath(*module[:3])
+        scripts = {
+            path
+            for path, text in _scripts().items()
+            if path.is_relative_to(room) and any(old in text for old in olds)
+        }
+        found |= scripts or {(ROOT / "src").joinpath(*module).with_suffix(".py")}
+    return found
+
+
+def replaced(code: str) -> Iterator[str]:
+    """The texts that this code looks for in a script, to put others in their place."""
+    try:
+        tree = ast.parse(inspect.cleandoc(code))
+    except SyntaxError:  # a part of a statement
+        return
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute):
+            old = one.args[0] if one.func.attr == "replace" and len(one.args) == 2 else None
+            if isinstance(old, ast.Constant):
+                yield old.value.decode() if isinstance(old.value, bytes) else str(old.value)
+
+
+@functools.cache
+def _scripts() -> dict[Path, str]:
+    files = [one for end in ("sql", "lua") for one in (ROOT / "src").rglob(f"*.{end}")]
+    return {one: one.read_text("utf-8") for one in files}
+
+
+@functools.cache
+def _cases() -> dict[str, Path]:
+    """Where each case of the kit is written."""
+    return {one.name: Path(one.text.__code__.co_filename) for one in all_cases()}
