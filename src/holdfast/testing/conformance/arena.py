@@ -263,13 +263,14 @@ class Arena:
         if not self.can.line:
             await self.sleep(UNSEEN_S)
             return
-        end = now() + SOON_S
+        begun = now()
         while True:
             line = await self.look(name)
             here = len(line.waiters) if line else 0
             if here == waiters:
                 return
-            assert now() < end, f"{here} instead of {waiters} wait: {line}"
+            late = now() - begun > SOON_S and now() - begun > SOON_S + stolen(begun)
+            assert not late, f"{here} instead of {waiters} wait: {line}"
             await self.sleep(0.002)
 
     async def free(self, within: float = SOON_S, name: str = "") -> float:

@@ -108,6 +108,7 @@ async def what_a_killed_process_held_is_free_after_its_ttl_at_the_latest(at: Are
 @case("lock", needs=["across_processes", "fair", "own_expiry"])
 async def a_waiter_that_is_killed_costs_those_behind_it_little(at: Arena) -> None:
     worker = at.worker()
+    await warm(at, worker)
     async with at.lock():
         worker.send("acquire", at.name, None, 30.0)
         await at.line(waiters=1)
