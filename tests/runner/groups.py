@@ -33,24 +33,28 @@ class Group(NamedTuple):
 ALONE = Group(
     "alone", ("stores/sqlite/test_death.py", "torture/test_death.py", "cli/test_start.py")
 )
-#: Where the runs of the kit are that are work of our own process, and those on servers.
-KIT, HERE = "conformance/test_conformance.py", "[memory- or [sqlite-"
+#: Where the runs of the kit are; those that are work of our own process, and those on Redis.
+KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[redis"
 #: What takes long comes first, so that the last ones to end are short. A folder that no group
 #: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
 GROUPS = (
-    Group("core", ("core", "testing")),
-    Group("faults", ("conformance", "faults", "servers")),
+    Group("kit-servers", (KIT,), only=f"not ({REDIS} or {HERE})"),
+    Group("torture", ("torture",)),
     Group("redis", ("stores/redis",)),
-    Group("kit-servers", (KIT,), only=f"not ({HERE})"),
-    Group("command", ("cli", "bench", "demo", "harness", "pages", "tidy", "typing")),
-    Group("embedded", ("stores/sqlite",)),
-    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("commands", ("cli",)),
+    Group("core", ("core",)),
     Group("fenced", ("fenced", "mutants")),
-    Group("torture", ("torture", "sim", "stores/redis/test_torture.py")),
-    Group("postgres", ("stores/postgres",)),
-    Group("zookeeper", ("stores/zookeeper",)),
-    Group("mysql", ("stores/mysql",)),
+    Group("kit-redis", (KIT,), only=REDIS),
     Group("kit", (KIT,), only=HERE),
+    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("postgres", ("stores/postgres",)),
+    Group("mysql", ("stores/mysql",)),
+    Group("zookeeper", ("stores/zookeeper",)),
+    Group("embedded", ("stores/sqlite",)),
+    Group("faults", ("conformance", "faults", "servers", "testing")),
+    Group("histories", ("sim", "stores/redis/test_torture.py")),
+    Group("starving", ("stores/redis/test_odd.py", "stores/redis/test_starving.py")),
+    Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
 )
 #: What a change is tested by first: no server, and two minutes with all checks. So it is without
 #: the longest: those that try all cases of a class, and those that kill processes.
