@@ -16,7 +16,7 @@ from tests.torture.scale import LEFT_OUT
 # What several stores are tested with stands beside them, and is imported by their modules.
 pytest.register_assert_rewrite("tests.stores")
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.witness"]
 #: Installed, the plugin is found by its entry point, and naming it again would be an error.
 if not metadata.entry_points(group="pytest11", name="holdfast"):
     pytest_plugins.append("holdfast.testing.plugin")

@@ -73,7 +73,7 @@ def test_a_folder_that_anybody_may_write_to_fails_with_the_remedy(world: World) 
     code, found = findings(world)
     assert code == 1
     assert found["store"][0]["level"] == "fail"
-    assert "install -d -m 700 " in found["store"][0]["text"]
+    assert "mkdir -m 700 " in found["store"][0]["text"]
 
 
 def test_a_process_that_sits_in_the_gate_is_named(world: World) -> None:

@@ -37,6 +37,18 @@ def test_a_run_without_a_named_store_says_that_it_excludes_nobody_elsewhere(tmp_
     assert holdfast("run", "backup", "--", "true", HOLDFAST_URL=named).stderr == ""
 
 
+def test_a_run_that_requires_a_named_store_refuses_the_local_file(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    words = ("run", "-q", "--require-url", "backup", "--", "touch", str(tmp_path / "ran"))
+    done = holdfast(*words, **home)
+    assert done.returncode == 78
+    assert "no store is named" in done.stderr
+    assert not list(tmp_path.iterdir())
+    done = holdfast(*words, HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "ran").exists()
+
+
 #: Each command that excludes or changes something, and its exit status on an empty store.
 CHANGES = {
     "run": (["run", "job", "--", "true"], 0),

@@ -32,6 +32,17 @@ class Flaky:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
+    def cut_once(self, meanwhile: Callable[[], None]) -> None:
+        """The next join arrives; its answer is lost, and something happens before the second."""
+
+        async def join(claim: Claim, wait: bool, within: float) -> Joined:
+            del self.join  # type: ignore[method-assign]
+            await self.store.join(claim, wait, within)
+            meanwhile()
+            raise StoreUnavailable("planted: the answer to join is lost")
+
+        self.join = join  # type: ignore[method-assign]
+
     def cut(self) -> None:
         """No verb arrives any more."""
         self.down = {"join", "join_free", "keep", "leave", "leave_all", "inspect", "resize"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -223,6 +223,64 @@ def test_a_client_that_is_closed_while_its_store_is_silent_gives_up(
     asking.join(20)
     assert "is closed; make a new one" in str(failures[0])
     assert time.monotonic() - begun < 5
+
+
+def test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says(
+    locks: Client, store: Flaky
+) -> None:
+    """So says a store whose clock was set back between a join and its repetition."""
+    inner = store.store
+    join, join_free, keep = inner.join, inner.join_free, inner.keep
+
+    def longer(answer: Any) -> Any:
+        return answer._replace(expires_in=3600.0) if isinstance(answer, Held) else answer
+
+    async def long_join(claim: Claim, wait: bool, within: float) -> Joined:
+        return cast("Joined", longer(await join(claim, wait, within)))
+
+    async def long_join_free(claims: Any, within: float) -> Any:
+        return [longer(one) for one in await join_free(claims, within) or []]
+
+    async def long_keep(keeps: Any, within: float) -> Any:
+        return [longer(one) for one in await keep(keeps, within)]
+
+    inner.join, inner.join_free, inner.keep = (  # type: ignore[method-assign]
+        long_join,
+        long_join_free,
+        long_keep,
+    )
+    with locks.lock("x", ttl=30, auto_renew=False) as hold:
+        assert hold.remaining() <= 30
+        token = hold.detach()
+    with locks.adopt(token) as adopted:
+        assert adopted.remaining() <= 30
+    both = [locks.lock(name, ttl=30, auto_renew=False) for name in ("a", "b")]
+    with locks.all(*both) as holds:
+        assert holds.remaining() <= 30
+    assert store.calls["join_free"] == 1
+
+
+def test_a_long_wait_is_told_once_with_who_holds_and_for_how_long(
+    locks: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    contend: Callable[..., Rival],
+) -> None:
+    monkeypatch.setattr("holdfast.core.waits.LONG_S", 0.2)
+    caplog.set_level("INFO", "holdfast")
+    rival = contend("x")
+    waiting = threading.Thread(target=lambda: locks.lock("x").acquire().release())
+    waiting.start()
+    end = time.monotonic() + 20
+    while "still waiting" not in caplog.text:
+        assert time.monotonic() < end, "it isn't told"
+        time.sleep(0.01)
+    time.sleep(1.5)  # it asks again meanwhile
+    rival.leave()
+    waiting.join(20)
+    (told,) = [one.getMessage() for one in caplog.records if "still waiting" in one.getMessage()]
+    assert "'x'" in told
+    assert "number 1 in line; held by" in told
 
 
 def _line(locks: Client) -> tuple[Any, ...]:

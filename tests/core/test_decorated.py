@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
+import io
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClient, Client, ConfigError, Loss
+from holdfast.testing.promise import promised
 
 ran: list[str] = []
 
@@ -110,6 +113,43 @@ def test_a_coroutine_that_a_plain_function_returned_is_refused() -> None:
         with pytest.raises(ConfigError, match="returned a coroutine"):
             decorated()
     assert ran == []
+
+
+class Awaited:
+    """Something to await."""
+
+    def __await__(self) -> Iterator[None]:
+        ran.append("awaited")
+        yield
+
+
+LATER: dict[str, Callable[[], Any]] = {
+    "generator": generator,
+    "asyncgen": asyncgen,
+    "future": concurrent.futures.Future,
+    "awaitable": Awaited,
+    "manager": contextlib.contextmanager(generator),
+    "map": lambda: map(ran.append, ["map"]),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_work_that_a_plain_function_returned_is_refused(later: str) -> None:
+    with Client("memory://decorated") as locks:
+        decorated: Any = locks.lock("x")(lambda: LATER[later]())  # noqa: PLW0108
+        with promised("no work runs unheld without a word"):
+            try:
+                found = decorated()
+            except ConfigError as refused:
+                found = str(refused)
+            assert "returned a" in str(found)
+    assert ran == []
+
+
+@pytest.mark.parametrize("made", [[1], "text", {"a": 1}, {1}, object(), io.StringIO("text")])
+def test_what_was_merely_returned_is_passed_on(made: object) -> None:
+    with Client("memory://decorated") as locks:
+        assert locks.lock("x")(lambda: made)() is made
 
 
 async def _told(hold: object, reason: Loss) -> None:

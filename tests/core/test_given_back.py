@@ -78,6 +78,22 @@ def test_a_release_that_is_called_still_says_that_it_is_not_known(locks: Client)
 
 
 @pytest.mark.parametrize("kind", ["lock", "all"])
+def test_a_release_after_one_that_was_not_answered_is_no_loss(
+    kind: str, locks: Client, lock_clock: TestClock
+) -> None:
+    store = locks._ctx.store = Slow(locks._ctx.store, lock_clock)  # type: ignore[assignment]
+    hold = WISHES[kind](locks).acquire()  # type: ignore[attr-defined]
+    store.down = {"leave", "leave_all"}
+    with pytest.raises(StoreUnavailable):
+        hold.release()
+    store.mend()
+    lock_clock.advance(5)  # the keeper gives it back
+    assert locks.inspect("x") == []
+    assert hold.release() is True
+    assert hold.lost is None
+
+
+@pytest.mark.parametrize("kind", ["lock", "all"])
 def test_a_lease_that_ends_while_it_is_given_back_does_not_fail_the_body(
     kind: str, locks: Client, lock_clock: TestClock
 ) -> None:

@@ -42,7 +42,7 @@ def test_what_makes_waiting_slow_is_a_warning(new_redis: NewRedis) -> None:
     server = new_redis(users=(f"user deaf on >secret {rights}",))
     found = examined(f"redis+plain://deaf:secret@127.0.0.1:{server.port}/0")
     waking = of(found, "waking")
-    assert (waking.level, waking.remedy) == (Level.WARN, "ACL SETUSER ... +client|tracking")
+    assert (waking.level, waking.remedy) == (Level.WARN, "ACL SETUSER deaf +client|tracking")
     found = examined(f"redis+plain://127.0.0.1:{server.port}/0?protocol=2")
     assert of(found, "waking").level is Level.WARN
 
@@ -68,13 +68,13 @@ def test_a_server_that_may_drop_locks_is_a_warning(new_redis: NewRedis) -> None:
 
 _PLAIN = (
     "+evalsha +script|load +get +set +exists +del +pttl +type +hexists +hget +pexpire +expire "
-    "+hello +client|tracking +client|caching +scan +select +client|setname"
+    "+hello +info +client|tracking +client|caching +scan +select +client|setname"
 )
 #: What the page says that a user needs, for keys that begin with ``L:``.
 RIGHTS = {
     "plain": f"{_PLAIN} ~L:* ~{{L:*",
     "plain&signal=python-redis-lock": f"{_PLAIN} +lpush ~L:* ~{{L:* ~lock-signal:*",
-    "timestamp": "+setnx +get +getset +del +hello +scan +select +client|setname ~L:*",
+    "timestamp": "+setnx +get +getset +del +hello +info +scan +select +client|setname ~L:*",
 }
 
 

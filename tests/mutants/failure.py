@@ -66,11 +66,16 @@ def normalised(text: str) -> str:
 
 def failure(error: BaseException) -> Failure:
     """The failure that this error is. The text of an ``assert`` stands for its message, as the
-    values that it shows differ from run to run."""
+    values that it shows differ from run to run. What ``promised`` or a wait of the kit has made of
+    a failed assertion is recorded as that assertion."""
+    kind = type(error).__name__
+    if kind in ("PromiseBroken", "TooLate"):
+        kind = AssertionError.__name__
+        error = error.__cause__ or error
     message, statement = normalised(str(error)), _statement(error.__traceback__)
     if not message or statement.startswith("assert "):
         message = statement or message
-    return Failure(type(error).__name__, message)
+    return Failure(kind, message)
 
 
 def _statement(traceback: TracebackType | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .bugs import bug
 from .planted_core import CORE
 from .planted_disk import DISKS
+from .planted_elsewhere import ELSEWHERE
 from .planted_neighbours import NEIGHBOURS
 from .planted_stores import STORES
 
@@ -393,4 +394,4 @@ PLANTED = [
         (LEASE, "if self.capped() or (self.cut and not self.failures):", "if self.capped():"),
     ),
 ]
-PLANTED += STORES + NEIGHBOURS + DISKS + CORE
+PLANTED += STORES + NEIGHBOURS + DISKS + CORE + ELSEWHERE

@@ -26,7 +26,7 @@ LINE = "holdfast.stores.memory.line"
 MEMORY_JOBS = "holdfast.stores.memory.jobs"
 MEMORY_VALUES = "holdfast.stores.memory.values"
 TOGETHER = "holdfast.core.together"
-DELIVERY = "holdfast.core.queue.delivery"
+SETTLING = "holdfast.core.queue.settling"
 
 FLIPPED = "tests/stores/redis/test_flipped.py"
 THREADS = "tests/core/test_thread_start.py"
@@ -124,8 +124,8 @@ CLASSES = [
         "an ack that was repeated found nothing, and says so",
         JOBS,
         (
-            DELIVERY,
-            "one._over(answer or (repeated and ctx.now() < one._lease.deadline), verdict)",
+            SETTLING,
+            "one._over(answer or (repeated and self._ctx.now() < lease.deadline), verdict)",
             "one._over(answer, verdict)",
         ),
     ),

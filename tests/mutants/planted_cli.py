@@ -9,9 +9,26 @@ from .bugs import bug
 
 WORK = "holdfast.cli.queue.work"
 NURSERY = "holdfast.cli.queue.nursery"
+ORIGIN = "tests/cli/test_origin.py"
 TEST = "tests/cli/test_queue_work.py::test_"
 
 CLI = [
+    bug(
+        "a run without a named store doesn't say so",
+        f"{ORIGIN}::test_a_run_without_a_named_store_says_that_it_excludes_nobody_elsewhere",
+        (
+            "holdfast.cli.origin",
+            'if unnamed(options) and not getattr(options, "quiet", False):',
+            'if not options.url and unnamed(options) and options.command != "run":',
+        ),
+        commands=True,
+    ),
+    bug(
+        "a run that requires a URL takes the local file",
+        f"{ORIGIN}::test_a_run_that_requires_a_named_store_refuses_the_local_file",
+        ("holdfast.cli.origin", '"require_url", False) and', '"require_url", False) and not'),
+        commands=True,
+    ),
     bug(
         "a command that fails has done its job",
         f"{TEST}the_exit_status_says_what_becomes_of_the_job",

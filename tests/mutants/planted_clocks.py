@@ -7,6 +7,7 @@ from .planted_mysql import _instead as _mysql
 from .planted_postgres import _instead as _postgres
 from .planted_queues_redis import lua
 
+CLAIMS = "holdfast.core.claims"
 STEPS = "test_clock_steps.py::test_leases_delays_and_pauses_end_as_they_should"
 POSTGRES, MYSQL = f"tests/stores/postgres/{STEPS}", f"tests/stores/mysql/{STEPS}"
 REDIS = f"tests/stores/redis/{STEPS}"
@@ -29,7 +30,66 @@ NEVER = """            link = self._dial(until)
         return link
 """
 
+TOLD = "tests/core/test_claims.py::test_a_long_wait_is_told_once_with_who_holds_and_for_how_long"
+
 CLOCKS = [
+    bug(
+        "a long wait is told again and again",
+        TOLD,
+        ("holdfast.core.waits", "    return math.inf\n", "    return now\n"),
+    ),
+    bug(
+        "a long wait is told without who holds",
+        TOLD,
+        ("holdfast.core.waits", "if now < ctx.looked + LOOK_EVERY_S:", "if True:"),
+    ),
+    bug(
+        "mysql: before somebody is refused the claims aren't counted",
+        "tests/stores/mysql/test_damage.py::test_nobody_is_refused_by_a_claim_that_was_removed",
+        _mysql(("IF v_claims > 0 AND RAND() * LEAST(v_claims, 20000) < 8 THEN", "IF FALSE THEN")),
+    ),
+    bug(
+        "an option of a mistyped URL is shown though it may be a password's end",
+        "tests/core/test_url_secrets.py::test_no_shape_of_a_mistyped_url_shows_its_password[redis]",
+        ("holdfast.url", 'sound and "@" not in query)', "True)"),
+    ),
+    bug(
+        "what is left of a repeated join is believed beyond its ttl",
+        "tests/core/test_claims.py::"
+        "test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says",
+        (CLAIMS, "min(standing.expires_in, self.spec.ttl)", "standing.expires_in"),
+    ),
+    bug(
+        "several names are believed for as long as the store says",
+        "tests/core/test_claims.py::"
+        "test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says",
+        (
+            "holdfast.core.together",
+            "min(held.expires_in, claim.spec.ttl)",
+            "held.expires_in",
+        ),
+    ),
+    bug(
+        "an adopted hold is believed for as long as the store says",
+        "tests/core/test_claims.py::"
+        "test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says",
+        ("holdfast.core.adopt", "min(answer.expires_in, length)", "answer.expires_in"),
+    ),
+    bug(
+        "postgres: a reply that was lost when the clock was set back makes a lease of an hour",
+        "tests/stores/postgres/test_stepped.py::test_a_clock_that_is_set_back[lost]",
+        (CLAIMS, "min(standing.expires_in, self.spec.ttl)", "standing.expires_in"),
+    ),
+    bug(
+        "the duty of a repeated request is believed beyond its lease",
+        "tests/guard/test_refreshing.py::"
+        "test_a_duty_is_believed_for_no_longer_than_its_lease_whatever_the_store_says",
+        (
+            "holdfast.core.guard.refresh",
+            "min(duty.expires_in, wish.lease)",
+            "duty.expires_in",
+        ),
+    ),
     bug(
         "mysql: after a burst of names as few are swept as before",
         "tests/stores/mysql/test_sweep.py::test_after_a_burst_of_names_the_sweeping_keeps_up",

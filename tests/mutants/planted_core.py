@@ -99,11 +99,43 @@ CORE = [
     bug(
         "the second of two releases takes the first one for a break",
         f"{BACK}::test_two_releases_at_once_both_say_that_it_was_held",
-        (HOLD, "            elif not lease.twice:\n", "            else:\n"),
+        (
+            HOLD,
+            "                    if not there and lease.leaving:\n",
+            "                    if False:\n",
+        ),
+        (
+            "holdfast.core.leaving",
+            "    return None if lease.unheard or lease.leaving else Loss.BROKEN\n",
+            "    return Loss.BROKEN\n",
+        ),
         (
             HOLD,
             "        if lease.end is not None:\n            return\n        self._ctx",
             "        self._ctx",
+        ),
+    ),
+    bug(
+        "two releases at once take a break for each other",
+        f"{KIT}[memory-aio-lock-two_releases_at_once_of_a_broken_hold_both_say_that_it_was_lost]",
+        (
+            HOLD,
+            "                    if not there and lease.leaving:\n",
+            "                    if False:\n",
+        ),
+    ),
+    bug(
+        "two releases at once of several names take a break for each other",
+        f"{KIT}[memory-sync-lock-two_releases_at_once_of_several_names_tell_of_a_break_alone]",
+        (TOGETHER, "    if not there and lease.leaving:\n", "    if False:\n"),
+    ),
+    bug(
+        "a release that is tried again takes its first try for a break",
+        f"{BACK}::test_a_release_after_one_that_was_not_answered_is_no_loss[lock]",
+        (
+            "holdfast.core.leaving",
+            "    return None if lease.unheard or lease.leaving else Loss.BROKEN\n",
+            "    return None if lease.leaving else Loss.BROKEN\n",
         ),
     ),
     bug(
@@ -159,7 +191,7 @@ CORE = [
     bug(
         "all at once looks at the longest lease when the answer comes",
         f"{LIMITS}::test_all_hands_out_no_hold_whose_lease_was_over_when_the_answer_came",
-        (TOGETHER, "min([deadline(sent, one.expires_in)", "max([deadline(sent, one.expires_in)"),
+        (TOGETHER, "min(ends)", "max(ends)"),
         (TOGETHER, "min([lease.deadline for", "max([lease.deadline for"),
     ),
     bug(

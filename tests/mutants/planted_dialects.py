@@ -10,6 +10,7 @@ PLAIN = "holdfast.dialects.plain.store"
 TIMESTAMP = "holdfast.dialects.timestamp.store"
 WAITS = "holdfast.dialects.waits"
 AIO = "holdfast.dialects.aio"
+BLOCKING = "holdfast.dialects.blocking"
 TESTS = "tests/dialects"
 _SCRIPTS = "SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name in _NAMES)\n"
 
@@ -58,6 +59,36 @@ DIALECTS = [
         "whoever waits for a plain key looks at it each time",
         f"{TESTS}/test_waiting.py::test_who_waits_costs_little[3]",
         (WAITS, "        return self._expires > 0 and not self.heard\n", "        return False\n"),
+    ),
+    bug(
+        "a thread that was refused for a moment is never told of changes",
+        f"{TESTS}/test_telling.py::test_a_refusal_that_passes_is_forgotten_with_it[threads]",
+        (
+            BLOCKING,
+            "self.tracks = telling.answered(self.ask(_TRACK, now, until), now)",
+            "self.tracks = bool(telling.answered(self.ask(_TRACK, now, until), now))",
+        ),
+    ),
+    bug(
+        "a task that was refused for a moment is never told of changes",
+        f"{TESTS}/test_telling.py::test_a_refusal_that_passes_is_forgotten_with_it[asyncio]",
+        (
+            AIO,
+            "wire.tracks = self._telling.answered(said, monotonic())",
+            "wire.tracks = bool(self._telling.answered(said, monotonic()))",
+        ),
+    ),
+    bug(
+        "whoever isn't told of changes only looks at the key, and never asks to be told",
+        f"{TESTS}/test_telling.py"
+        "::test_who_may_not_be_told_is_asked_again_and_one_warning_says_so[threads]",
+        (PLAIN, " and not port.hopes(claim.id)\n", "\n"),
+    ),
+    bug(
+        "a server that refuses to tell of changes is complained of each time",
+        f"{TESTS}/test_telling.py"
+        "::test_who_may_not_be_told_is_asked_again_and_one_warning_says_so[asyncio]",
+        ("holdfast.dialects.telling", "            if not self._said:\n", "            if True:\n"),
     ),
     bug(
         "a hash at a plain key is taken for a busy lock",

@@ -6,6 +6,7 @@ from .bugs import bug
 from .planted_postgres import _instead
 
 MEETING = "tests/stores/postgres/test_refresh.py"
+UNDO = "tests/stores/postgres/test_refresh_undo.py"
 LOST = "tests/stores/postgres/test_refresh_lost.py"
 COST = "tests/stores/postgres/test_refresh_cost.py"
 KIT = "tests/conformance/test_conformance.py::test_conforms"
@@ -54,6 +55,23 @@ GUARDS_POSTGRES = [
         "postgres: a value is stored by the id of its duty alone",
         f"{KIT}[postgresql-sync-guard-a_late_copy_of_a_request_brings_no_duty_back]",
         _instead((" OR d.fence <> p_fence", "")),
+    ),
+    bug(
+        "postgres: an undo does not wait for what it undoes",
+        f"{UNDO}::test_an_undo_that_meets_what_it_undoes_waits_for_it",
+        _instead(
+            ("refresh_locked(p_guard, p_key, p_bury > 0)", "refresh_locked(p_guard, p_key, false)")
+        ),
+    ),
+    bug(
+        "postgres: an undo of what never came leaves a row for good",
+        f"{UNDO}::test_an_undo_of_what_never_came_leaves_nothing_for_good",
+        _instead(
+            (
+                "IF p_bury > 0 THEN\n            PERFORM refresh_save",
+                "IF false THEN\n            PERFORM refresh_save",
+            )
+        ),
     ),
     bug(
         "postgres: an invalidation leaves the duty",

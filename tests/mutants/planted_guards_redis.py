@@ -104,7 +104,7 @@ GUARDS_REDIS = [
         (
             "holdfast.stores.redis.blocking.link",
             (
-                "        if self._tls:\n            self._beat(until - now)\n"
+                "        if self._timed:\n            self._beat(until - now)\n"
                 "        self._send(wire)\n        return ["
             ),
             "        self._beat(until - now)\n        self._send(wire)\n        return [",

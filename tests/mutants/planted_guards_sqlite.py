@@ -180,4 +180,20 @@ GUARDS_SQLITE = [
             ),
         ),
     ),
+    bug(
+        "a connection that reads is not closed when it is forgotten",
+        f"{TESTS}/test_forgotten.py"
+        "::test_neither_ctrl_c_nor_forgetting_leaves_a_connection_open[this]",
+        (READING, "            factory=Closing,\n", ""),
+        commands=True,
+    ),
+    bug(
+        "a child closes its parent's connection when it forgets it",
+        f"{TESTS}/test_forgotten.py::test_in_a_child_the_connection_of_its_parent_stays_open",
+        (
+            "holdfast.stores.sqlite.blocking.closing",
+            "        if self._pid not in (0, self._getpid()):\n",
+            "        if False:\n",
+        ),
+    ),
 ]

@@ -9,6 +9,7 @@ SECOND = "tests/queues/test_second_failure.py"
 MISUSE = "tests/queues/test_misuse.py"
 MENDING = "holdfast.core.queue.mending"
 DELIVERY = "holdfast.core.queue.delivery"
+SETTLING = "holdfast.core.queue.settling"
 QUEUE = "holdfast.core.queue.queue"
 GUARD = "holdfast.core.guard.guard"
 
@@ -36,7 +37,7 @@ MENDED = [
     bug(
         "a settle that is refused is written down as done",
         f"{KIT}[memory-sync-queue-what_could_not_be_settled_is_renewed_and_may_be_settled_again]",
-        (DELIVERY, "        if not isinstance(failure, Exception):\n", "        if True:\n"),
+        (SETTLING, "        if not isinstance(failure, Exception):\n", "        if True:\n"),
     ),
     bug(
         "a body that could not settle its job has it renewed on",
@@ -115,6 +116,16 @@ MENDED = [
         ),
     ),
     bug(
+        "a put that fails in its own way doesn't say what was accepted before",
+        f"{MISUSE}::test_what_was_accepted_before_any_error_of_ours_is_told[sync-reason]",
+        (QUEUE, "                    failure.add_note(before)\n", ""),
+    ),
+    bug(
+        "work that a decorated function returned runs unheld",
+        "tests/core/test_decorated.py::test_work_that_a_plain_function_returned_is_refused[future]",
+        ("holdfast.core.undone", 'hasattr(type(found), "add_done_callback")', "False"),
+    ),
+    bug(
         "a group that a dead letter holds back isn't seen to wait",
         f"{KIT}[zookeeper-sync-queue-a_group_that_a_dead_letter_holds_back_is_seen_to_wait]",
         (
@@ -146,5 +157,32 @@ MENDED = [
         "work whose ack came too late unheard is reported as failed",
         f"{SECOND}::test_a_body_whose_ack_is_unknown_until_after_its_lease_is_not_reported_as_failed",
         (DELIVERY, "        if protected and self._lease.unsure:\n", "        if False:\n"),
+    ),
+    bug(
+        "an answer is final while another settle of the job is under way",
+        f"{KIT}[memory-aio-queue-of_two_acks_of_a_job_that_is_lost_none_counts]",
+        (
+            SETTLING,
+            "            elif answer is not True and one._lease.settling:\n",
+            "            elif False:\n",
+        ),
+    ),
+    bug(
+        "an ack beside another one calls a job lost that is done",
+        f"{KIT}[memory-sync-queue-two_acks_at_once_both_say_that_it_is_done]",
+        (
+            SETTLING,
+            "        if lease.end is State.RELEASED and answer is not True:\n            return",
+            "        if False:\n            return",
+        ),
+    ),
+    bug(
+        "two acks at once count though the job was lost",
+        f"{KIT}[memory-sync-queue-of_two_acks_of_a_job_that_is_lost_none_counts]",
+        (
+            SETTLING,
+            "repeated = again or lease.asked or lease.settling > 0",
+            "repeated = True",
+        ),
     ),
 ]

@@ -11,6 +11,35 @@ DAMAGE = "tests/stores/sqlite/test_damage.py"
 
 NEIGHBOURS = [
     bug(
+        "what is proposed for a group's folder changes one that is there",
+        "tests/stores/sqlite/test_place.py::test_the_remedy_changes_nothing_that_is_there[link]",
+        (
+            "holdfast.stores.sqlite.blocking.place",
+            'alone = f"mkdir -m 700 {quoted}',
+            "alone = f\"install -d -m 700 {os.path.join(folder, 'holdfast')}",
+        ),
+    ),
+    bug(
+        "redis: a remedy makes a user of another name",
+        "tests/stores/redis/test_complaints.py::"
+        "test_a_right_is_given_to_who_lacks_it_and_to_nobody_else[poor-ACL SETUSER poor +time]",
+        (
+            "holdfast.stores.redis.complaints",
+            'return f"ACL SETUSER {user} {every}"',
+            'return f"ACL SETUSER ... {every}"',
+        ),
+    ),
+    bug(
+        "postgres: a remedy names a user and a schema that aren't meant",
+        "tests/stores/postgres/test_complaints.py::"
+        "test_what_gives_a_right_names_the_schema_and_the_user_of_the_url[42501]",
+        (
+            "holdfast.stores.postgres.complaints",
+            'text.replace("{user}", identifier(settings.user))',
+            'text.replace("{user}", "app")',
+        ),
+    ),
+    bug(
         "a session's name is used as a path",
         f"{NEAR}::test_a_session_is_no_path",
         (

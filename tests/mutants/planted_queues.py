@@ -7,6 +7,7 @@ from .bugs import bug
 QUEUE = "holdfast.core.queue.queue"
 TAKING = "holdfast.core.queue.taking"
 DELIVERY = "holdfast.core.queue.delivery"
+SETTLING = "holdfast.core.queue.settling"
 WORKER = "holdfast.core.queue.worker"
 LEASE = "holdfast.core.queue.lease"
 JOBS = "holdfast.stores.memory.jobs"
@@ -80,8 +81,8 @@ QUEUES = [
         "a repeated settle that finds nothing is taken for a loss",
         f"{LOST}::test_a_settle_whose_reply_is_lost_counts_once[sync]",
         (
-            DELIVERY,
-            "one._over(answer or (repeated and ctx.now() < one._lease.deadline), verdict)",
+            SETTLING,
+            "one._over(answer or (repeated and self._ctx.now() < lease.deadline), verdict)",
             "one._over(answer, verdict)",
         ),
     ),

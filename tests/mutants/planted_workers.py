@@ -68,7 +68,7 @@ WORKERS = [
     bug(
         "what a handler returns is not looked at",
         kit("memory", "sync", ANY),
-        (HANDLERS, "    if not work:\n", "    if True:\n"),
+        (HANDLERS, "    if what is None:\n", "    if True:\n"),
     ),
     bug(
         "a handler is not looked at through partials",

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast import (
+    AsyncClient,
+    Client,
+    ConfigError,
+    HoldfastError,
+    LockLost,
+    Loss,
+    StoreUnavailable,
+)
 from holdfast.core.queue.model import TooLarge
 from holdfast.stores.memory import blocking as memory
 from holdfast.stores.memory.jobs import LIFE_S
@@ -126,6 +134,29 @@ def test_what_was_accepted_before_a_failure_is_told(
         flaky.arrived = second
         with pytest.raises(StoreUnavailable, match="first 1000 of 1500 jobs were accepted; then"):
             await queue.put_many(range(1500))
+
+    run(case)
+
+
+@pytest.mark.parametrize(
+    "failure", [HoldfastError("planted"), LockLost("planted", Loss.BROKEN)], ids=["text", "reason"]
+)
+def test_what_was_accepted_before_any_error_of_ours_is_told(
+    failure: HoldfastError, run: Run
+) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky()
+
+        def second(verb: str) -> None:
+            if flaky.calls["put"] > 1:
+                raise failure
+
+        flaky.arrived = second
+        with pytest.raises(type(failure)) as found:
+            await queue.put_many(range(1500))
+        said = [str(found.value), *getattr(found.value, "__notes__", [])]
+        assert any("first 1000 of 1500 jobs were accepted" in one for one in said)
+        assert getattr(found.value, "reason", None) is getattr(failure, "reason", None)
 
     run(case)
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import LockLost, StoreUnavailable
 from holdfast.core.policy import deadline
-from holdfast.core.queue import delivery
+from holdfast.core.queue import settling
 from tests.queues.conftest import At, Case
 
 Run = Callable[[Case], None]
@@ -99,7 +99,7 @@ def test_what_was_repeated_is_renewed_at_once(run: Run) -> None:
 def test_a_delivery_whose_ack_is_unknown_is_renewed_on(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "REQUEST_S", 0.05)
+    monkeypatch.setattr(settling, "REQUEST_S", 0.05)
 
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=300)
@@ -124,7 +124,7 @@ def test_a_delivery_whose_ack_is_unknown_is_renewed_on(
 def test_an_ack_that_counted_unheard_is_no_loss_when_it_is_said_again(
     run: Run, monkeypatch: pytest.MonkeyPatch, renewed: bool
 ) -> None:
-    monkeypatch.setattr(delivery, "REQUEST_S", 0.05)
+    monkeypatch.setattr(settling, "REQUEST_S", 0.05)
 
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=30)
@@ -153,7 +153,7 @@ def test_an_ack_that_counted_unheard_is_no_loss_when_it_is_said_again(
 def test_a_body_that_was_protected_until_its_end_is_not_reported_as_failed(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(delivery, "REQUEST_S", 0.05)
+    monkeypatch.setattr(settling, "REQUEST_S", 0.05)
 
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=30)
@@ -196,7 +196,7 @@ def test_a_body_whose_ack_is_unknown_until_after_its_lease_is_not_reported_as_fa
 def test_a_loop_whose_ack_is_not_answered_goes_on_when_the_store_is_back(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "REQUEST_S", 0.05)
+    monkeypatch.setattr(settling, "REQUEST_S", 0.05)
 
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=30)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast import Client
-from holdfast.core.queue import delivery, silence, taking
+from holdfast.core.queue import settling, silence, taking
+from holdfast.core.queue.queue import QueueBase
+from holdfast.testing.promise import promised
 from tests.queues.conftest import At, Case
 
 Run = Callable[[Case], None]
@@ -52,11 +54,44 @@ def test_a_worker_goes_on_when_the_store_is_back(
     run(case)
 
 
+def test_what_arrives_after_a_worker_was_told_to_stop_is_given_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def case(at: At) -> None:
+        queue, _ = at.flaky(ttl=30)
+        seen = []
+
+        async def handle(job: Any) -> None:
+            seen.append(job.payload)
+
+        worker = queue.worker(handle)
+        inner = QueueBase._take
+
+        async def take(*given: Any) -> Any:  # it was under way when the signal came
+            found = await inner(*given)
+            worker.stop()
+            return found
+
+        await at.queue().put("x", group="g")
+        with monkeypatch.context() as during:
+            during.setattr(QueueBase, "_take", take)
+            await at.start(worker.run).result()
+        with promised("a worker that was told to stop begins nothing"):
+            assert seen == []
+        await at.stands(waiting=1, taken=0, done=0)
+        again = await at.queue().take(timeout=0)
+        assert again is not None
+        assert again.attempt == 1
+        assert await again.ack()
+
+    run(case)
+
+
 @pytest.mark.parametrize("ends_well", [True, False])
 def test_what_was_done_while_the_store_was_away_is_not_done_again(
     run: Run, monkeypatch: pytest.MonkeyPatch, ends_well: bool
 ) -> None:
-    monkeypatch.setattr(delivery, "REQUEST_S", 0.05)  # a request to settle goes on for so long
+    monkeypatch.setattr(settling, "REQUEST_S", 0.05)  # a request to settle goes on for so long
 
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=30, max_attempts=1)

@@ -1,30 +1,43 @@
 """``python -m tests.runner``: run all tests, or the groups with these names.
 
-``quick`` in their place: what needs no server. ``unsteady [minutes]``: all tests beside noise, for
-at least this long (30), and then a table of those that needed another try.
+``quick`` in their place: what needs no server. ``--checks`` before them: the checks beside the
+tests. ``full``: all tests with all their attempts, and then the quick ones with every other Python
+that is here. ``unsteady [minutes]``: all tests beside noise, for at least this long (30), and then
+a table of those that needed another try.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
-from . import groups
+from tests.fetching.told import told_missing
+
+from . import groups, pythons
 from .groups import Group
 from .noise import may_be_real_time, noise
 from .process import run
-from .verdicts import TRIES, Verdicts, table, tell, told_missing
+from .verdicts import TRIES, Verdicts, table, tell
 
 
 def main(*names: str) -> int:
     """Run all, or what is named; 0 if nothing is broken."""
     if names[:1] == ("unsteady",):
         return unsteady(*names[1:])
+    if names == ("full",):
+        os.environ["HOLDFAST_TORTURE"] = "full"
+        return max([main("--checks"), pythons.quick_with_others()])
     begun = time.monotonic()
+    checked = names[:1] == ("--checks",)
+    names = names[checked:]
     quick = names == ("quick",)
     everything = [*groups.QUICK] if quick else [groups.ALONE, *groups.groups()]
     names = () if quick else names
@@ -35,7 +48,9 @@ def main(*names: str) -> int:
             + ", ".join(one.name for one in everything)
         )
         return 64
-    verdicts = play(chosen, everything, len(chosen) if quick else groups.AT_ONCE)
+    verdicts = Verdicts()
+    with checks(verdicts) if checked else contextlib.nullcontext():
+        play(verdicts, chosen, everything, len(chosen) if quick else groups.AT_ONCE)
     verdicts.tell(_venv() / "unsteady.log")
     missing_code = told_missing(_venv() / "missing")
     # Last, as pytest says it.
@@ -43,16 +58,35 @@ def main(*names: str) -> int:
     return verdicts.code or missing_code
 
 
-def play(chosen: Sequence[Group], everything: Sequence[Group], at_once: int) -> Verdicts:
+@contextlib.contextmanager
+def checks(verdicts: Verdicts) -> Generator[None]:
+    """Run the checks beside the body: they keep a processor busy that tests leave idle."""
+    command = [sys.executable, "-m", "tests.checks", "without-tidy"]
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as said,
+        subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT) as process,
+    ):
+        try:
+            yield
+        except BaseException:
+            process.terminate()
+            raise
+        if process.wait() != 0:
+            verdicts.broken["checks"] = "some failed, see above"
+        said.seek(0)
+        sys.stdout.write(said.read())
+
+
+def play(
+    verdicts: Verdicts, chosen: Sequence[Group], everything: Sequence[Group], at_once: int
+) -> None:
     """Run these groups, and what failed again, alone."""
-    verdicts = Verdicts()
     run([one for one in chosen if one is groups.ALONE], everything, 1, verdicts)
     run([one for one in chosen if one is not groups.ALONE], everything, at_once, verdicts)
     for _ in range(TRIES):
         if again := verdicts.worth_another_try():
             tell(f"{len(again)} tests failed beside others; they are run again, alone")
             run([alone(again)], [], 1, verdicts, again)
-    return verdicts
 
 
 def alone(tests: list[str]) -> Group:
@@ -70,8 +104,9 @@ def unsteady(minutes: str = "30", seed: str = "") -> int:
     everything = [groups.ALONE, *groups.groups()]
     played: list[Verdicts] = []
     while not played or time.monotonic() < end:
+        played.append(Verdicts())
         with noise(number + len(played)):
-            played.append(play(everything, everything, groups.AT_ONCE))
+            play(played[-1], everything, everything, groups.AT_ONCE)
         played[-1].tell(_venv() / "unsteady.log")
         tell(f"round {len(played)}: {'green' if played[-1].code == 0 else 'RED'}")
     print(table(played), flush=True)

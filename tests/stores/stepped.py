@@ -7,8 +7,11 @@ import time
 from collections.abc import Sequence
 
 from holdfast import Client
+from holdfast.runtime.blocking import boottime
 from holdfast.testing.faces import FACES
 from holdfast.testing.faults.damage import ACTS, Case, Round
+from holdfast.testing.promise import promised
+from tests.core.flaky import behind
 from tests.servers.clock import Clock
 from tests.torture.scale import seed_of, times
 
@@ -69,6 +72,28 @@ def a_dead_holder_is_gone_after_its_lease(url: str, clock: Clock, seconds: float
             # Then the next one has it soon
             with other.semaphore(name, permits, timeout=40):
                 assert time.monotonic() - begun < 20
+
+
+def a_join_whose_reply_was_lost_counts_from_its_repetition(
+    url: str, clock: Clock, seconds: float
+) -> None:
+    """The server says that much of the lease is left, as the first join came before the step."""
+    with Client(url) as client:
+        store = behind(client)
+        for permits in (1, 2):
+            clock.set(0.0)
+            wanted = client.semaphore(f"of {permits}", permits, ttl=TTL_S, auto_renew=False)
+            others = [wanted.acquire() for _ in range(permits - 1)]
+            # When the clock is set back between the join and its repetition
+            store.cut_once(lambda: clock.set(-seconds))
+            sent = boottime()
+            with wanted.acquire(timeout=20) as hold:
+                # Then it is believed for no longer than it was asked for
+                with promised("no lease is longer than the ttl"):
+                    assert hold._lease.deadline <= boottime() + TTL_S
+                assert hold._lease.deadline > sent
+            for one in others:
+                one.release()
 
 
 def jobs_come_as_if_nothing_had_happened(url: str, clock: Clock, seconds: float) -> None:

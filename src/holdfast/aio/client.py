@@ -14,7 +14,7 @@ from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
 from ..core.unnamed import tell as tell_unnamed
 from ..runtime import fork
-from ..runtime.aio import AioRuntime
+from ..runtime.aio import AioRuntime, require_loop
 from ..runtime.blocking import opening
 from ..runtime.identity import Owner
 from ..url import Native, find, portable, source, unnamed
@@ -357,6 +357,7 @@ class AsyncClient(ClientBase):
         await self._close()
 
     async def __aenter__(self) -> Self:
+        require_loop()
         return self
 
     async def __aexit__(self, *failure: object) -> None:

@@ -23,7 +23,7 @@ from ..core.context import NOWHERE, Context
 from ..core.door import handed_over
 from ..core.place import Place
 from ..core.ports import Undo
-from ..runtime.aio import another_loop, call_in
+from ..runtime.aio import another_loop, call_in, require_loop
 
 log = logging.getLogger("holdfast")
 
@@ -78,12 +78,13 @@ class Loops:
         In a loop that runs elsewhere it is closed there. What is held in one that doesn't run is
         given back from here.
         """
+        running = require_loop()
         with self._lock:
             self._closed = True
             contexts = dict(self._of)
             if not contexts:
-                contexts[asyncio.get_running_loop()] = self._first
-        mine = contexts.pop(asyncio.get_running_loop(), None)
+                contexts[running] = self._first
+        mine = contexts.pop(running, None)
         failures: list[BaseException] = []
         asked, idle = _ask_to_close(contexts)
         for ctx in idle:
@@ -171,6 +172,8 @@ def here(one: T) -> T:
         return one
     loop = _get_running_loop()
     if ctx.place is loop or loop is None:
+        if ctx.place is NOWHERE:
+            require_loop()
         return one
     return twin(one, ctx.home.find(loop))
 

@@ -77,6 +77,7 @@ def _main(words: list[str], alone: bool) -> int:
     from . import origin
 
     origin.no_name(options)
+    origin.required(options)
     if alone:
         origin.shared(options)
     return _call(options, words)

@@ -89,6 +89,15 @@ def no_name(options: argparse.Namespace) -> None:
             )
 
 
+def required(options: argparse.Namespace) -> None:
+    """Refuse the local file where somebody has said that a store must be named."""
+    if getattr(options, "require_url", False) and unnamed(options):
+        raise ConfigError(
+            f"no store is named (--url, ${ENV}), and --require-url says that this user's local "
+            "file, which excludes nobody on other hosts, isn't meant"
+        )
+
+
 def shared(options: argparse.Namespace) -> None:
     """Refuse a store in memory to a command that ends with it, unless it only looks."""
     url = getattr(options, "url", None) or os.environ.get(ENV) or ""

@@ -149,6 +149,11 @@ def _run(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     other.add_argument("-q", "--quiet", action="store_true", help="say nothing of waiting and busy")
     other.add_argument("--label", metavar="TEXT", type=checked(checks.owner), help=LABEL)
+    other.add_argument(
+        "--require-url",
+        action="store_true",
+        help="fail if no store is named: a file is of one host",
+    )
     url(other)
 
 

@@ -41,7 +41,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
         keep = Keep(claim, fence, length, new_id=fresh.id)
         answer, sent, retried = await _ask(ctx, keep, until)
         if isinstance(answer, Held):
-            ends = min(deadline(sent, answer.expires_in), sent + terms.max_hold)
+            ends = min(deadline(sent, min(answer.expires_in, length)), sent + terms.max_hold)
             hold = _hold(ctx, Lease(fresh, fence, ends, sent, terms, retried), sent, terms)
             if ctx.now() < ends:
                 return hold

@@ -142,9 +142,12 @@ class Attempt:
         return answer
 
     def grant(self, standing: Joined) -> tuple[int, float] | None:
-        """Fence and deadline, if it is held, and not only after the deadline."""
+        """Fence and deadline, if it is held, and not only after the deadline.
+
+        What a repeated join is told to be left is more than the ttl if a clock was set back.
+        """
         if isinstance(standing, Held):
-            until = deadline(self.sent, standing.expires_in)
+            until = deadline(self.sent, min(standing.expires_in, self.spec.ttl))
             if self.ctx.now() < until:
                 return standing.fence, until
         return None

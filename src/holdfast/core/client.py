@@ -133,18 +133,22 @@ class ClientBase:
                 "auto_renew=False, which ends the hold after that time, too; or a shorter ttl"
             )
 
-    async def _adopt(self, text: str, auto_renew: bool, on_lost: Any) -> HoldBase:
-        from .adopt import adopt  # because few programs do
-
+    def _open_here(self) -> Context:
+        """The context to send a request in, now."""
         ctx = self._here()
         ctx.require_open()
         ctx.runtime.bind()
+        return ctx
+
+    async def _adopt(self, text: str, auto_renew: bool, on_lost: Any) -> HoldBase:
+        from .adopt import adopt  # because few programs do
+
+        ctx = self._open_here()
         terms = make_terms(ctx.runtime.awaits, auto_renew, None, 0.0, on_lost)
         return await adopt(ctx, text, terms)
 
     async def _inspect(self, prefix: str, exact: bool) -> list[LineRecord]:
-        ctx = self._here()
-        ctx.require_open()
+        ctx = self._open_here()
         checks.prefix(prefix)
         if checks.flag("exact", exact):
             checks.name(prefix)
@@ -160,8 +164,7 @@ class ClientBase:
     async def _survey(self, prefix: str) -> list[QueueRecord]:
         from .queue.ports import queues_of
 
-        ctx = self._here()
-        ctx.require_open()
+        ctx = self._open_here()
         return await queues_of(ctx.store).survey(checks.prefix(prefix), REQUEST_S)
 
     def _guard_options(self, **given: Any) -> GuardOptions:
@@ -177,13 +180,11 @@ class ClientBase:
     async def _guard_survey(self, prefix: str) -> list[GuardRecord]:
         from .guard.ports import guards_of
 
-        ctx = self._here()
-        ctx.require_open()
+        ctx = self._open_here()
         return await guards_of(ctx.store).survey(checks.prefix(prefix), REQUEST_S)
 
     async def _break(self, name: str, fence: int) -> bool:
-        ctx = self._here()
-        ctx.require_open()
+        ctx = self._open_here()
         leave = Leave(checks.name(name), "", checks.count("fence", fence, checks.FENCE_MAX))
         answer, _ = await ctx.insist(
             lambda within: ctx.store.leave(leave, within), ctx.now() + REQUEST_S

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import asynccontextmanager, contextmanager
-from types import CoroutineType, GeneratorType
+from types import GeneratorType
 from typing import Any
 
 from ..errors import ConfigError
 from . import checks, functions
+from .undone import undone
 
 
 def require_body(function: Callable[..., Any], what: str, awaits: bool) -> None:
@@ -61,10 +62,10 @@ def shown(function: object) -> str:
 
 
 def require_done(made: object, function: object) -> None:
-    """Refuse what a decorated function returned if its body has not run yet."""
-    if isinstance(made, CoroutineType):
-        made.close()
+    """Refuse what a decorated function returned if it is work that nobody has done yet."""
+    what = undone(made)
+    if what is not None:
         raise ConfigError(
-            f"{shown(function)} returned a coroutine, whose body would run without the lock; "
-            "decorate it with a lock of an AsyncClient"
+            f"{shown(function)} returned a {what}, whose work would be done without the lock; do "
+            "it in the body, or decorate a coroutine function with a lock of an AsyncClient"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..errors import LockLost, NotHeld, NotSupported, StoreUnavailable
-from . import checks
+from . import checks, leaving
 from .door import give_back
 from .lease import Lease, OnLost
 from .model import Gone, Held, Keep, Leave, Loss, State
@@ -178,9 +178,8 @@ class HoldBase:
                 if lease.reason is None or not self._forked():
                     # First, so that the keeper reports no false loss. What else is to be done
                     # comes after the sending, because whoever is next waits for that.
-                    if lease.closing:
-                        lease.twice = True  # another release is under way
                     lease.closing = True
+                    lease.leaving += 1
                     leave = self._leave_of(lease)
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
                     try:  # in here, not in a coroutine of its own: as a rule that is all
@@ -188,6 +187,9 @@ class HoldBase:
                     except BaseException as failure:
                         ctx.keeper.drop(lease)
                         there = await self._leave_again(leave, until, failure)
+                    lease.leaving -= 1
+                    if not there and lease.leaving:
+                        await leaving.others(ctx, lease, until)
                     self._gave_back(lease, there)
             else:
                 lease.before = lease.reason
@@ -205,10 +207,11 @@ class HoldBase:
         lease = self._lease
         try:
             return await self._ctx.leave_again(leave, lease.deadline, until, failure)
-        except StoreUnavailable:
-            if lease.reason is None:
-                raise
-            return False
+        except BaseException as late:
+            if lease.reason is not None and isinstance(late, StoreUnavailable):
+                return False
+            leaving.failed(lease, late)
+            raise
 
     @property
     def _before(self) -> Loss | None:
@@ -278,16 +281,12 @@ class HoldBase:
             lock._given.pop(self, None)
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
-        """The store answered: the claim is gone, and was there until now or wasn't. Of two releases
-        at once one finds nothing: before our deadline the other one did it."""
+        """The store answered: the claim is gone, and was there until now or wasn't."""
         if lease.end is not None:
             return
         self._ctx.keeper.drop(lease)
         if not there and lease.reason is None:
-            if self._ctx.now() >= lease.deadline:
-                lease.reason = Loss.EXPIRED
-            elif not lease.twice:
-                lease.reason = Loss.BROKEN
+            lease.reason = leaving.missing(lease, self._ctx.now())
         lease.end = State.RELEASED
         if lease.callbacks or lease.latches:
             self._wake()

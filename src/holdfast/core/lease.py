@@ -58,8 +58,9 @@ class Lease:
     closing = orphan = watched = False
     #: Was it put into the schedule at a time of its own?
     own = False
-    #: Is it being released by two at once?
-    twice = False
+    #: So many releases of it are under way; and was one not answered?
+    leaving = 0
+    unheard = False
     #: Was less asked for than its ttl, because ``max_hold`` allows no more?
     cut = False
     failures = 0

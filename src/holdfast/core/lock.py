@@ -19,6 +19,7 @@ from .hold import HoldBase
 from .lease import Lease, Terms
 from .model import Kind, Spec
 from .plain import visible
+from .policy import deadline
 
 if TYPE_CHECKING:
     from .context import Context
@@ -27,6 +28,8 @@ L = TypeVar("L", bound="LockBase")
 
 #: To name the holder in an error, the store is asked once more, but not for longer than this.
 WHO_S = 0.1
+#: What a store says of itself where entering again prolongs a hold that isn't renewed.
+PROLONGS = "prolongs"
 #: From so many holds on, a lock object looks which of them are over.
 MANY = 16
 
@@ -125,8 +128,14 @@ class LockBase:
         return claims.acquire(self, wait, begun)
 
     async def _again(self, inside: HoldBase) -> tuple[HoldBase, str]:
-        """Re-entry: counted, no round trip; never into a hold that is lost."""
+        """Re-entry: counted, no round trip; never into a hold that is lost. Where peers expect
+        that of the store, a hold that isn't renewed lasts for our ttl from now on, never less."""
         inside.check()
+        if not inside._lease.renewing and self._ctx.store.capabilities.reentry == PROLONGS:
+            ttl = self._spec.ttl
+            if deadline(self._ctx.now(), ttl) > inside._lease.deadline:
+                await inside._extend(ttl)
+            inside.check()  # it may have been given back meanwhile
         inside._count += 1
         return inside, ""
 

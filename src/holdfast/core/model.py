@@ -258,3 +258,6 @@ class Capabilities(NamedTuple):
     own_expiry: bool = True
     crash_noticed: str = "ttl"
     clock: str = "store"
+    #: What entering again does to a hold that isn't renewed: ``"counted"``, or ``"prolongs"`` it to
+    #: the ttl of the lock that is entered, with a request.
+    reentry: str = "counted"

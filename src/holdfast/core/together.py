@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import StoreUnavailable
-from . import claims
+from . import claims, leaving
 from .claims import Attempt
 from .hold import HoldBase
 from .lease import Lease, Terms
@@ -53,7 +53,8 @@ async def acquire(
         held = await _join(attempt, wanted, sent)
         if held is None:
             return None
-        if ctx.now() >= min([deadline(sent, one.expires_in) for one in held]):
+        ends = [_until(claim, one, sent) for claim, one in zip(wanted, held, strict=True)]
+        if ctx.now() >= min(ends):
             await _clear(
                 attempt, wanted, None
             )  # too late to make leases, which the keeper would see
@@ -107,8 +108,13 @@ async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[
         return None
 
 
+def _until(claim: Claim, held: Held, sent: float) -> float:
+    """As long as the store says, but never for longer than was asked: see `Attempt.grant`."""
+    return deadline(sent, min(held.expires_in, claim.spec.ttl))
+
+
 def _lease(ctx: Context, claim: Claim, held: Held, sent: float, terms: Terms) -> Lease:
-    until = min(deadline(sent, held.expires_in), sent + terms.max_hold)
+    until = min(_until(claim, held, sent), sent + terms.max_hold)
     lease = Lease(claim, held.fence, until, sent, terms, suspect=False)
     if terms.min_hold:
         lease.min_until = ctx.now() + terms.min_hold
@@ -200,9 +206,8 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
     lease = hold._lease
     if lease.end is None:
         if hold.lost is not Loss.FORKED:
-            if lease.closing:
-                lease.twice = True  # another release is under way
             lease.closing = True  # before anything is sent, so that there is no false loss
+            lease.leaving += 1
             ctx.keeper.drop(lease)
             return hold._leave_of(lease)
         lease.closing, lease.end = True, State.LOST  # the parent's
@@ -217,7 +222,7 @@ async def _give_back(
     now = ctx.now()
     latest = max([hold._lease.deadline for hold, _ in going], default=now)
     until = min(max(latest, now + 0.05), now + REQUEST_S)
-    attempt = 0
+    attempt, missing = 0, []
     while going:
         answers = await _ask(ctx, [leave for _, leave in going], max(until - ctx.now(), 0.05))
         left = []
@@ -226,26 +231,38 @@ async def _give_back(
                 left.append((one, answer))
             elif isinstance(answer, Exception):
                 failures.append(answer)
-            else:
-                _given_back(ctx, one[0], answer, attempt > 0)
+                leaving.failed(one[0]._lease, answer)
+            elif not _given_back(ctx, one[0], answer, attempt > 0):
+                missing.append(one[0])
         going = [one for one, _ in left]
         attempt += 1
         pause = back_off(attempt, ctx.runtime.jitter(), 1.0)
         useless = any(isinstance(answer, DiskFailed) for _, answer in left)
         if going and (useless or ctx.now() + pause >= until):
             failures.append(left[0][1])
+            for one, failure in left:
+                leaving.failed(one[0]._lease, failure)
             break
         if going:
             await ctx.runtime.sleep(pause)
+    for hold in missing:
+        await leaving.others(ctx, hold._lease, until)
+        hold._gave_back(hold._lease, False)
+        hold._step_back()
     return going
 
 
-def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> None:
-    """A leave was answered. A repeated one that finds nothing before our deadline means that the
-    first one, whose reply was lost, did it."""
+def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
+    """A leave was answered; False: another release is under way, and decides. A repeated one that
+    finds nothing before our deadline means that the first one, whose reply was lost, did it."""
     lease = hold._lease
-    hold._gave_back(lease, there or (again and ctx.now() < lease.deadline))
+    lease.leaving -= 1
+    there = there or (again and ctx.now() < lease.deadline)
+    if not there and lease.leaving:
+        return False
+    hold._gave_back(lease, there)
     hold._step_back()
+    return True
 
 
 async def _ask(ctx: Context, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:

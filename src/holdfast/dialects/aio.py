@@ -7,17 +7,18 @@ import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from ..stores.redis.aio.answer import Answer, new_answer, wake
 from ..stores.redis.aio.connect import unheeded
 from ..stores.redis.aio.port import LoopPort
 from ..stores.redis.aio.wire import Wire
-from ..stores.redis.complaints import ServerSaid
 from ..stores.redis.config import Settings
 from ..stores.redis.library import Script
 from ..stores.redis.scripts import Call
 from .port import Heard, T
+from .telling import Telling
 
 
 class Sleeper:
@@ -34,7 +35,7 @@ class Sleeper:
 class WatchingWire(Wire):
     """A connection that hands on what it hears of changes of keys."""
 
-    #: Does the server tell of changes here? None: it was not asked yet.
+    #: Does the server tell of changes here? None: it was not asked yet, or has refused.
     tracks: bool | None = None
     port: WatchingLoopPort
 
@@ -59,6 +60,7 @@ class WatchingLoopPort(LoopPort):
     def _start(self) -> None:
         super()._start()
         self._sleepers: dict[str, Sleeper] = {}
+        self._telling = Telling(self.label)
 
     def _new_wire(self, ear: bool = False) -> Wire:
         wire = super()._new_wire(ear)
@@ -91,9 +93,9 @@ class WatchingLoopPort(LoopPort):
         assert isinstance(wire, WatchingWire)
         if self._settings.protocol == 2:
             wire.tracks = False  # it would tell of changes on another connection only
-        if wire.tracks is None:
+        if wire.tracks is None and self._telling.due(monotonic()):
             said = await wire.command(b"CLIENT", b"TRACKING", b"ON", b"OPTIN", within=within)
-            wire.tracks = not isinstance(said, ServerSaid)
+            wire.tracks = self._telling.answered(said, monotonic())
         sleeper = self._sleepers.get(claim_id)
         if sleeper is None:
             sleeper = self._sleepers[claim_id] = Sleeper(key)
@@ -107,6 +109,12 @@ class WatchingLoopPort(LoopPort):
         """Will a change be heard? See the protocol."""
         wire = self._wire
         return claim_id in self._sleepers and isinstance(wire, WatchingWire) and bool(wire.tracks)
+
+    def hopes(self, claim_id: str) -> bool:
+        """Will the next watch ask whether changes are told? See the protocol."""
+        wire = self._wire
+        unknown = not isinstance(wire, WatchingWire) or wire.tracks is None
+        return unknown and self._telling.due(monotonic())
 
     async def await_change(self, claim_id: str, seconds: float) -> bool:
         """Sleep until the watched key has changed; see the protocol."""

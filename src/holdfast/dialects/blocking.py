@@ -16,6 +16,7 @@ from ..stores.redis.config import Settings
 from ..stores.redis.library import Script, packed
 from ..stores.redis.scripts import Call
 from .port import Heard, T
+from .telling import Telling
 
 _TRACK = packed(b"CLIENT", b"TRACKING", b"ON", b"OPTIN")
 _CACHE = packed(b"CLIENT", b"CACHING", b"YES")
@@ -28,16 +29,16 @@ class WatchingLink(Link):
 
     def __init__(self, driver: Any) -> None:
         super().__init__(driver)
-        #: Does the server tell of changes here? None: it was not asked yet.
+        #: Does the server tell of changes here? None: it was not asked yet, or has refused.
         self.tracks: bool | None = None
         self.watched = b""
 
-    def ask_watching(self, wire: bytes, key: bytes, until: float) -> Any:
+    def ask_watching(self, wire: bytes, key: bytes, until: float, telling: Telling) -> Any:
         """Send a request that reads this key, and hear of its next change."""
         now = monotonic()
         self.watched = key
-        if self.tracks is None:
-            self.tracks = not isinstance(self.ask(_TRACK, now, until), ServerSaid)
+        if self.tracks is None and telling.due(now):
+            self.tracks = telling.answered(self.ask(_TRACK, now, until), now)
         self.mail.clear()
         if not self.tracks:
             return self.ask(wire, now, until)
@@ -96,6 +97,10 @@ class WatchingThreadPort(SeatedThreadPort):
 
     _link = WatchingLink
 
+    def _start(self) -> None:
+        super()._start()
+        self._telling = Telling(self.label)
+
     async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Any:
         """Send one command that is no script; see the protocol."""
         now = monotonic()
@@ -133,10 +138,13 @@ class WatchingThreadPort(SeatedThreadPort):
         assert isinstance(link, WatchingLink)
         if self._dialler.protocol == 2:
             link.tracks = False  # it would tell of changes on another connection only
-        reply = link.ask_watching(self._wire(link, call), key, until)
+        reply = link.ask_watching(self._wire(link, call), key, until, self._telling)
         if isinstance(reply, ServerSaid) and reply.code == NOSCRIPT:
             wrong = self._load(link, until)
-            return wrong or link.ask_watching(self._wire(link, call), key, until)
+            if wrong is None:
+                reply = link.ask_watching(self._wire(link, call), key, until, self._telling)
+            else:
+                reply = wrong
         return reply
 
     def hears(self, claim_id: str) -> bool:
@@ -144,6 +152,13 @@ class WatchingThreadPort(SeatedThreadPort):
         seat = self._seats.get(claim_id)
         link = seat.link if seat is not None else None
         return isinstance(link, WatchingLink) and link.tracks is True and not link.dead
+
+    def hopes(self, claim_id: str) -> bool:
+        """Will the next watch ask whether changes are told? See the protocol."""
+        seat = self._seats.get(claim_id)
+        link = seat.link if seat is not None else None
+        unknown = not isinstance(link, WatchingLink) or link.tracks is None
+        return unknown and self._telling.due(monotonic())
 
     async def await_change(self, claim_id: str, seconds: float) -> bool:
         """Sleep until the watched key has changed; see the protocol."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..core.finding import Finding, Level
 from ..stores.redis.blocking.doctor import server
 from ..stores.redis.blocking.doctor.visit import Visit, well
-from ..stores.redis.complaints import ServerSaid
+from ..stores.redis.complaints import ServerSaid, rules
 from ..url import StoreURL
 from .opening import reach
 
@@ -107,12 +107,12 @@ def _rights(
             Level.FAIL,
             "rights",
             f"{visit.user} may not call {', '.join(lost)} on keys that begin with {prefix!r}",
-            f"ACL SETUSER ... {words} ~{prefix}*, if the server knows them at all",
+            f"{rules(visit.user_name, words, f'~{prefix}*')}, if the server knows them at all",
         )
     for name in denied:
         if name in spare:
             text = f"{visit.user} may not call {name}: {spare[name]}"
-            yield Finding(Level.WARN, "rights", text, f"ACL SETUSER ... +{name}")
+            yield Finding(Level.WARN, "rights", text, rules(visit.user_name, f"+{name}"))
     if not denied:
         yield well("rights", f"{visit.user} may do all that is needed")
 
@@ -130,7 +130,7 @@ def _tracking(visit: Visit) -> Finding:
         said = visit.ask(b"CLIENT", b"TRACKING", b"ON", b"OPTIN", link=link)
     if isinstance(said, ServerSaid):
         text = f"the server doesn't tell of changes ({said}): {_POLLS}"
-        return Finding(Level.WARN, "waking", text, "ACL SETUSER ... +client|tracking")
+        return Finding(Level.WARN, "waking", text, rules(visit.user_name, "+client|tracking"))
     return well("waking", "the server tells who waits that a key has changed")
 
 

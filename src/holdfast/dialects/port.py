@@ -62,6 +62,13 @@ class Port(Protocol):
         """Will a change of the key that this claim watches be heard, or has it been already?"""
         ...
 
+    def hopes(self, claim_id: str) -> bool:
+        """Isn't it known whether changes are told, and will the next ``watch`` ask?
+
+        A server may refuse for a moment, or until somebody gives the right.
+        """
+        ...
+
     async def await_change(self, claim_id: str, seconds: float) -> bool:
         """Sleep until the watched key has changed (True), or for so long."""
         ...

@@ -84,8 +84,10 @@ class SqlFence:
 
     Works with any DB-API 2 driver for SQLite, PostgreSQL, MySQL and MariaDB. For others make the
     table yourself (``create_sql``); what else is used is standard SQL with ``SAVEPOINT``. The
-    connection must not be in autocommit mode, or the check protects nothing; of ``sqlite3`` this is
-    noticed. For an asyncio driver keep the fence in the row that you write:
+    connection must not be in autocommit mode, or the check protects nothing. What is sure to be
+    outside a transaction is refused. So is autocommit with a ``BEGIN`` of your own, where neither
+    the driver (mysqlclient) nor the server (MySQL; MariaDB does) tells of it: turn autocommit off
+    on the connection instead. For an asyncio driver keep the fence in the row that you write:
     :func:`check_rowcount`.
 
     ``table`` is an identifier of up to 48 letters, digits and ``_``. ``paramstyle`` is the driver's
@@ -138,10 +140,18 @@ class SqlFence:
             f"{name!r:.80} is advanced outside a transaction, where it guards nothing; "
             "begin one, or open the connection without autocommit"
         )
-        if _in_transaction(connection) is False and _automatic(connection):
+        begun, automatic = _in_transaction(connection), _automatic(connection)
+        if begun is False and automatic:
             raise outside
         with _cursor(connection) as cursor:
-            _advance(self._ask(connection, cursor, name, mine), f"{name!r:.80}", mine)
+            ask = self._ask(connection, cursor, name, mine)
+            if begun is None and automatic and not ask.begun():
+                raise ConfigError(
+                    f"{name!r:.80} is advanced with autocommit, and it can't be known that a "
+                    "transaction was begun: neither the driver nor the server tells. Turn "
+                    "autocommit off for this transaction"
+                )
+            _advance(ask, f"{name!r:.80}", mine)
             if _in_transaction(connection) is False:
                 raise outside
         return number(fence)
@@ -209,6 +219,18 @@ class _Statements:
         self._style = style
         self.mysql = mysql
         self._values = {"name": name, "fence": fence}
+
+    def begun(self) -> bool:
+        """Has a transaction begun, where the driver doesn't tell? MariaDB alone can be asked: on
+        PostgreSQL a question that isn't understood would end the transaction."""
+        if not self.mysql:
+            return False
+        try:
+            self._cursor.execute("SELECT @@in_transaction")
+            row = self._cursor.fetchone()
+        except Exception:  # it has no such variable, and the transaction is as it was
+            return False
+        return row is not None and bool(row[0])
 
     def accept(self) -> bool:
         """Advance the row if there is one that allows it. It stays locked, whatever the answer."""

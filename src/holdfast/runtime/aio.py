@@ -9,6 +9,7 @@ import logging
 import os
 import random
 import signal
+import socket
 import threading
 from asyncio.events import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
@@ -193,6 +194,38 @@ def sever(transport: Any) -> None:
         inner._call_connection_lost(None)
 
 
+def require_loop() -> asyncio.AbstractEventLoop:
+    """The running event loop of asyncio; ``ConfigError`` where something else runs the coroutine,
+    such as trio, or nothing does."""
+    loop = _get_running_loop()
+    if loop is None:
+        raise ConfigError(
+            "an AsyncClient needs a running event loop of asyncio, and here is none. Under trio, "
+            "or anyio over trio, use a Client in a thread (trio.to_thread.run_sync), or run it "
+            "under asyncio (trio-asyncio, anyio's backend 'asyncio'); in plain code take a Client"
+        )
+    return loop
+
+
+def require_readers(loop: asyncio.AbstractEventLoop, label: str) -> None:
+    """``ConfigError`` if this loop can't watch a socket that somebody else reads from."""
+    try:
+        probe = socket.socket()
+    except OSError:
+        return  # so it can't connect either, and says why
+    with probe:
+        try:
+            loop.add_reader(probe, int)
+        except NotImplementedError:
+            raise ConfigError(
+                f"{label} can't be used from {type(loop).__name__}, which has no add_reader(), as "
+                "the loop that Windows has by default. Run it under a selector loop: "
+                "asyncio.run(main(), loop_factory=asyncio.SelectorEventLoop); before Python 3.12: "
+                "asyncio.Runner(loop_factory=asyncio.SelectorEventLoop).run(main())"
+            ) from None
+        loop.remove_reader(probe)
+
+
 def another_loop() -> ConfigError:
     """What is taken in one event loop is used in another one."""
     return ConfigError(
@@ -225,8 +258,8 @@ class AioRuntime:
         self._followed: set[asyncio.Task[None]] = set()
 
     def bind(self) -> None:
-        """Belong to the running loop; refuse a second one."""
-        loop = asyncio.get_running_loop()
+        """Belong to the running loop; refuse a second one, and none."""
+        loop = require_loop()
         if self._loop is not loop:
             if self._loop is not None:
                 raise another_loop()

@@ -20,18 +20,22 @@ class PromiseBroken(AssertionError):
     """
 
 
+class TooLate(AssertionError):
+    """Something was waited for and did not come in time: a bound, and no promise of any speed."""
+
+
 @contextlib.contextmanager
 def promised(what: str) -> Generator[None]:
     """A context whose failed assertions are raised as :class:`PromiseBroken`.
 
-    ``what`` is the promise, in words, for the message::
+    ``what`` is the promise, in words, for the message. ``TooLate`` goes through as it is::
 
         with promised("one holder at a time"):
             assert other.try_acquire() is None
     """
     try:
         yield
-    except PromiseBroken:
+    except (PromiseBroken, TooLate):
         raise
     except AssertionError as failure:
         raise PromiseBroken(f"{what}: {failure}") from failure

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from holdfast import NotHeld
+from holdfast import LockLost, NotHeld
 from holdfast.core.model import Loss
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
@@ -77,9 +77,54 @@ def test_a_re_entry_of_a_flow_is_counted_here_and_the_peers_see_one(play: Play) 
             at.redis.pexpire(at.name, 15_000)
             async with lock:
                 assert at.redis.hvals(at.name) == [b"1"]
-                assert 0 < at.redis.pttl(at.name) <= 15_000  # and the lease isn't restarted
+                assert 0 < at.redis.pttl(at.name) <= 15_000  # a renewal comes without that
                 assert at.peer.lock(at.name) is not None
         assert not at.redis.exists(at.name)
+
+    play(text)
+
+
+def test_a_re_entry_of_a_hold_that_is_not_renewed_restarts_its_lease_as_redissons_does(
+    play: Play,
+) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        outer = client.lock(at.name, reentrant=True, ttl=20, auto_renew=False)
+        inner = client.lock(at.name, reentrant=True, ttl=60, auto_renew=False)
+        async with outer as hold, inner:
+            assert at.redis.hvals(at.name) == [b"1"]  # the count says nothing of it
+            assert 50_000 < at.redis.pttl(at.name) <= 60_000
+            assert 50.0 < hold.remaining() <= 60.0
+        assert not at.redis.exists(at.name)
+
+    play(text)
+
+
+def test_a_re_entry_with_a_shorter_lease_takes_nothing_away(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        inner = client.lock(at.name, reentrant=True, ttl=2, auto_renew=False)
+        async with client.lock(at.name, reentrant=True, ttl=30, auto_renew=False) as hold, inner:
+            assert 20_000 < at.redis.pttl(at.name) <= 30_000
+            assert hold.ttl == 30
+            assert hold.remaining() > 20
+
+    play(text)
+
+
+def test_a_re_entry_that_finds_the_hold_lost_is_refused(play: Play) -> None:
+    async def text(at: Scene) -> None:
+        client = at.client()
+        lock = client.lock(at.name, reentrant=True, ttl=30, auto_renew=False)
+        hold = await client.lock(at.name, reentrant=True, ttl=20, auto_renew=False).acquire()
+        at.redis.delete(at.name)
+        at.peer.lock(at.name)
+        with pytest.raises(LockLost):
+            await lock.acquire()
+        assert hold.lost is Loss.BROKEN
+        assert at.redis.hvals(at.name) == [b"1"]
+        assert await at.give_back(hold) is False
+        assert at.redis.hget(at.name, at.peer.me) == b"1"
 
     play(text)
 

@@ -81,3 +81,17 @@ def test_a_removed_claim_frees_its_name_at_once(
                 "DELETE FROM holdfast.holdfast_claims WHERE name = %s AND held", own_name
             )
             assert served.wait(20)
+
+
+def test_nobody_is_refused_by_a_claim_that_was_removed(
+    shared_mariadb: MariadbServer, mariadb_url: str, own_name: str
+) -> None:
+    with Client(mariadb_url) as locks:
+        wanted = locks.semaphore(own_name, 2, ttl=60, auto_renew=False)
+        holds = [wanted.acquire() for _ in range(2)]
+        assert wanted.acquire(blocking=False) is None
+        shared_mariadb.ask(
+            "DELETE FROM holdfast.holdfast_claims WHERE name = %s AND held LIMIT 1", own_name
+        )
+        assert wanted.acquire(blocking=False)
+        assert len(holds) == 2

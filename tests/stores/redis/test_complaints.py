@@ -60,6 +60,21 @@ def test_a_user_without_a_right(rights: str, missing: str, new_redis: NewRedis) 
             verbs.join(claim())
 
 
+@pytest.mark.parametrize(
+    "user, remedy",
+    [
+        ("poor", "ACL SETUSER poor +time"),
+        ("po{}or", "give the user 'po{}or' +time"),
+        ("", "user +"),
+    ],
+)
+def test_a_right_is_given_to_who_lacks_it_and_to_nobody_else(user: str, remedy: str) -> None:
+    who = f"User {user} has" if user else "this user has"
+    told = str(complaint(said(f"NOPERM {who} no permissions to run the 'time' command"), LABEL))
+    assert remedy in told
+    assert "..." not in told
+
+
 def test_a_replica(new_redis: NewRedis) -> None:
     server = new_redis()
     with Verbs(server) as verbs:

@@ -18,6 +18,7 @@ from holdfast.core.model import (
 )
 from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.keys import BUCKETS
+from holdfast.testing.promise import promised
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.guarded import WINDOW_S, Guarded, barred, promoted
 from tests.stores.redis.verbs import START, claim, fence, ticket
@@ -64,12 +65,33 @@ def test_a_young_server_lets_nobody_in_for_the_window_from_the_first_question(
     assert verbs.records() == {run_id}
 
 
-def test_a_young_server_that_was_flushed_is_used_for_the_first_time(verbs: Guarded) -> None:
-    verbs.client.flushall()
+@pytest.mark.parametrize("up, window", [(40.0, 60.0), (58.0, 60.0), (62.0, 0.0)])
+def test_a_strict_guard_with_a_longer_window_takes_a_server_of_that_age_for_young(
+    verbs: Guarded, up: float, window: float
+) -> None:
+    verbs.up(up)
+    verbs.know()
+    with promised("nobody is let in beside who may hold"):
+        assert verbs.judged(60.0, strict=True).seconds == window
+
+
+@pytest.mark.parametrize("how", ["FLUSHALL", "FLUSHDB", "FLUSHDB of another", "SWAPDB 2 3"])
+def test_no_flush_takes_the_window_away_from_a_young_server(verbs: Guarded, how: str) -> None:
+    """The server counts its commands for all of its databases together."""
+    if how.endswith("another"):
+        with verbs.client.pipeline() as both:  # it leaves the connection where it was
+            both.execute_command("SELECT", 5)
+            both.flushdb()
+            both.execute_command("SELECT", 0)
+            both.execute()
+    else:
+        verbs.client.execute_command(*how.split())
     verbs.at(START)
     verbs.up(2)
     verbs.know()
-    assert verbs.judged().seconds == 0
+    with promised("nobody is let in beside who may hold"):
+        assert verbs.judged()[1:3] == (WINDOW_S, b"r")
+        barred(verbs, claim())
 
 
 def test_a_caller_that_knew_another_server_opens_a_window_however_long_this_one_is_up(
@@ -115,6 +137,42 @@ def test_a_window_lasts_until_no_fence_can_fall(verbs: Guarded) -> None:
     assert verbs.judged(latest=latest).seconds == 20.0
     verbs.at(START + 20.001)
     assert fence(verbs.join(claim())) > latest
+
+
+@pytest.mark.parametrize("cause", ["promoted", "restarted"])
+def test_whoever_knows_a_later_fence_lengthens_the_window_that_another_one_opened(
+    verbs: Guarded, cause: str
+) -> None:
+    # Given a server whose clock is 20 s behind, and a fresh client that asks first
+    latest = int((START + 20) * 1e6)
+    if cause == "promoted":
+        verbs.remember(b"0" * 40)
+    verbs.up(1000 if cause == "promoted" else 2)
+    verbs.know()
+    assert verbs.judged().seconds == WINDOW_S
+    # When one asks that knows the fence, in the last moment of that window
+    verbs.at(START + WINDOW_S - 0.001)
+    assert verbs.judged(latest=latest).seconds == 15.001
+    # Then nobody is let in until no fence can fall, and whoever knows less shortens nothing
+    for second in (WINDOW_S, 19.999):
+        verbs.at(START + second)
+        with promised("fences rise"):
+            barred(verbs, claim())
+            assert verbs.judged().seconds > 0
+    verbs.at(START + 20.001)
+    with promised("fences rise"):
+        assert fence(verbs.join(claim())) > latest
+
+
+def test_a_window_that_is_over_is_not_opened_again_by_a_later_fence(verbs: Guarded) -> None:
+    # Or each client that was given a fence elsewhere would bar all the others
+    promoted(verbs)
+    verbs.at(START + WINDOW_S)
+    assert verbs.judged(latest=int((START + 20) * 1e6)).seconds == 0
+    # And one that is an hour ahead is waited for in no window
+    verbs.remember(b"0" * 40)
+    assert verbs.judged().seconds == WINDOW_S
+    assert verbs.judged(latest=int((START + 3600) * 1e6)).seconds == WINDOW_S
 
 
 def test_a_fence_that_is_an_hour_ahead_is_not_waited_for(verbs: Guarded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -227,6 +228,31 @@ def test_something_else_at_the_port(new_client: MakeClient) -> None:
                 timeout=1
             )
         over.set()
+
+
+def test_an_answer_over_which_the_driver_stumbles_is_no_error_of_the_driver(
+    new_client: MakeClient,
+) -> None:
+    """redis-py looks for the parts of a greeting in OK."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    one, _ = listener.accept()
+                    with one:
+                        one.recv(1000)
+                        one.sendall(b"+OK\r\n" * 20)
+                        one.recv(1000)
+
+        threading.Thread(target=answer, daemon=True).start()
+        client = new_client(f"redis://127.0.0.1:{listener.getsockname()[1]}")
+        told = False
+        try:
+            client.lock("x").acquire(timeout=1)
+        except Exception as wrong:
+            told = isinstance(wrong, ConfigError) and "is no Redis" in str(wrong)
+    assert told
 
 
 def test_a_unix_socket(shared_redis: RedisServer, new_client: MakeClient, own_name: str) -> None:

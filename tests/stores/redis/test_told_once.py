@@ -167,3 +167,15 @@ def test_a_strict_guard_says_promoted_of_a_promotion_although_a_record_is_missin
         verbs.up(1000)
         verbs.know()
         assert verbs.judged(30.0, strict=True).cause == b"p"
+
+
+@pytest.mark.parametrize("face", ["sync", "aio"])
+@pytest.mark.parametrize("scheme", ["redis", "redis+plain", "redis+timestamp", "redis+redisson"])
+def test_without_a_guard_it_is_told_as_well(
+    scheme: str, face: str, new_redis: NewRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = new_redis("maxmemory 50mb", "maxmemory-policy volatile-lru")
+    options = "?guard=off" if scheme == "redis" else ""
+    use(face, f"{scheme}://127.0.0.1:{server.port}/0{options}")
+    assert len(said(caplog, "may evict keys")) == 1
+    assert not said(caplog, "no guard")

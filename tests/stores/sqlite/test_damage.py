@@ -21,6 +21,7 @@ from holdfast.core.model import Held
 from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable
 from holdfast.stores.sqlite.aio.loop import Worker
 from holdfast.stores.sqlite.blocking import database, header, lone
+from holdfast.stores.sqlite.blocking.closing import Closing
 from holdfast.stores.sqlite.blocking.doctor import examine
 from holdfast.stores.sqlite.blocking.sql import Cursor, Unnumbered, _plain
 from holdfast.url import find
@@ -187,7 +188,7 @@ def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a version of Python that warns of numbered parameters
-    monkeypatch.setattr(database, "Connection", Unnumbered)
+    monkeypatch.setattr(database, "Closing", type("Both", (Closing, Unnumbered), {}))
     ran: list[str] = []
     execute = Cursor.execute
 

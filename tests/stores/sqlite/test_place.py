@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,7 +72,7 @@ def test_the_default_is_a_private_folder_in_the_users_state(
         ("sqlite://relative/locks.db", "begins with the third slash"),
         ("sqlite:///nowhere/at/all/locks.db", "mkdir -p"),
         ("sqlite:///tmp/", "not of a folder"),
-        ("sqlite:///tmp/locks.db", "install -d -m 700 /tmp/holdfast "),
+        ("sqlite:///tmp/locks.db", "mkdir -m 700 /tmp/holdfast|Name a file in /tmp/holdfast"),
     ],
 )
 def test_a_path_that_cannot_be_meant_is_refused(url: str, says: str) -> None:
@@ -85,13 +87,41 @@ def test_a_folder_that_everybody_may_write_to_is_refused(
     for mode in (0o1777, 0o777):
         path.parent.chmod(mode)
         # When somebody wants to lock there, then he is told what to do, and nothing is made
-        with pytest.raises(ConfigError, match="install -d -m 700") as told:
+        with pytest.raises(ConfigError, match="mkdir -m 700") as told:
             desk().join(claim())
         # And no remedy changes a folder that is there
         assert "chmod" not in str(told.value)
         assert not list(path.parent.iterdir())
     path.parent.chmod(0o700)
     assert desk().free()
+
+
+@pytest.mark.parametrize("there", ["nothing", "folder", "open", "link"])
+def test_the_remedy_changes_nothing_that_is_there(
+    there: str, path: Path, desk: Callable[..., Desk], tmp_path: Path
+) -> None:
+    # Given a folder that won't do, and perhaps something of the name that would be proposed
+    own, target = path.parent / "holdfast", tmp_path / "elsewhere"
+    target.mkdir(0o755)
+    if there == "link":
+        own.symlink_to(target)
+    elif there != "nothing":
+        own.mkdir()
+        own.chmod(0o777 if there == "open" else 0o750)
+    path.parent.chmod(0o1777)
+    before = stat.S_IMODE(own.stat().st_mode) if own.exists() else 0
+    # When somebody does what the error says
+    with pytest.raises(ConfigError) as told:
+        desk().join(claim())
+    if found := re.search(r"(?:install|mkdir) .*? (?=for a user alone)", str(told.value)):
+        subprocess.run(["sh", "-c", found[0]], check=True)
+    # Then the file that it names can be used, and what was there is as it was
+    named = re.search(r"\(sqlite://(\S+)\)", str(told.value))
+    assert named, told.value
+    assert Desk(named[1]).free()
+    if there != "nothing":
+        assert stat.S_IMODE(own.stat().st_mode) == before
+    assert not list(target.iterdir())
 
 
 def test_a_link_in_the_place_of_the_database_is_refused(

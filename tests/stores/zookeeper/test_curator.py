@@ -1,4 +1,4 @@
-"""Curator itself, in Java, on the same nodes as ours; `tests.interop` says how it is fetched."""
+"""Curator itself, in Java, on the same nodes as ours; `tests.fetching` says how it is fetched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import Client
-from tests.interop.foreign import curator as command
+from tests.interop.foreign import CURATOR
 from tests.servers.zookeeper import ZooKeeperServer
 from tests.stores.zookeeper.conftest import MakeClient, eventually, kept_out
 
@@ -19,7 +19,7 @@ class Curator:
 
     def __init__(self, place: str, path: str) -> None:
         self._process = subprocess.Popen(
-            [*command(), place, path],
+            [*CURATOR.command(), place, path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -283,7 +283,9 @@ class Refresh:
         """We have the duty: compute it, now or in the background, while others get the old one."""
         ctx = self._ctx
         self._guard._count("misses" if old is None else "stale")
-        lease = DutyLease(wish, duty.fence, deadline(self._sent, duty.expires_in), suspect)
+        # A repeated request is told what is left of the first one's lease: see `Attempt.grant`.
+        until = deadline(self._sent, min(duty.expires_in, wish.lease))
+        lease = DutyLease(wish, duty.fence, until, suspect)
         ctx.keeper.add(lease, self._sent + lease.every)
         work = Computation(self._guard, lease, duty.failures, self._made)
         if old is None:

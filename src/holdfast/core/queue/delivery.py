@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ...errors import ConfigError, LockLost, NotHeld, NotSupported, StoreUnavailable
+from ...errors import LockLost, NotHeld, StoreUnavailable
 from .. import checks
 from ..model import Loss, State
-from ..policy import REQUEST_S
 from . import payload
 from .lease import DeliveryLease
-from .model import BATCH_MAX, DELAY_S_MAX, Settle, Verdict
+from .model import DELAY_S_MAX, Settle, Verdict
 from .policy import retry_after
-from .ports import queues_of
+from .settling import Settling
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -191,14 +189,17 @@ class DeliveryBase:
         """It wasn't settled, or (``asked``) that isn't known: it is renewed on, and may be settled
         again."""
         lease = self._lease
-        lease.closing = False
+        if self.settled:
+            return  # by another settle
+        lease.closing = lease.settling > 0
         self._verdict = verdict or self._verdict
         if asked and not lease.asked:
             # From now on a renewal that finds nothing is news, and most likely no bad one.
             lease.asked, lease.grave = True, False
             lease.callbacks.append(_gone_after_all)  # type: ignore[arg-type]
-        if lease.renewing:
+        if lease.renewing and not lease.closing:
             self._ctx.keeper.add_early(lease, self._ctx.now())
+        self._wake()
 
     def _entrust(self, settle: Settle) -> None:
         """The keeper sees to it that it is settled, as long as the lease lasts."""
@@ -207,9 +208,9 @@ class DeliveryBase:
         self._over(True, settle.verdict)
 
     def _give_up(self, settle: Settle) -> None:
-        """Nobody will settle it again, and the last try failed: the keeper tries on as long as the
-        lease lasts, and does not renew it, so that it comes again."""
-        if self._lease.end is None:
+        """Nobody settles it now, or will again, and the last try failed: the keeper tries on as
+        long as the lease lasts, and does not renew it, so that it comes again."""
+        if self._lease.end is None and not self._lease.settling:
             self._lease.closing = True
             self._ctx.keeper.later(settle, self._lease.deadline)
             self._over(False)
@@ -221,7 +222,11 @@ class DeliveryBase:
             lease.reason = Loss.EXPIRED
         lease.end = State.RELEASED if kept else State.LOST
         self._ctx.keeper.drop(lease)
-        for latch in lease.latches:
+        self._wake()
+
+    def _wake(self) -> None:
+        """Those who wait for another settle of it."""
+        for latch in list(self._lease.latches):
             latch.set()
 
     async def _leave(self, failure: BaseException | None) -> None:
@@ -262,6 +267,8 @@ class DeliveryBase:
 
     def _go_on(self, ack: Settle, failure: StoreUnavailable) -> None:
         """It was done in time, and the ack isn't answered: the keeper repeats it."""
+        if self.settled:
+            return  # by another settle
         log.warning(
             "%r: %s; its ack is repeated in the background, and if its lease ends before, the job "
             "comes again",
@@ -307,93 +314,3 @@ def _gone_after_all(job: DeliveryBase, reason: Loss) -> None:
     if reason is Loss.EXPIRED and job._ctx.now() < lease.deadline:
         job._kept = True
         lease.reason, lease.end = None, State.RELEASED
-
-
-#: A delivery, and what it is to be settled by.
-Done = tuple[DeliveryBase, Settle]
-
-
-async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
-    """Settle deliveries of one client in one round trip for up to 1,000: which of them counted?"""
-    once = list({id(one): (one, settle) for one, settle in some}.values())
-    for start in range(0, len(once), BATCH_MAX):
-        await Settling(ctx, once[start : start + BATCH_MAX]).run()
-    return [one._counted(settle) for one, settle in some]
-
-
-class Settling:
-    """Deliveries that are being settled by one request, and what becomes of them by its answer, by
-    none, or by an interruption. ``settles``: what is asked of the store, for those of them that
-    can still be settled."""
-
-    __slots__ = ("_ctx", "_jobs", "settles")
-
-    def __init__(self, ctx: Context, some: Sequence[Done]) -> None:
-        self._ctx = ctx
-        self._jobs: list[DeliveryBase] = []
-        self.settles: list[Settle] = []
-        for one, settle in some:
-            if one._still_open():
-                one._lease.closing = True  # first, so that the keeper reports no false loss
-                self._jobs.append(one)
-                self.settles.append(settle)
-
-    def within(self) -> float:
-        """How long it may be tried: as long as the leases last, and a moment."""
-        end = min([one._lease.deadline for one in self._jobs])
-        return min(max(end - self._ctx.now(), 0.05), REQUEST_S)
-
-    async def run(self, again: bool = False) -> None:
-        """Settle them. ``again``: it was asked for already, without an answer."""
-        if not self.settles:
-            return
-        ctx = self._ctx
-        queues, sent = queues_of(ctx.store), 0
-
-        def settle(within: float) -> Awaitable[list[bool | Exception]]:
-            nonlocal sent
-            sent += 1
-            return queues.settle(self.settles, within)
-
-        try:
-            answers, repeated = await ctx.insist(settle, ctx.now() + self.within())
-        except BaseException as failure:
-            self.failed(failure, again or sent > 1)
-            raise
-        self.answered(answers, again or repeated)
-
-    def failed(self, failure: BaseException, again: bool) -> None:
-        """There is no answer but this failure: they can be settled again. An interruption leaves
-        nobody to do that."""
-        if not isinstance(failure, Exception):
-            self.interrupted()
-            return
-        refused = isinstance(failure, (ConfigError, NotSupported)) and not again
-        for one, settle in zip(self._jobs, self.settles, strict=True):
-            one._keep_on(not refused, None if refused else settle.verdict)
-
-    def answered(self, answers: Sequence[bool | Exception], again: bool) -> None:
-        """Write down what counted; raises what stands in the place of an answer."""
-        ctx, wrong = self._ctx, None
-        for one, settle, answer in zip(self._jobs, self.settles, answers, strict=True):
-            if isinstance(answer, LockLost):
-                one._lease.reason = one._lease.reason or Loss(str(answer.reason))
-                one._over(False)
-            elif isinstance(answer, Exception):
-                wrong = answer
-                one._keep_on(False)
-            else:
-                # A repetition whose first reply was lost finds nothing: before our deadline that
-                # means that the first one did it.
-                repeated = again or one._lease.asked
-                one._lease.unsure = repeated and not answer
-                # Else it was the one that was not answered.
-                verdict = settle.verdict if answer or one._verdict is None else None
-                one._over(answer or (repeated and ctx.now() < one._lease.deadline), verdict)
-        if wrong is not None:
-            raise wrong
-
-    def interrupted(self) -> None:
-        """The caller was interrupted and the outcome is unknown: let the keeper give it back."""
-        for one, settle in zip(self._jobs, self.settles, strict=True):
-            one._entrust(settle)

@@ -12,6 +12,7 @@ from typing import Any
 from ...errors import ConfigError
 from .. import functions
 from ..checks import shown
+from ..undone import undone
 
 
 def check(handler: Any, awaits: bool) -> None:
@@ -36,23 +37,10 @@ def check(handler: Any, awaits: bool) -> None:
 def unrun(found: object) -> ConfigError | None:
     """What is wrong with that which a handler returned: it is work that nobody does or waits for.
     Something that was merely returned is fine."""
-    if found is None or isinstance(found, (bool, int, float, str, bytes, dict, list, tuple)):
+    what = undone(found)
+    if what is None:
         return None
-    import inspect
-    from contextlib import _GeneratorContextManagerBase
-
-    work = (
-        inspect.isawaitable(found)
-        or inspect.isgenerator(found)
-        or inspect.isasyncgen(found)
-        or isinstance(found, (map, filter, _GeneratorContextManagerBase))
-        or hasattr(type(found), "add_done_callback")
-    )
-    if not work:
-        return None
-    if inspect.iscoroutine(found):
-        found.close()  # or it would warn that it was never awaited
     return ConfigError(
-        f"the handler returned a {type(found).__name__}, which nobody runs or waits for, so the "
+        f"the handler returned a {what}, which nobody runs or waits for, so the "
         "job isn't done. A handler does its work before it returns"
     )

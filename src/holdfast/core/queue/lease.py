@@ -26,6 +26,8 @@ class DeliveryLease(Lease):
     #: Was a settle of it sent that nobody answered? And did the lease end before it was known
     #: what came of that?
     asked = unsure = False
+    #: So many settles of it are under way.
+    settling = 0
 
     def __init__(
         self, take: Take, job: Delivered, until: float, begun: float, terms: Terms, suspect: bool

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...errors import ConfigError, NotSupported, StoreUnavailable
+from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from .. import checks
 from ..lease import Terms
 from ..policy import REQUEST_S, deadline
 from ..ports import DiskFailed, Unreached
 from . import mending
 from . import payload as payloads
-from .delivery import DeliveryBase, Done, settle_all
+from .delivery import DeliveryBase
 from .lease import DeliveryLease
 from .model import (
     BATCH_MAX,
@@ -32,6 +33,7 @@ from .model import (
     TooLarge,
 )
 from .ports import Queues, queues_of
+from .settling import Done, settle_all
 from .taking import Taking, never
 
 if TYPE_CHECKING:
@@ -157,14 +159,17 @@ class QueueBase:
             batch = tuple(jobs[len(receipts) : len(receipts) + most])
             try:
                 answers = await self._put_batch(batch)
-            except (ConfigError, NotSupported, StoreUnavailable) as failure:
+            except HoldfastError as failure:
                 if isinstance(failure, TooLarge) and len(batch) > 1:
                     most = (len(batch) + 1) // 2
                     continue
                 if not receipts:
                     raise
-                before = f"the first {len(receipts)} of {len(jobs)} jobs were accepted; then: "
-                raise type(failure)(f"{before}{failure}") from failure
+                before = f"the first {len(receipts)} of {len(jobs)} jobs were accepted"
+                if isinstance(type(failure).__init__, FunctionType):  # it wants more than words
+                    failure.add_note(before)
+                    raise
+                raise type(failure)(f"{before}; then: {failure}") from failure
             receipts += [Receipt(job.id, not new) for job, new in zip(batch, answers, strict=True)]
         return receipts
 

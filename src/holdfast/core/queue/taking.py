@@ -13,9 +13,9 @@ from ...errors import StoreUnavailable
 from ..claims import TRY_S
 from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, back_off, nap
 from ..ports import DiskFailed
-from .delivery import Done, Settling
 from .model import Take, Taken
 from .ports import Queues, onward_of
+from .settling import Done, Settling
 
 if TYPE_CHECKING:
     from .delivery import DeliveryBase
@@ -145,8 +145,10 @@ class Taking:
         except BaseException as failure:
             done.failed(failure, again=False)
             raise
-        done.answered(answers, False)
+        undecided = done.answered(answers, False)
         self._answered(taken, sent)
+        if undecided:
+            await done.decided()
         return taken
 
     def _sends(self) -> float:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ...errors import StoreUnavailable
 from .. import checks
 from ..policy import UNDO_S, back_off
-from .delivery import DeliveryBase, Done
+from .delivery import DeliveryBase
 from .model import Settle
 from .ports import onward_of, queues_of
+from .settling import Done
 from .silence import Silence
 
 if TYPE_CHECKING:
@@ -180,7 +181,9 @@ class WorkerBase:
                     last[0]._give_up(last[1])
                 raise
             failures, last = 0, None
-            if found:
+            if found and self._stopping:  # it was asked for before
+                await self._settle(found[0], found[0]._return_request())
+            elif found:
                 last = await self._work(found[0], tally)
             elif self._drain:
                 return

@@ -103,7 +103,8 @@ class PlainStore:
         port, requests = self._port, self._requests
         sure = claim.id not in self._suspect
         try:
-            if sure and wait.knows and wait.armed == port.hears(claim.id):
+            same = wait.armed == port.hears(claim.id) and not port.hopes(claim.id)
+            if sure and wait.knows and same:
                 reply = await port.ask(requests.probe(claim, port.wall()), within)
             else:
                 key = requests.layout.key(claim.spec.name)

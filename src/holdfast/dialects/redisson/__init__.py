@@ -44,6 +44,7 @@ CAPABILITIES = Capabilities(
     push_grants=False,
     durable_fences=False,
     forgets=False,
+    reentry="prolongs",
 )
 
 

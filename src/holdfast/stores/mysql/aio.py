@@ -21,7 +21,7 @@ from asyncmy import errors as theirs
 from asyncmy.cursors import Cursor
 
 from ...errors import HoldfastError, StoreUnavailable
-from ...runtime.aio import another_loop, sever
+from ...runtime.aio import another_loop, require_readers, sever
 from .blocking.lost import PATIENT_S, Graveyard, Lost, twin_of
 from .complaints import GARBLED, ServerSaid, complaint, garbled, heard, not_made
 from .config import Settings
@@ -280,6 +280,7 @@ class LoopPort(Exchange[LoopLink]):
         """The running loop, if it is ours."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
+            require_readers(loop, self.label)
             self._loop = loop
         elif self._loop is not loop:
             raise another_loop()
@@ -289,7 +290,8 @@ class LoopPort(Exchange[LoopLink]):
 
     async def close(self) -> None:
         """End the connections; those in use are ended when they are given back."""
-        self._own()
+        if self._loop is not None:
+            self._own()
         self._closed = True
         if self._dialling:
             await asyncio.wait(self._dialling, timeout=CLOSE_S)

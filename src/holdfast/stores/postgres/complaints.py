@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
+from .config import Settings
 
 #: There is no schema yet, or none of this version.
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
@@ -46,9 +47,9 @@ _WRONG = {
     "28": "the user or the password is wrong, or this user may not come from here (pg_hba.conf)",
     "3D": "there is no such database",
     "3F": "the schema isn't there. Write it with `holdfast schema`, or leave out create=off",
-    "42501": "the user lacks a right. The owner of the schema (holdfast, unless ?schema= names it) "
-    "gives it: GRANT USAGE ON SCHEMA holdfast TO app; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "
-    "holdfast TO app; and for refresh guards GRANT SELECT ON holdfast.refresh_values TO app",
+    "42501": "the user lacks a right. The owner of the schema {schema} gives it: GRANT USAGE ON "
+    "SCHEMA {schema} TO {user}; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {user}; and "
+    "for refresh guards GRANT SELECT ON {schema}.refresh_values TO {user}",
     "42883": "a function of the schema isn't there: it is of another version. Write it again with "
     "`holdfast schema`",
     "42P01": "a table of the schema isn't there. Write it again with `holdfast schema`",
@@ -59,15 +60,26 @@ _WRONG = {
     "schema. If it is in order, make the schema as its owner, or name that one: trust=ROLE in the "
     "URL. If not, it was put there by somebody else; look at it before it is dropped",
     "HF001": "transactions there aren't READ COMMITTED by themselves, and behind a pooler we can't "
-    "change that: ALTER ROLE ... SET default_transaction_isolation = 'read committed'",
+    "change that: ALTER ROLE {user} SET default_transaction_isolation = 'read committed'",
+}
+#: The same where the URL names no user: libpq takes another one, and a command needs a name.
+_NAMELESS = {
+    "42501": "the user lacks a right. The owner of the schema {schema} gives it: USAGE of the "
+    "schema, EXECUTE of all functions in it, and for refresh guards SELECT of its refresh_values",
+    "HF001": "transactions there aren't READ COMMITTED by themselves, and behind a pooler we can't "
+    "change that: give the user a default_transaction_isolation of 'read committed'",
 }
 
 
-def complaint(error: ServerSaid, label: str) -> HoldfastError:
-    """The exception for an error of the server ``label``: what it means, and what to do."""
+def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
+    """The exception for an error of this server: what it means, and what to do."""
+    label = settings.label
     for key in (error.code, error.code[:2]):
         if key in _WRONG:
-            return ConfigError(f"{label} refuses: {_WRONG[key]} ({error})")
+            text = _WRONG[key] if settings.user else _NAMELESS.get(key, _WRONG[key])
+            text = text.replace("{schema}", identifier(settings.schema))
+            text = text.replace("{user}", identifier(settings.user))
+            return ConfigError(f"{label} refuses: {text} ({error})")
         if key in _UNAVAILABLE:
             return StoreUnavailable(f"{label} can't do that now: {_UNAVAILABLE[key]} ({error})")
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
@@ -85,6 +97,16 @@ _NO_ENTRY = re.compile(
 
 #: The same of these: others have all connections.
 _FULL = re.compile(r"connection slots are reserved|too many (?:clients|connections)", re.IGNORECASE)
+
+
+def identifier(name: str) -> str:
+    """A name as a statement has it, whatever stands in it.
+
+    >>> identifier('a "b" c')
+    '"a ""b"" c"'
+    """
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def no_entry(said: str, label: str) -> HoldfastError:

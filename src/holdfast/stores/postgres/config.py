@@ -46,6 +46,8 @@ class Settings(NamedTuple):
     sessions: bool = False
     #: Roles whose objects in the schema are taken as our own when it is made.
     trust: tuple[str, ...] = ()
+    #: Who connects; empty if libpq is to find out.
+    user: str = ""
 
     @property
     def window(self) -> float:
@@ -170,6 +172,7 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
         options.get("pool", POOL),
         options.get("pooler", "transaction") == "session",
         options.get("trust", ()),
+        words.get("user", ""),
     )
     if found.guard == "strict" and found.window < PATIENCE_S:
         raise ConfigError(

@@ -76,6 +76,9 @@ _WRONG = {
 }
 _NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
 _NO_RIGHT = re.compile(r"(?:run|execute) the '([\w|]+)' command", re.IGNORECASE)
+#: Who that is; a server before 7.0 says "this user".
+_WHO = re.compile(r"\bUser (\S+) has no permissions")
+_PLAIN_USER = re.compile(r"[A-Za-z0-9_@.][A-Za-z0-9_@.:-]*")
 #: Errors of our scripts on a key whose content they did not write.
 _DAMAGED = re.compile(r"user_script.*(?:attempt to|bad argument|too short|is damaged|malformed)")
 _OLDEST = "6.2"
@@ -98,11 +101,28 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
 
 def _right(text: str) -> str:
     """Which right is missing, and how it is given."""
+    named = _WHO.search(text)
+    user = named[1] if named else ""
     if found := _NO_RIGHT.search(text):
-        return f": give it with ACL SETUSER ... +{found[1].lower()}"
-    if "channel" in text:
-        return ": give it with ACL SETUSER ... &holdfast:* (in a cluster &{*}holdfast:*)"
-    return ": give it with ACL SETUSER ... ~holdfast:*"
+        return f": {rules(user, f'+{found[1].lower()}')}"
+    kind = "&" if "channel" in text else "~"
+    cluster = " (in a cluster &{*}holdfast:*)" if kind == "&" else ""
+    return (
+        f": it needs the rule {kind}holdfast:*{cluster}, or of the prefix that the URL names, by "
+        "ACL SETUSER"
+    )
+
+
+def rules(user: str, *wanted: str) -> str:
+    """The command that gives a user these rules; in words, if it isn't sure what to write.
+
+    ``ACL SETUSER`` makes a user who isn't there, so no other word may stand in for the name.
+    """
+    every = " ".join(wanted)
+    if _PLAIN_USER.fullmatch(user):
+        return f"ACL SETUSER {user} {every}"
+    who = f"the user {user!r}" if user else "the user"
+    return f"by ACL SETUSER, give {who} {every}"
 
 
 def _other(error: ServerSaid) -> str:

@@ -119,10 +119,9 @@ class Guard:
         self._requests = Requests(settings.prefix)
         self._known = Known()
         self.latest = Latest()
-        #: What is asked on every new connection.
-        self.hello: Sequence[tuple[bytes, ...]] = ()
-        if self.on:
-            self.hello = [(b"INFO", section) for section in (b"server", b"replication", b"memory")]
+        #: What is asked on every new connection: without a guard, too, whether keys are evicted.
+        sections = (b"server", b"replication", b"memory") if self.on else (b"memory",)
+        self.hello: Sequence[tuple[bytes, ...]] = [(b"INFO", section) for section in sections]
         self._told = Told()
 
     def look(self) -> Call:
@@ -164,7 +163,8 @@ class Guard:
     def server(self, said: Sequence[Reply]) -> bytes:
         """The run id from the answers to `hello`, or nothing if the server hides it."""
         texts = [bytes(one) if isinstance(one, bytes | bytearray) else b"" for one in said]
-        if not texts:
+        if not self.on:
+            self._keeps_all(b"".join(texts))
             return b""
         found, role = _RUN_ID.search(texts[0]), _ROLE.search(texts[1])
         if role and role[1] != b"master":

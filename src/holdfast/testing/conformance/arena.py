@@ -21,6 +21,7 @@ from ...core.model import Capabilities, ClaimRecord, Kind, LineRecord
 from ...core.policy import GRACE_S
 from .. import lag
 from ..faces import Actor, Face, Flag, now
+from ..promise import TooLate, promised
 from ..worker import Worker
 from . import pulse
 
@@ -163,7 +164,8 @@ class Arena:
     def in_order(self, *numbers: int) -> None:
         """These fences must rise. Where the store has none, they are mere numbers."""
         if self.can.fences:
-            assert list(numbers) == sorted(set(numbers)), numbers
+            with promised("fences rise"):
+                assert list(numbers) == sorted(set(numbers)), numbers
 
     def served(self, begun: float) -> float:
         """What it may take until somebody who waits has what was given back at ``begun``."""
@@ -240,7 +242,7 @@ class Arena:
         while not condition():
             late = now() - begun - within
             if late > 0 and late > stolen(begun):
-                raise AssertionError(f"it did not come true within {within:g} s: {condition}")
+                raise TooLate(f"it did not come true within {within:g} s: {condition}")
             await self.sleep(0.002)
 
     async def renewed(self, hold: Any) -> None:
@@ -269,8 +271,9 @@ class Arena:
             here = len(line.waiters) if line else 0
             if here == waiters:
                 return
-            late = now() - begun > SOON_S and now() - begun > SOON_S + stolen(begun)
-            assert not late, f"{here} instead of {waiters} wait: {line}"
+            took = now() - begun
+            if took > SOON_S and took > SOON_S + stolen(begun):
+                raise TooLate(f"{here} instead of {waiters} wait: {line}")
             await self.sleep(0.002)
 
     async def free(self, within: float = SOON_S, name: str = "") -> float:
@@ -278,7 +281,8 @@ class Arena:
         begun = now()
         while await self.holders(name):
             took = now() - begun
-            assert took < within + stolen(begun), f"still held after {took:.3g} s"
+            if took > within and took > within + stolen(begun):
+                raise TooLate(f"still held after {took:.3g} s")
             await self.sleep(0.005)
         return now() - begun
 

@@ -7,6 +7,7 @@ such as fairness, isn't run there. Nothing is left out in any other way.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from collections import Counter
@@ -17,6 +18,7 @@ from ...core.model import Capabilities
 from ...errors import NotSupported, StoreUnavailable
 from ...url import find
 from ..faces import FACES, now
+from ..promise import promised
 from . import cases, pulse
 from .arena import PRIMITIVES, Arena, unclear
 from .registry import CASES, OPERATIONS, Case
@@ -76,7 +78,8 @@ class Run(NamedTuple):
             for client in (at.locks, at.others):  # cases measure verbs, not connecting
                 async with client.lock(at.fresh("first"), ttl=SHORT_S, auto_renew=False):
                     await client.inspect(at.name, exact=True)
-            await self.case.text(at)
+            with promised(self.case.name) if self.case.promise else contextlib.nullcontext():
+                await self.case.text(at)
             left = await at.left_behind()
             await at.swept()
             assert not left, f"the case is over, but claims are left: {left}"

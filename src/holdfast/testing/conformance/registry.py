@@ -35,6 +35,8 @@ class Case(NamedTuple):
     needs: tuple[str, ...]
     #: It changes something of the whole process, such as its warnings.
     alone: bool
+    #: It says what is promised at any speed, so its failure is a ``PromiseBroken``.
+    promise: bool
 
     @property
     def name(self) -> str:
@@ -52,12 +54,14 @@ def case(
     only: str = "",
     because: str = "",
     alone: bool = False,
+    promise: bool = False,
 ) -> Callable[[Text], Text]:
     """Make a coroutine function a case of these primitives.
 
     ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
     ``because`` says why. ``alone``: it changes something of the whole process, such as its
-    warnings, or it forks, so that it can't run beside others.
+    warnings, or it forks, so that it can't run beside others. ``promise``: no machine is too slow
+    for what it says; it waits for nothing but by the arena's bounded waits.
     """
     unknown = set(primitives) - PRIMITIVES.keys()
     assert primitives, "a case is about at least one primitive"
@@ -68,7 +72,7 @@ def case(
         name = text.__name__
         assert name not in CASES, f"two cases are named {name}"
         faces = (only,) if only else tuple(FACES)
-        CASES[name] = Case(text, primitives, faces, tuple(needs), alone)
+        CASES[name] = Case(text, primitives, faces, tuple(needs), alone, promise)
         return text
 
     return register

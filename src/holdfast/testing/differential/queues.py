@@ -27,6 +27,7 @@ from ...core.queue.model import (
     Verdict,
 )
 from ...core.queue.ports import Queues, onward_of
+from ..promise import promised
 
 WITHIN_S = 10.0
 #: Leases and delays that don't end while a walk lasts, seconds.
@@ -90,20 +91,25 @@ class Ledger:
 
     def lend(self, take: Take, given: Delivered) -> None:
         """The store has delivered this: is it right?"""
+        with promised("what is delivered is due, as it was put, and has the greatest fence"):
+            item = self._judged(given)
+        item.attempts += 1
+        self.fences[given.group or f"id:{given.id}"] = given.fence
+        item.fence, item.loan = given.fence, (take, given.seq)
+
+    def _judged(self, given: Delivered) -> Item:
         for item in self.due():
             job = item.job
             if job.id == given.id and job.group == given.group:
                 break
         else:
             raise AssertionError(f"{given} was delivered, and due are {self.due()}")
-        item.attempts += 1
         track = job.group or f"id:{job.id}"
         assert given.payload == job.payload, (given, job)
-        assert given.attempt == item.attempts, (given, item)
+        assert given.attempt == item.attempts + 1, (given, item)
         assert given.fence > self.fences.get(track, 0), (given, self.fences)
         assert given.age >= 0, given
-        self.fences[track] = given.fence
-        item.fence, item.loan = given.fence, (take, given.seq)
+        return item
 
     def end(self, item: Item, verdict: Verdict, blocks: bool, later: bool) -> None:
         """It was settled so."""

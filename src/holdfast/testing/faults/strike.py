@@ -76,6 +76,8 @@ class Strike:
 
     def __enter__(self) -> Self:
         self._former = sys.gettrace()
+        # Python 3.12 tells of instructions only where a frame has asked for it before.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._began)
         return self
 
@@ -90,6 +92,7 @@ class Strike:
             self._doing[caller] = -1  # nothing is looked for when Python code returns to it
         if self.where or not self._counts(frame):
             return None
+        frame.f_trace = self._step  # Python 3.13 wants it first, or tells of them the next time
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self._doing[frame] = frame.f_lasti  # a RESUME, of which no event tells
         return self._step

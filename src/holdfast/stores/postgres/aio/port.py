@@ -15,7 +15,7 @@ import psycopg
 from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import HoldfastError, StoreUnavailable
-from ....runtime.aio import another_loop
+from ....runtime.aio import another_loop, require_readers
 from ..blocking import wire as said
 from ..blocking.port import MUTE_S, SHARED, log
 from ..blocking.wire import poked
@@ -215,6 +215,7 @@ class LoopPort:
     def _own(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is None:
+            require_readers(loop, self.label)
             self._loop = loop
         elif self._loop is not loop:
             raise another_loop()
@@ -306,7 +307,8 @@ class LoopPort:
 
     async def close(self) -> None:
         """End the connections; what is under way is finished first."""
-        self._own()
+        if self._loop is not None:
+            self._own()
         if self._closed:
             return
         self._closed = True

@@ -78,7 +78,7 @@ async def dial(settings: Settings, within: float) -> tuple[pq.abc.PGconn, wire.P
                 raise
             failure = wrong
     if isinstance(failure, ServerSaid):
-        raise complaint(failure, settings.label) from failure
+        raise complaint(failure, settings) from failure
     if isinstance(failure, HoldfastError):
         raise failure
     raise StoreUnavailable(
@@ -148,7 +148,7 @@ class Wire:
             self._finish(end.value, None)
         except ServerSaid as said:
             unfit = self._conn.status == pq.ConnStatus.BAD or said.code == READ_ONLY
-            self._finish(None, complaint(said, self._settings.label), unfit)
+            self._finish(None, complaint(said, self._settings), unfit)
         except psycopg.Error as wrong:
             text = f"the connection to {self._settings.label} broke: {wrong}"
             self._finish(None, StoreUnavailable(text), True)

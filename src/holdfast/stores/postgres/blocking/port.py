@@ -278,7 +278,7 @@ class ThreadPort:
                 self._drain()  # they lead there as well
             else:
                 self._give(link)
-            raise complaint(wrong, self.label) from None
+            raise complaint(wrong, self._settings) from None
         if isinstance(wrong, TimeoutError):
             self._abandon(link)
             raise StoreUnavailable(f"{self.label} gave no answer within {within:.3g} s") from None

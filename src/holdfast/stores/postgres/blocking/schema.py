@@ -26,7 +26,7 @@ def apply(settings: Settings) -> str:
             return f"{what} is there already"
         link.install(settings, until)
     except ServerSaid as said:
-        raise complaint(said, settings.label) from said
+        raise complaint(said, settings) from said
     except (TimeoutError, psycopg.Error) as wrong:
         raise StoreUnavailable(f"the connection to {settings.label} broke: {wrong}") from wrong
     finally:

@@ -102,7 +102,7 @@ def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
         try:
             yield from saying(conn, owners(settings.schema, settings.trust))
         except ServerSaid as said:
-            raise complaint(said, label) from said
+            raise complaint(said, settings) from said
     return Peer(int(version or 0), int(pid or 0) != ours, int(pid or 0))
 
 

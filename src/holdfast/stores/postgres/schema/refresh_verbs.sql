@@ -233,7 +233,9 @@ BEGIN
     IF p_within > 0 THEN
         bound := set_config('lock_timeout', p_within::text, true);
     END IF;
-    d := refresh_locked(p_guard, p_key, false);
+    -- The request that it buries may not be committed yet, on a row that nobody else sees: locked as
+    -- by one who writes, or it would be buried before it has come.
+    d := refresh_locked(p_guard, p_key, p_bury > 0);
     now_us := clock();
     IF p_bury > 0 THEN
         PERFORM commits(true);
@@ -242,6 +244,9 @@ BEGIN
     DELETE FROM refresh_waiters WHERE guard = p_guard AND key = p_key AND wish = p_id;
     d := refresh_now(d, now_us);
     IF d.id IS DISTINCT FROM p_id THEN
+        IF p_bury > 0 THEN
+            PERFORM refresh_save(d, now_us);  -- or a row that was made here would stay for good
+        END IF;
         RETURN false;
     END IF;
     d.id := NULL;

@@ -13,6 +13,7 @@ from redis.cluster import ClusterNode, NodesManager
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ..cluster import ClusterPort
+from ..complaints import rules
 from ..config import Settings
 from ..guard import ClusterGuard, Guard
 from ..nodes import Node
@@ -114,8 +115,8 @@ def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> Holdf
         if isinstance(cause, said.NoPermissionError) or "not enabled" in str(cause):
             return ConfigError(
                 f"{settings.label} can't be used as a cluster: what answers is no node of one "
-                "(then write redis://), or the user lacks a right: give it with ACL SETUSER ... "
-                "+cluster|slots"
+                "(then write redis://), or the user lacks a right: "
+                + rules(str(settings.arguments.get("username") or "default"), "+cluster|slots")
             )
         cause = cause.__cause__
     found = unreachable(settings, wrong)

@@ -79,7 +79,7 @@ class EarLink(Link):
         self.asked_at = 0.0
         #: A TLS connection must not be written to and read from by two threads at once.
         self.io = threading.Lock()
-        if self._tls:
+        if self._timed:
             self._sock.settimeout(0.0)
 
     def post(self, wire: bytes) -> None:
@@ -165,22 +165,22 @@ class EarLink(Link):
             self.heard(said)
 
     def _next_bytes(self, seconds: float, most: int) -> bytes:
-        if not self._tls:
+        if not self._timed:
             return super()._next_bytes(seconds, most)
-        data = self._decrypted(most)
+        data = self._there(most)
         if data is None and self._poll(seconds * 1e3):
-            data = self._decrypted(most)
+            data = self._there(most)
         if data is None:
             raise TimeoutError("nothing yet")
         return data
 
-    def _decrypted(self, most: int) -> bytes | None:
+    def _there(self, most: int) -> bytes | None:
         with self.io:
             try:
                 return self._recv(most)  # type: ignore[no-any-return]
             except OSError as wrong:
-                if "want" in type(wrong).__name__.lower():  # SSLWantReadError
-                    return None
+                if isinstance(wrong, BlockingIOError) or "want" in type(wrong).__name__.lower():
+                    return None  # through TLS that is an SSLWantReadError
                 raise
 
 

@@ -3,7 +3,8 @@
 The socket blocks, and the kernel ends a read after some milliseconds. So a request that is answered
 soon costs one write and one read, and nothing else. Whatever takes longer is waited for by another
 call, because a read that a signal has interrupted is given all of its time again, and so might
-never end.
+never end. Where the kernel isn't told so in these words (Windows), or isn't the one that reads
+(TLS, or sockets that gevent and eventlet have put in place), the socket counts its time itself.
 
 Not here: who may use it, and what a broken one means. Any exception but those of time and network
 leaves it in an unknown state as well; whoever gets one closes it.
@@ -11,6 +12,7 @@ leaves it in an unknown state as well; whoever gets one closes it.
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import socket
 import struct
@@ -27,7 +29,7 @@ from .resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader
 _TV = struct.Struct("@ll")
 #: How long the kernel lets a read last.
 SOON_S = 0.004
-#: How long it lets a write last, and a read through TLS, which counts its time itself.
+#: How long it lets a write last, and a socket that counts its time itself a read as well.
 TICK_S = 1.0
 _BYTES = 65536
 #: What one reply needs as a rule: a smaller buffer is made sooner.
@@ -39,6 +41,28 @@ _COLON, _NEWLINE = b":\n"
 NEAR_S = 0.01
 #: Where there is no such flag, it is asked first if there is something to read.
 _flags: int = getattr(socket, "MSG_DONTWAIT", 0)
+
+
+def _timed_by_kernel(sock: Any) -> bool:
+    """Have the kernel bound each call on this socket; False if that can't be had."""
+    if getattr(type(sock), "recv", None) is not _socket.socket.recv:
+        return False
+    sock.settimeout(None)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.pack(0, int(SOON_S * 1e6)))
+        # A kernel that reads another type there takes it all the same, and bounds nothing.
+        understood = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.size)
+        if len(understood) != _TV.size or not 0 < _seconds(understood) < TICK_S:
+            return False
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TV.pack(int(TICK_S), 0))
+    except OSError:
+        return False
+    return True
+
+
+def _seconds(time_value: bytes) -> float:
+    whole, millionths = _TV.unpack(time_value)
+    return float(whole + millionths / 1e6)
 
 
 class Closed(ConnectionError):
@@ -61,7 +85,7 @@ class Link:
         "_send",
         "_sock",
         "_tick",
-        "_tls",
+        "_timed",
         "_unread",
         "_whole",
         "dead",
@@ -77,7 +101,6 @@ class Link:
         self.ending = ending(driver.run_id)
         self._driver = driver  # it closes the socket when it is collected
         self._sock = sock = driver._sock
-        self._tls = hasattr(sock, "pending")
         self._send, self._recv = sock.sendall, sock.recv
         self._reader = new_reader()
         self._whole = True
@@ -89,21 +112,18 @@ class Link:
         self.mail: deque[bytes] = deque()
         self.dead = False
         self.used = time.monotonic()
+        #: Does the socket count its time itself?
+        self._timed = not _timed_by_kernel(sock)
         poll = poller()
         poll.register(sock, READ)
         self._poll = poll.poll
-        if not self._tls:
-            sock.settimeout(None)
-            soon = _TV.pack(0, int(SOON_S * 1e6))
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TV.pack(int(TICK_S), 0))
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, soon)
 
     # -- requests ----------------------------------------------------------------------------
 
     def ask(self, wire: bytes, now: float, until: float) -> Any:
         """Send one request and read its reply; ``OSError`` if it doesn't come in time."""
         self.used = now
-        if self._tls:
+        if self._timed:
             self._beat(until - now)
         self._send(wire)
         try:
@@ -123,7 +143,7 @@ class Link:
     def ask_many(self, wires: list[bytes], until: float) -> list[Any]:
         """The same for many requests at once."""
         self.used = now = time.monotonic()
-        if self._tls:
+        if self._timed:
             self._beat(until - now)
         self._send(b"".join(wires))
         return [self._reply(until) for _ in wires]
@@ -131,7 +151,7 @@ class Link:
     def ask_several(self, wire: bytes, count: int, now: float, until: float) -> list[Any]:
         """Send requests that are packed together, so many; their replies."""
         self.used = now
-        if self._tls:
+        if self._timed:
             self._beat(until - now)
         self._send(wire)
         return [self._reply(until) for _ in range(count)]
@@ -174,7 +194,7 @@ class Link:
     def stale(self) -> bool:
         """Has it died while it was idle? Looks, and takes in what has come meanwhile."""
         try:
-            if self._tls:
+            if self._timed:
                 self._sock.settimeout(0.0)
                 self._tick = 0.0
                 data = self._recv(_BYTES)
@@ -239,7 +259,7 @@ class Link:
 
     def _read(self, until: float) -> bytes:
         """What comes next; as a rule it is on its way."""
-        if self._tls:
+        if self._timed:
             return self._wait(until)
         if time.monotonic() >= until:  # however much still comes
             raise TimeoutError("no end of an answer")
@@ -259,7 +279,7 @@ class Link:
 
     def _next_bytes(self, seconds: float, most: int) -> bytes:
         """What comes within so many seconds, or less, however often a signal interrupts that."""
-        if self._tls:
+        if self._timed:
             self._beat(seconds)
             return self._recv(most)  # type: ignore[no-any-return]
         if not self._poll(seconds * 1e3):
@@ -267,7 +287,7 @@ class Link:
         return self._recv(most, _flags)  # type: ignore[no-any-return]
 
     def _beat(self, seconds: float) -> None:
-        """Have a call through TLS end after so long, or after a tick if that is sooner."""
+        """Have a call end after so long, or after a tick if that is sooner."""
         tick = max(min(TICK_S, seconds), 0.001)
         if tick != self._tick:
             self._tick = tick

@@ -52,6 +52,8 @@ local function looked()
   if promoted then id = id .. '.' .. promoted end
   local window, strict, known = ARGV[1] * 1000, ARGV[2] == '1', ARGV[3] * 1000
   up = math.max(0, (up - 1) * 1000000 + clock[2])
+  -- A strict guard promises it for leases as long as its window.
+  local YOUNG = strict and math.max(YOUNG, window) or YOUNG
   local former = ARGV[4] == '1'
   if ARGV[6] ~= id then
     known, former = 0, former or ARGV[6] ~= ''
@@ -64,19 +66,22 @@ local function looked()
   -- loading may have taken it longer than the window.
   local comes = not promoted and not replaced and up >= YOUNG
     and string.find(call('INFO', 'cluster'), 'cluster_enabled:1')
-  -- A window counts from the first question, as before that nobody may have reached the server. It
-  -- is over where the caller has known the server for as long. No fence may fall: so it lasts until
-  -- the clock has reached the latest one.
   local latest = ARGV[5] + 0
-  local opened = now + math.max(0, window - known)
-  if latest > opened and latest - now <= BEHIND then opened = latest end
+  -- No fence may fall: so a window lasts until the clock has reached the latest one.
+  local function reaching(moment)
+    if latest > moment and latest - now <= BEHIND then return latest end
+    return moment
+  end
+  -- A window counts from the first question, as before that nobody may have reached the server. It
+  -- is over where the caller has known the server for as long.
+  local opened = reaching(now + math.max(0, window - known))
   -- The longest time for which a record can bar: more was written before the clock was set back.
   local longest = now + window + BEHIND
 
-  local seen
-  -- Has it counted a command that takes all keys away?
+  -- Has it counted a command that takes all keys away? It counts for all databases together, so that
+  -- may have been another's: only a strict guard, which waits then, may ask.
   local function flushed()
-    seen = seen or call('INFO', 'commandstats')
+    local seen = call('INFO', 'commandstats')
     for _, name in ipairs({'flushdb', 'flushall', 'swapdb'}) do
       if string.find(seen, 'cmdstat_' .. name .. ':calls=[1-9]') then return true end
     end
@@ -91,7 +96,7 @@ local function looked()
       -- That may be later than its start.
       return 'lost', now + window
     end
-    if replaced or (up < YOUNG and not flushed()) then return 'restarted' end
+    if replaced or up < YOUNG then return 'restarted' end
   end
 
   local worst, why, found = 0, '', id
@@ -114,6 +119,8 @@ local function looked()
       until_ = cause and (later or opened)
     end
     until_ = (until_ or 0) + 0
+    -- Another one may have opened it, who knew no fence as late as this one.
+    if until_ > now then until_ = reaching(until_) end
     local written = id
     if until_ > now then
       written = id .. string.format(' %.0f ', until_) .. string.sub(cause, 1, 1)

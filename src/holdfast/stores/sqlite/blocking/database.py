@@ -24,10 +24,11 @@ from collections.abc import Callable, Generator
 from ....core.ports import DiskFailed
 from ....errors import ConfigError, StoreUnavailable
 from ....runtime.opening.blocking import opened
+from .closing import Closing
 from .header import boot_id
 from .owned import open_file, open_folder, open_parent, require_companions
 from .paths import Place, lacking, read_only, unusable
-from .sql import Connection, create, verbs
+from .sql import create, verbs
 
 #: "HFlk" in the SQLite header: a lock database of ours.
 APPLICATION_ID = 0x48466C6B
@@ -209,7 +210,7 @@ class Database:
         It is filled in memory and written through one descriptor: a path that SQLite opened while
         it is made could be turned elsewhere by anybody who may write to the folder.
         """
-        made = sqlite3.connect(":memory:", isolation_level=None, factory=Connection)
+        made = sqlite3.connect(":memory:", isolation_level=None, factory=Closing)
         try:
             made.execute(f"PRAGMA page_size = {page_size}")
             made.execute("BEGIN IMMEDIATE")
@@ -318,7 +319,7 @@ def _connect(path: str) -> sqlite3.Connection:
         timeout=BUSY_S,
         isolation_level=None,
         check_same_thread=False,
-        factory=Connection,
+        factory=Closing,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from ....core.finding import Finding, Level
 from ....errors import ConfigError, HoldfastError
 from ....url import StoreURL
+from .closing import Closing
 from .database import escaped, explain
 from .gate import describe
 from .header import LIMIT, NEXT, PID, QUIET, SIZE, Header
@@ -24,7 +25,6 @@ from .owned import open_file, require_companions
 from .paths import Place
 from .place import QUEUES, TRUSTED, VALUES, database_path, file_system, others_read, prepare
 from .session import Others
-from .sql import Connection
 from .way import CLOCK
 
 #: A gate that stays shut for so long is stuck: a verb lasts some 20 us.
@@ -210,7 +210,7 @@ def _whole(place: Place, subject: str, count: str) -> Finding:
     try:
         require_companions(place.database)  # SQLite would wait for ever for who writes to a FIFO
         connection = sqlite3.connect(
-            f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0, factory=Connection
+            f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0, factory=Closing
         )
         try:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]

@@ -146,15 +146,38 @@ def others_read(place: Place) -> bool:
 def _instead(folder: str, foreign: bool = False) -> str:
     """What to do without touching a folder that others may be using for something else. In a
     foreign one nobody but root can do it, and must do it for the user who meets the error."""
-    inside = os.path.join(folder, "holdfast")
+    inside, ours = _inside(folder)
+    url = f"sqlite://{inside}/locks.db"
+    if ours:
+        return f"Name a file in {inside}, which is there and belongs to this user alone ({url})"
     quoted = _quoted(inside)
-    alone = f"install -d -m 700 {quoted} for a user alone; as root, "
+    alone = f"mkdir -m 700 {quoted} for a user alone"
     if foreign:
-        alone = f"as root, install -d -m 700 -o {_user()} {quoted} for a user alone, or "
+        owner = _quoted(_user())
+        alone = f"as root, mkdir -m 700 {quoted} && chown -h {owner} {quoted} for a user alone"
     return (
-        f"Make a folder for the locks in it and name a file there (sqlite://{inside}/locks.db): "
-        f"{alone}install -d -m 2770 -g GROUP {quoted} for a group"
+        f"Make a folder for the locks in it and name a file there ({url}): {alone}; for a group "
+        "root makes one that belongs to the group, with mode 2770"
     )
+
+
+def _inside(folder: str) -> tuple[str, bool]:
+    """A folder for locks in this one, and whether it is there already and fits.
+
+    What is there and doesn't fit, a link perhaps, is left alone: another name is taken.
+    """
+    path, number = os.path.join(folder, "holdfast"), 1
+    while number < 100:
+        try:
+            info = os.lstat(path)
+        except OSError:
+            break
+        private = info.st_uid == os.geteuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if stat.S_ISDIR(info.st_mode) and private:
+            return path, True
+        number += 1
+        path = os.path.join(folder, f"holdfast-{number}")
+    return path, False
 
 
 def _user() -> str:

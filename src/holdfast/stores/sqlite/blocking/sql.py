@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "schema")
 
@@ -64,7 +64,10 @@ class Unnumbered(sqlite3.Connection):
 
 #: Python 3.12.0 to 3.12.3 warn of numbered parameters, so there they are taken away; elsewhere
 #: that would only cost time.
-Connection = Unnumbered if (3, 12, 0) <= sys.version_info[:3] <= (3, 12, 3) else sqlite3.Connection
+if TYPE_CHECKING or not (3, 12, 0) <= sys.version_info[:3] <= (3, 12, 3):
+    Connection = sqlite3.Connection
+else:
+    Connection = Unnumbered
 
 
 @cache

@@ -7,14 +7,12 @@ and does the verb again.
 
 from __future__ import annotations
 
-import atexit
 import os
 import sqlite3
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from threading import RLock, get_ident
 from time import clock_gettime
@@ -22,6 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ....errors import HoldfastError, NotSupported, StoreUnavailable
 from ....url import StoreURL
+from .closing import leak
 from .database import explain
 from .gate import Damaged, Gate, Replaced
 from .header import PID, WHEN, WORLD
@@ -245,8 +244,6 @@ class Way(Generic[F]):
 _ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
 #: Stores that a forking thread keeps still, until parent and child are two; several may fork.
 _still: dict[int, list[RLock]] = {}
-#: Connections of the parent that a child must never close.
-_leaked: list[sqlite3.Connection] = []
 #: A fork waits so many seconds for a verb that is under way in another thread.
 STILL_S = 0.5
 
@@ -276,22 +273,6 @@ def _after_in_child() -> None:
     for way in [ref() for ref in _ways.valuerefs()]:
         if way is not None:
             way.forked()
-
-
-def leak(connection: sqlite3.Connection) -> None:
-    """Never close this: in a child, "the locks of the parent" is what SQLite believes to have."""
-    if not _leaked:
-        atexit.register(_immortalise)
-    _leaked.append(connection)
-
-
-def _immortalise() -> None:
-    """The interpreter closes what it forgets at its end, so it must not forget."""
-    with suppress(ImportError, AttributeError):
-        from ctypes import py_object, pythonapi
-
-        for connection in _leaked:
-            pythonapi.Py_IncRef(py_object(connection))
 
 
 os.register_at_fork(

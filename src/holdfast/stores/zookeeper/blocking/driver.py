@@ -244,10 +244,16 @@ class Driver:
 
     def start(self) -> None:
         """Begin to connect; returns at once. Raises what keeps it from that: it is over then."""
-        self._starting.start()
-        self._starting.join()
-        if self._failed is not None:
-            raise self._failed
+        try:
+            self._starting.start()
+            self._starting.join()
+            if self._failed is not None:
+                raise self._failed
+        except RuntimeError as wrong:  # no thread for us, or none for kazoo
+            what = f"{self._settings.label} needs a thread: {wrong}; end some threads "
+            raise StoreUnavailable(
+                what + "of this process, or raise its limit (ulimit -u)"
+            ) from None
 
     def _start(self) -> None:
         try:

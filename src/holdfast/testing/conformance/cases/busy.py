@@ -15,6 +15,7 @@ from ....runtime.blocking import run_sync
 from ...faces import now
 from ...faults.dice import dice
 from ...faults.strike import Strike, points
+from ...promise import promised
 from ..arena import EXCLUSIVE, Arena, stolen
 from ..registry import case
 
@@ -50,7 +51,8 @@ class Held:
         """Fence, expiry and belief of the holder are what they were, and nobody else is there."""
         (seen,) = await self._at.holders(self._name)
         first = self._seen = self._seen or seen
-        assert (seen.fence, seen.owner) == (first.fence, first.owner), what
+        with promised("a hold is its holder's"):
+            assert (seen.fence, seen.owner) == (first.fence, first.owner), what
         passed = now() - self._begun
         late = READ_S + stolen(self._begun)
         told = f"{what}: {seen}, {passed:.3g} s on"

@@ -126,7 +126,7 @@ async def a_try_does_not_overtake_those_who_wait(at: Arena) -> None:
     await waiter.result()
 
 
-@case(*EXCLUSIVE, "all")
+@case(*EXCLUSIVE, "all", promise=True)
 async def never_two_are_inside_at_once(at: Arena) -> None:
     inside: list[int] = []
     rounds = []
@@ -147,7 +147,7 @@ async def never_two_are_inside_at_once(at: Arena) -> None:
     assert sorted(rounds) == sorted([*range(4)] * 8)
 
 
-@case(*SINGLE, needs=["fences"])
+@case(*SINGLE, needs=["fences"], promise=True)
 async def every_grant_has_a_greater_fence_than_all_before(at: Arena) -> None:
     fences = []
     for lock in (at.lock(), at.rival(), at.lock()) * 4:
@@ -157,7 +157,7 @@ async def every_grant_has_a_greater_fence_than_all_before(at: Arena) -> None:
     assert fences == sorted(set(fences))
 
 
-@case("lock", needs=["semaphore", "rwlock", "election", "fences"])
+@case("lock", needs=["semaphore", "rwlock", "election", "fences"], promise=True)
 async def fences_rise_through_all_kinds_that_a_name_is_used_as(at: Arena) -> None:
     fences = []
     for _ in range(3):
@@ -255,7 +255,7 @@ async def a_hold_is_released_by_any_thread_or_task_but_a_reentrant_one(at: Arena
     assert not await at.holders()
 
 
-@case(*SINGLE)
+@case(*SINGLE, promise=True)
 async def releasing_again_answers_the_same_and_frees_nobody_else(at: Arena) -> None:
     hold = await at.lock().acquire()
     assert await hold.release() is True
@@ -289,7 +289,7 @@ async def releasing_what_is_not_held_is_a_runtime_error(at: Arena) -> None:
         assert await at.holders()
 
 
-@case(*EXCLUSIVE)
+@case(*EXCLUSIVE, promise=True)
 async def one_lock_object_in_two_flows_gives_back_to_each_its_own(at: Arena) -> None:
     lock = at.lock()
     fences: list[int] = []

@@ -82,7 +82,7 @@ async def a_read_after_a_pause_takes_no_longer(at: Arena) -> None:
         assert now() - begun < at_once(begun)
 
 
-@case("guard")
+@case("guard", promise=True)
 async def keys_are_apart_whatever_is_in_them(at: Arena) -> None:
     guard = at.guard(ttl=60)
     keys = ["", "a", "a/b", "a:b", "{a}", "a b\n", "\N{SNOWMAN}", "k" * 512, "%", "\\", "*"]

@@ -33,7 +33,7 @@ async def a_detached_hold_is_adopted_with_its_fence(at: Arena) -> None:
     assert not await at.holders()
 
 
-@case(*PORTABLE, needs=["detach"])
+@case(*PORTABLE, needs=["detach"], promise=True)
 async def a_token_works_once(at: Arena) -> None:
     token = await (await at.lock().acquire()).detach()
     mine = await at.others.adopt(token)
@@ -78,7 +78,7 @@ async def a_token_with_another_fence_is_refused_and_the_true_one_still_works(at:
     assert not await at.holders()
 
 
-@case("lock", "semaphore", needs=["detach"])
+@case("lock", "semaphore", needs=["detach"], promise=True)
 async def of_many_who_adopt_at_once_one_gets_it(at: Arena) -> None:
     async def adopt(client: Any) -> Any:
         try:

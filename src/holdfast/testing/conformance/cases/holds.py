@@ -60,7 +60,7 @@ async def a_renewed_hold_outlives_its_ttl(at: Arena) -> None:
         assert 0 < hold.remaining() <= KEPT_S
 
 
-@case(*EXCLUSIVE)
+@case(*EXCLUSIVE, promise=True)
 async def believing_ends_before_the_store_lets_another_in(at: Arena) -> None:
     options = {"auto_renew": False} if at.primitive.name != "election" else {}
     hold = await at.lock(ttl=5.0, **options).acquire()

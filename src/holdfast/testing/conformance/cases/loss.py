@@ -49,7 +49,7 @@ async def the_next_one_gets_what_was_broken_and_keeps_it(at: Arena) -> None:
     at.in_order(at.number(hold), fence)
 
 
-@case(*SINGLE)
+@case(*SINGLE, promise=True)
 async def breaking_needs_the_fence_of_the_claim(at: Arena) -> None:
     async with at.lock() as hold:
         for wrong in {at.number(hold) + 1, at.number(hold) - 1} - {0}:

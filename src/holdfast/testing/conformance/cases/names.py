@@ -25,7 +25,7 @@ class _Colour(str, enum.Enum):  # noqa: UP042 # such a one prints itself otherwi
     RED = "red"
 
 
-@case("lock", "semaphore")
+@case("lock", "semaphore", promise=True)
 async def names_that_differ_at_all_are_different_names(at: Arena) -> None:
     assert len(set(DISTINCT)) == len(DISTINCT)
     names = [at.fresh(end) for end in DISTINCT]
@@ -54,7 +54,7 @@ async def a_name_may_have_512_bytes(at: Arena) -> None:
                 at.locks.lock(at.fresh(end) + "🔒")
 
 
-@case("lock")
+@case("lock", promise=True)
 async def all_of_a_long_name_counts(at: Arena) -> None:
     start = at.fresh("x" * (510 - len(at.start_of_names)))
     async with at.locks.lock(start + "ab"), at.locks.lock(start + "ac"), at.locks.lock(start):

@@ -51,7 +51,7 @@ async def warm(at: Arena, worker: Worker) -> None:
     await worker.call("release", name)
 
 
-@case("lock")
+@case("lock", promise=True)
 async def other_processes_are_kept_out_as_the_store_says(at: Arena) -> None:
     worker = at.worker()
     await warm(at, worker)
@@ -62,7 +62,7 @@ async def other_processes_are_kept_out_as_the_store_says(at: Arena) -> None:
         await worker.call("release", at.name)
 
 
-@case("lock", needs=["across_processes"])
+@case("lock", needs=["across_processes"], promise=True)
 async def no_update_is_lost_between_processes(at: Arena) -> None:
     file = at.folder() / "number"
     file.write_text("0")

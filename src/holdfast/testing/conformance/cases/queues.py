@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....errors import ConfigError
+from ...promise import promised
 from ..arena import KEPT_S, Arena, raises
 from ..registry import case
 
@@ -32,9 +33,10 @@ async def jobs_of_a_group_come_in_order_one_at_a_time(at: Arena) -> None:
     for number in range(4):
         job = await (queue, other)[number % 2].take(timeout=5)
         assert job is not None
-        assert job.payload == number
-        assert await queue.take(timeout=0) is None
-        assert await other.take(timeout=0) is None
+        with promised("the jobs of a group come in order, one at a time"):
+            assert job.payload == number
+            assert await queue.take(timeout=0) is None
+            assert await other.take(timeout=0) is None
         assert await job.ack()
 
 
@@ -238,8 +240,9 @@ async def a_lost_delivery_comes_again_and_a_late_ack_is_refused(at: Arena) -> No
     again = await queue.take(timeout=5)
     assert again is not None
     assert (again.payload, again.attempt) == ("first", 2)
-    assert again.fence > lost.fence
-    assert not await lost.ack()
+    with promised("who takes later has the greater fence, and a lost delivery does not count"):
+        assert again.fence > lost.fence
+        assert not await lost.ack()
     again.check()
     assert await again.ack()
     job = await queue.take(timeout=5)

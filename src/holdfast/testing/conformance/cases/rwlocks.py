@@ -8,7 +8,7 @@ from ..arena import KEPT_S, Arena, at_once, raises
 from ..registry import case
 
 
-@case("read")
+@case("read", promise=True)
 async def readers_share_and_keep_writers_out(at: Arena) -> None:
     async with at.lock() as one, at.rival() as other:
         at.in_order(at.number(one), at.number(other))
@@ -18,7 +18,7 @@ async def readers_share_and_keep_writers_out(at: Arena) -> None:
         hold.check()
 
 
-@case("write")
+@case("write", promise=True)
 async def a_writer_keeps_readers_and_writers_out(at: Arena) -> None:
     async with at.lock():
         assert await at.rival().acquire(blocking=False) is None

@@ -18,7 +18,7 @@ async def nobody_makes_fewer_permits_than_what_the_same_object_takes(at: Arena) 
         assert sum(one.weight for one in line.holders) <= line.capacity == 4
 
 
-@case("semaphore")
+@case("semaphore", promise=True)
 async def as_many_hold_as_there_are_permits(at: Arena) -> None:
     semaphore = at.locks.semaphore(at.name, 3)
     assert await semaphore.available() == 3
@@ -35,7 +35,7 @@ async def as_many_hold_as_there_are_permits(at: Arena) -> None:
     assert not await at.holders()
 
 
-@case("semaphore")
+@case("semaphore", promise=True)
 async def never_more_weight_is_inside_than_there_are_permits(at: Arena) -> None:
     inside: list[int] = []
     most = []

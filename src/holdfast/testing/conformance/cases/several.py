@@ -19,7 +19,7 @@ async def each_of_several_has_its_fence(at: Arena) -> None:
         assert list(hold.fences.values()) == [one.fence for one in hold.holds]
 
 
-@case("all")
+@case("all", promise=True)
 async def all_are_held_and_all_are_given_back(at: Arena) -> None:
     a, b, c = (at.fresh(end) for end in "abc")
     both = at.locks.all(c, a, b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....core.finding import Finding
+from ...complaints import identifier
 from .visit import Visit, well, worth
 
 #: This part of the connections is in use: worth a word.
@@ -114,11 +115,14 @@ def _timeouts(visit: Visit) -> Iterator[Finding]:
             yield worth("timeouts", f"{name} is {value}: {what}", f"{name} = 0 for this user")
     value = visit.setting("idle_in_transaction_session_timeout")
     if value in ("", "0"):
+        base = visit.row("SELECT current_database()")[0]
         yield worth(
             "timeouts",
             "idle_in_transaction_session_timeout is 0: a program that forgets a transaction keeps "
             "all that is over from being removed, also here",
-            "ALTER SYSTEM SET idle_in_transaction_session_timeout = '10min'",
+            "set it for the role of the program that forgets, from its next session on: ALTER "
+            "ROLE, the role, SET idle_in_transaction_session_timeout = '10min'; with IN DATABASE "
+            f"{identifier(base)} before SET other databases aren't touched",
         )
     else:
         yield well("timeouts", f"idle_in_transaction_session_timeout is {value}")

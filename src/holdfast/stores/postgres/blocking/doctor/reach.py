@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
-from ...complaints import ServerSaid
+from ...complaints import ServerSaid, identifier
 from .visit import WITHIN_S, Visit, well, worth
 
 ROUNDS = 20
@@ -72,7 +72,8 @@ def _isolation(visit: Visit, pooled: bool) -> Iterator[Finding]:
             "isolation",
             f"transactions are {level.upper()} by themselves"
             + (", which can't be changed through a pooler" if pooled else ""),
-            "ALTER ROLE ... SET default_transaction_isolation = 'read committed'",
+            f"ALTER ROLE {identifier(visit.row('SELECT current_user')[0])} "
+            "SET default_transaction_isolation = 'read committed'",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
+from ...complaints import identifier
 from ...ddl import QUEUE_VERSION, REFRESH_VERSION, VERSION, WHOLE, quoted
 from .visit import Visit, well, worth
 
@@ -55,14 +56,14 @@ def examine(visit: Visit) -> Iterator[Finding]:
             "rights",
             f"the user {user} may not "
             + (f"call {', '.join(forbidden)}" if usage else f"use the schema {schema}"),
-            f"GRANT USAGE ON SCHEMA {schema} TO {user}; "
-            f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {user}",
+            f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {identifier(user)}; "
+            f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {quoted(schema)} TO {identifier(user)}",
         )
     elif not lacking and not _reads(visit, schema):
         yield worth(
             "rights",
             f"the user {user} may not read {schema}.{VALUES}, and so has no refresh guards",
-            f"GRANT SELECT ON {schema}.{VALUES} TO {user}",
+            f"GRANT SELECT ON {quoted(schema)}.{VALUES} TO {identifier(user)}",
         )
     else:
         yield well("rights", f"the user {user} may call all that is needed")

@@ -31,14 +31,14 @@ class Visit:
         try:
             return dial(self.settings, time.monotonic() + CONNECT_S)
         except ServerSaid as said:
-            raise complaint(said, self.label) from said
+            raise complaint(said, self.settings) from said
 
     def rows(self, query: str) -> list[list[str]]:
         """The rows of a query as texts; NULL is an empty one."""
         try:
             found = self.link.say(query, time.monotonic() + WITHIN_S)
         except ServerSaid as said:
-            raise complaint(said, self.label) from said
+            raise complaint(said, self.settings) from said
         except (TimeoutError, psycopg.Error) as wrong:
             raise StoreUnavailable(f"{self.label} did not answer: {wrong}") from wrong
         return [[(one or b"").decode("utf-8", "replace") for one in row] for row in found]

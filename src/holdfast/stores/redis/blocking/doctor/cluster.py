@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .....core.finding import Finding, Level
 from .....errors import HoldfastError
-from ...complaints import ServerSaid
+from ...complaints import ServerSaid, rules
 from ...slots import BUCKET_SLOTS, SLOTS
 from ...topology import Members, Place, shown
 from .visit import Visit, well
@@ -29,20 +29,22 @@ def examine(members: Members, found: list[Primary]) -> Iterator[Finding]:
         try:
             with Visit(members.at(place)) as visit:
                 said, state = visit.ask(b"CLUSTER", b"SLOTS"), visit.ask(b"CLUSTER", b"INFO")
+                user = visit.user_name
         except HoldfastError as wrong:
             remedy = "start it again, or take it out of the URL"
             yield Finding(Level.WARN, "cluster", f"{shown(place)}: {wrong}", remedy)
             continue
-        yield _verdict(place, said, state)
+        yield _verdict(place, said, state, user)
         if isinstance(said, list):
             found += _primaries(members, place, said)
         return
     yield Finding(Level.FAIL, "cluster", "none of its nodes can be reached")
 
 
-def _verdict(asked: Place, said: Any, state: Any) -> Finding:
+def _verdict(asked: Place, said: Any, state: Any, user: str) -> Finding:
     if isinstance(said, ServerSaid):
-        remedy = "ACL SETUSER ... +cluster|slots" if said.code == "NOPERM" else "is it a cluster?"
+        lacking = said.code == "NOPERM"
+        remedy = rules(user, "+cluster|slots") if lacking else "is it a cluster?"
         return Finding(
             Level.FAIL, "cluster", f"{shown(asked)} doesn't tell its nodes: {said}", remedy
         )

@@ -34,14 +34,15 @@ def _records(visit: Visit, guard: Guard, run_id: bytes) -> Finding:
         latest = max(shut, key=lambda one: int(one[2]))
         words = str(barred(visit.label, int(latest[2]) / 1e6 - now, latest[3]))
         return Finding(Level.WARN, "guard", words, "wait, and find out why that happened")
-    if up is not None and up < YOUNG_S and len(records) < len(visit.buckets):
+    young = max(YOUNG_S, guard.window) if guard.mode == "strict" else YOUNG_S
+    if up is not None and up < young and len(records) < len(visit.buckets):
         return Finding(
             Level.WARN,
             "guard",
             f"lets nobody in at first, as it started {up} s ago: whoever asks in the next "
-            f"{max(1.0, YOUNG_S - up):.0f} s is let in {guard.window:g} s after that, so that "
+            f"{max(1.0, young - up):.0f} s is let in {guard.window:g} s after that, so that "
             "holders from before the start can say so first",
-            "wait, or start the server 30 s before its first client",
+            f"wait, or start the server {young:.0f} s before its first client",
         )
     if any(one[1] != run_id for one in records):
         return Finding(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
+from ...complaints import rules
 from ...library import QUEUE_SCRIPTS, SCRIPTS
 from . import rights
 from .rights import KEY
@@ -43,7 +44,11 @@ def examine(visit: Visit) -> Iterator[Finding]:
     refused = rights.refusals(visit, TRIALS)
     denied, gone = rights.forbidden(refused), rights.absent(refused)
     for names, who, remedy in (
-        (denied, f"{visit.user} may not call", "ACL SETUSER ... {}, if there are to be queues"),
+        (
+            denied,
+            f"{visit.user} may not call",
+            f"{rules(visit.user_name, '{}')}, if there are to be queues",
+        ),
         (gone, "there is no command", "is it a proxy, or was {} renamed (rename-command)?"),
     ):
         if names:
@@ -53,7 +58,7 @@ def examine(visit: Visit) -> Iterator[Finding]:
                 Level.WARN,
                 "queues",
                 f"{who} {every}: there can be no serial queues, only locks",
-                remedy.format(words),
+                remedy.replace("{}", words),
             )
     if not denied and not gone:
         yield well("queues", f"{visit.user} may do all that serial queues need")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
-from ...complaints import ServerSaid
+from ...complaints import ServerSaid, rules
 from ...slots import address_in
 from .visit import Clock, Visit, well
 
@@ -89,7 +89,7 @@ def _deaf(why: str, remedy: str) -> Finding:
 
 def _remedy(visit: Visit, refusal: ServerSaid) -> str:
     if refusal.code == "NOPERM" and visit.sharded:
-        return f"ACL SETUSER ... +ssubscribe +spublish &*{visit.prefix}:poke:*"
+        return rules(visit.user_name, "+ssubscribe", "+spublish", f"&*{visit.prefix}:poke:*")
     if refusal.code == "NOPERM":
-        return f"ACL SETUSER ... +subscribe +publish &{visit.prefix}:*"
+        return rules(visit.user_name, "+subscribe", "+publish", f"&{visit.prefix}:*")
     return "is a proxy in between? Connect to the server itself"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from .....core.finding import Finding, Level
-from ...complaints import ServerSaid, complaint
+from ...complaints import ServerSaid, complaint, rules
 from ...config import Settings
 from ...keys import tag_of
 from ...library import SCRIPTS, Script
@@ -121,7 +121,7 @@ def _commands(visit: Visit, refused: dict[str, ServerSaid]) -> Iterator[Finding]
     """Those that the user may not call, and those that aren't there."""
     denied, gone = forbidden(refused), absent(refused)
     for names, who, remedy in (
-        (denied, f"{visit.user} may not call", "ACL SETUSER ... {}"),
+        (denied, f"{visit.user} may not call", rules(visit.user_name, "{}")),
         (gone, "there is no command", "is it a proxy, or was {} renamed (rename-command)?"),
     ):
         must = [name for name in names if name not in SPARE]
@@ -131,14 +131,14 @@ def _commands(visit: Visit, refused: dict[str, ServerSaid]) -> Iterator[Finding]
                 Level.FAIL,
                 "rights" if names is denied else "commands",
                 f"{who} {', '.join(map(shown, must))}, which holdfast needs",
-                remedy.format(words),
+                remedy.replace("{}", words),
             )
         for name in sorted(set(names) - set(must)):
             yield Finding(
                 Level.WARN,
                 "rights" if names is denied else "commands",
                 f"{who} {shown(name)}: {SPARE[name]}",
-                remedy.format(f"+{name}" if names is denied else shown(name)),
+                remedy.replace("{}", f"+{name}" if names is denied else shown(name)),
             )
 
 
@@ -158,7 +158,7 @@ def _keys(visit: Visit, refused: dict[str, ServerSaid]) -> Iterator[Finding]:
             Level.FAIL,
             "rights",
             f"{visit.user} may not touch keys that begin with {visit.prefix}:",
-            f"ACL SETUSER ... ~{visit.prefix}:*",
+            rules(visit.user_name, f"~{visit.prefix}:*"),
         )
 
 

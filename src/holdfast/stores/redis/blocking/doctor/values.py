@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
-from ...complaints import ServerSaid
+from ...complaints import ServerSaid, rules
 from ...keys import tag_of
 from ...library import VALUE_SCRIPTS
 from . import rights
@@ -51,5 +51,5 @@ def examine(visit: Visit) -> Iterator[Finding]:
         Level.WARN,
         "values",
         f"{visit.user} may not call {words}: refresh guards (client.guard) don't work here",
-        f"if they are wanted: ACL SETUSER ... {' '.join(f'+{name}' for name in missing)}",
+        "if they are wanted: " + rules(visit.user_name, *(f"+{name}" for name in missing)),
     )

@@ -125,11 +125,15 @@ class Visit:
     @functools.cached_property
     def user(self) -> str:
         """The user of this connection, as a subject of a sentence."""
+        return f"the user {self.user_name}".rstrip()
+
+    @functools.cached_property
+    def user_name(self) -> str:
+        """The name of that user; empty, if nobody tells."""
         said = self.ask(b"ACL", b"WHOAMI")
         if isinstance(said, bytes):
-            return f"the user {said.decode('utf-8', 'replace')}"
-        name = self.settings.arguments.get("username")
-        return f"the user {name}" if name else "the user"
+            return said.decode("utf-8", "replace")
+        return str(self.settings.arguments.get("username") or "")
 
     def number(self, key: str) -> int | None:
         """A number of INFO; None if it isn't told."""

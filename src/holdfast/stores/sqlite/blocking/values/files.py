@@ -55,6 +55,12 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
     def _settle(self, now: float) -> None:
         self.reading = Reading(self.database, self.words, self.moved)
 
+    def _unopened(self) -> None:
+        reading = getattr(self, "reading", None)
+        if reading is not None:
+            reading.close()
+        super()._unopened()
+
     def fence(self) -> int:
         """The next fence, greater than all that were given."""
         fence = self.words[NEXT]

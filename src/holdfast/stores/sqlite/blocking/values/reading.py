@@ -19,10 +19,11 @@ from threading import RLock, get_ident
 from typing import Any
 
 from .....core.guard.model import Entry, Value
+from ..closing import Closing, leak
 from ..database import Database, escaped
 from ..header import CHANGES, LOW, WORDS, WORLD
 from ..sql import guards as statements
-from ..way import forking, leak
+from ..way import forking
 from .rows import value_of
 
 #: So many threads of one client read at the same time; more of them wait for one another.
@@ -76,11 +77,16 @@ class Reader:
             timeout=BUSY_S,
             isolation_level=None,
             check_same_thread=False,
+            factory=Closing,
         )
-        self.run = self.connection.execute
-        self.run("PRAGMA query_only = 1")
-        self.run(_VALUE, ("", "")).fetchall()
-        self.fits = os.stat(path).st_ino == database.inode
+        try:
+            self.run = self.connection.execute
+            self.run("PRAGMA query_only = 1")
+            self.run(_VALUE, ("", "")).fetchall()
+            self.fits = os.stat(path).st_ino == database.inode
+        except BaseException:
+            self.connection.close()
+            raise
 
     def read(self, entries: Sequence[Entry], seconds: float) -> list[Any] | None:
         """Their rows; None if it serves another thread, for longer than so many seconds, or if

@@ -1,0 +1,95 @@
+"""A hold that several release at the same time: what is true of it is what the store last said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.model import Loss, State
+from ....errors import LockLost
+from ...promise import promised
+from ..arena import SINGLE, Arena, raises
+from ..registry import case
+from ..struck import Overlaid
+
+#: Those whose hold may be given back by another thread or task.
+SHARED = tuple(one for one in SINGLE if one != "reentrant")
+
+
+def _meeting(at: Arena, several: bool = False) -> tuple[Any, list[bool]]:
+    """A client of which two releases meet: both have arrived before either is answered, and one
+    that found nothing is answered first. And what has arrived."""
+    client = at.client()
+    inner = client._ctx.store
+    arrived: list[bool] = []
+    out: list[bool] = []
+
+    async def meet(answer: bool) -> None:
+        arrived.append(answer)
+        await at.until(lambda: len(arrived) >= 2)
+        if answer:
+            # Where one name has several permits each may have found some of them.
+            await at.until(lambda: out or arrived.count(True) > 1)
+            await at.sleep(0.02)
+        out.append(answer)
+
+    async def leave(*given: Any) -> bool:
+        there: bool = await inner.leave(*given)
+        await meet(there)
+        return there
+
+    async def leave_all(*given: Any) -> Any:
+        answers = await inner.leave_all(*given)
+        await meet(answers[0] is True)
+        return answers
+
+    verbs = {"leave_all": leave_all} if several else {"leave": leave}
+    overlaid: Any = Overlaid(inner, **verbs)
+    client._ctx.store = overlaid
+    return client, arrived
+
+
+@case(*SHARED)
+async def two_releases_at_once_both_give_it_back(at: Arena) -> None:
+    client, _ = _meeting(at)
+    hold = await at.primitive.make(client, at.name).acquire()
+    both = [at.start(hold.release) for _ in range(2)]
+    assert [await one.result() for one in both] == [True, True]
+    assert (hold.lost, hold.state) == (None, State.RELEASED)
+    assert not await at.holders()
+
+
+@case(*SHARED)
+async def two_releases_at_once_of_a_broken_hold_both_say_that_it_was_lost(at: Arena) -> None:
+    client, _ = _meeting(at)
+    hold = await at.primitive.make(client, at.name, ttl=60.0).acquire()
+    assert await at.others.break_(at.name, at.number(hold)) is True
+    both = [at.start(hold.release) for _ in range(2)]
+    with promised("no release of a hold that was broken says that it was held"):
+        assert [await one.result() for one in both] == [False, False]
+        assert hold.lost is Loss.BROKEN
+
+
+@case(*SHARED)
+async def a_body_whose_hold_was_broken_does_not_end_silently_beside_a_release(at: Arena) -> None:
+    client, arrived = _meeting(at)
+    others = []
+    with promised("the end of a body tells of a break"), raises(LockLost):
+        async with at.primitive.make(client, at.name, ttl=60.0) as hold:
+            assert await at.others.break_(at.name, at.number(hold)) is True
+            others.append(at.start(hold.release))
+            await at.until(lambda: arrived)
+    assert [await one.result() for one in others] == [False]
+
+
+@case("lock", needs=["line"])
+async def two_releases_at_once_of_several_names_tell_of_a_break_alone(at: Arena) -> None:
+    for broken in (False, True):
+        client, _ = _meeting(at, several=True)
+        names = [at.fresh(f"{broken}{end}") for end in "ab"]
+        hold = await client.all(*names).acquire()
+        for one in hold._holds if broken else ():
+            assert await at.others.break_(one.name, at.number(one)) is True
+        both = [at.start(hold.release) for _ in range(2)]
+        with promised("releases at once say what has become of the names"):
+            assert [await one.result() for one in both] == [not broken] * 2
+            assert [one.lost for one in hold._holds] == [Loss.BROKEN if broken else None] * 2

@@ -1,0 +1,112 @@
+"""A server that refuses to tell of changes is asked again: nobody polls for longer than needed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client
+from holdfast.dialects import aio, blocking
+from holdfast.stores.redis.library import packed
+from tests.servers.fixtures import NewRedis
+from tests.servers.process import until
+from tests.servers.redis_server import RedisServer
+
+FACES = pytest.mark.parametrize("face", ["threads", "asyncio"])
+#: A user who may do all but be told.
+DEAF = "user app on >secret ~* &* +@all -client +client|setname"
+#: What a server answers while a script runs for too long.
+BUSY = (b"EVAL", b"return redis.error_reply('BUSY Redis is busy running a script')", b"0")
+
+
+def wait_for(face: str, url: str, meanwhile: Callable[[], None]) -> None:
+    """Wait for the key, which another one has, and do this meanwhile; it frees the key."""
+
+    async def on_a_loop() -> None:
+        async with AsyncClient(url) as locks:
+            waiter = asyncio.create_task(locks.lock("x").acquire(timeout=60))
+            await asyncio.to_thread(meanwhile)
+            assert await waiter
+
+    async def beside_a_thread() -> None:
+        with Client(url) as locks:
+            waiter = asyncio.create_task(asyncio.to_thread(locks.lock("x").acquire, timeout=60))
+            await asyncio.to_thread(meanwhile)
+            assert await waiter
+
+    asyncio.run(on_a_loop() if face == "asyncio" else beside_a_thread())
+
+
+def tells(server: RedisServer) -> Callable[[], bool]:
+    """Does the server tell one of its connections of changes?"""
+    return lambda: int(server.info("clients")["tracking_clients"]) > 0
+
+
+@FACES
+def test_who_may_not_be_told_is_asked_again_and_one_warning_says_so(
+    face: str,
+    new_redis: NewRedis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A right that is given later is of use without a new client or connection."""
+    monkeypatch.setattr("holdfast.dialects.telling.DEAF_S", 0.4)
+    server = new_redis(users=(DEAF,))
+    address = server.url_for("app", "secret").replace("redis://", "redis+plain://")
+    server.ask("SET", "x", "theirs", "PX", 50_000)
+
+    def meanwhile() -> None:
+        until(lambda: "doesn't tell of changes" in caplog.text, "a warning is there")
+        time.sleep(2.0)  # it is asked again, and refuses again
+        assert caplog.text.count("doesn't tell of changes") == 1
+        server.ask("ACL", "SETUSER", "app", "+client")
+        until(tells(server), "the server tells of changes")
+        server.ask("DEL", "x")
+
+    wait_for(face, address, meanwhile)
+
+
+@FACES
+def test_a_refusal_that_passes_is_forgotten_with_it(
+    face: str,
+    new_redis: NewRedis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refusals = refuse_once(monkeypatch)
+    server = new_redis()
+    server.ask("SET", "x", "theirs", "PX", 50_000)
+
+    def meanwhile() -> None:
+        until(lambda: not refusals, "the server has refused")
+        until(tells(server), "the server tells of changes")
+        server.ask("DEL", "x")
+
+    wait_for(face, server.url.replace("redis://", "redis+plain://"), meanwhile)
+    assert "doesn't tell of changes" not in caplog.text
+
+
+def refuse_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The first question whether changes are told finds the server busy; empty once it has."""
+    left = ["refuse"]
+    ask, command = blocking.WatchingLink.ask, aio.WatchingWire.command
+
+    def asked(link: Any, wire: bytes, *when: float) -> Any:
+        if b"TRACKING" in wire and left:
+            left.clear()
+            wire = packed(*BUSY)
+        return ask(link, wire, *when)
+
+    def sent(wire: Any, *words: bytes, within: float) -> Any:
+        if b"TRACKING" in words and left:
+            left.clear()
+            words = BUSY
+        return command(wire, *words, within=within)
+
+    monkeypatch.setattr(blocking.WatchingLink, "ask", asked)
+    monkeypatch.setattr(aio.WatchingWire, "command", sent)
+    return left

@@ -1,0 +1,93 @@
+"""Bugs planted for other systems and event loops, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+LINK = "holdfast.stores.redis.blocking.link"
+LOOPS = "tests/platforms/test_loops.py::test_"
+REENTRY = "tests/dialects/redisson/test_rlock.py::test_a_re_entry_"
+LOCK = "holdfast.core.lock"
+SOCKETS = "tests/stores/redis/test_odd_sockets.py::test_"
+
+ELSEWHERE = [
+    bug(
+        "redis: the kernel is believed to bound a call whatever it has understood",
+        f"{SOCKETS}a_silent_server_holds_nobody_up_where_the_time_of_a_call_is_another_type[3]",
+        (
+            LINK,
+            "if len(understood) != _TV.size or not 0 < _seconds(understood) < TICK_S:",
+            "if len(understood) > _TV.size:",
+        ),
+    ),
+    bug(
+        "redis: the kernel is believed to bound the calls of a greenlet",
+        f"{SOCKETS}a_socket_that_waits_by_itself_is_told_for_how_long",
+        (
+            LINK,
+            'if getattr(type(sock), "recv", None) is not _socket.socket.recv:',
+            'if hasattr(sock, "pending"):',
+        ),
+    ),
+    bug(
+        "postgres: a loop that watches no sockets is not refused",
+        f"{LOOPS}a_loop_that_watches_no_sockets_is_refused_at_once_with_the_remedy[postgres-_look]",
+        (
+            "holdfast.stores.postgres.aio.port",
+            "            require_readers(loop, self.label)\n",
+            "",
+        ),
+    ),
+    bug(
+        "mysql: a loop that watches no sockets is not refused",
+        f"{LOOPS}a_loop_that_watches_no_sockets_is_refused_at_once_with_the_remedy[mariadb-_lock]",
+        ("holdfast.stores.mysql.aio", "            require_readers(loop, self.label)\n", ""),
+    ),
+    bug(
+        "a client takes any runner of coroutines for asyncio",
+        f"{LOOPS}a_coroutine_that_is_driven_without_a_loop_is_refused_by_name[with]",
+        (
+            "holdfast.runtime.aio",
+            "    loop = _get_running_loop()\n    if loop is None:\n",
+            "    loop = asyncio.get_running_loop()\n    if loop is None:\n",
+        ),
+    ),
+    bug(
+        "a lock that no loop has used is used without one",
+        f"{LOOPS}a_coroutine_that_is_driven_without_a_loop_is_refused_by_name[locked]",
+        (
+            "holdfast.aio.loops",
+            "        if ctx.place is NOWHERE:\n            require_loop()\n",
+            "",
+        ),
+    ),
+    bug(
+        "redisson: entering again leaves a fixed lease as it is",
+        f"{REENTRY}of_a_hold_that_is_not_renewed_restarts_its_lease_as_redissons_does",
+        (LOCK, "                await inside._extend(ttl)\n", "                pass\n"),
+    ),
+    bug(
+        "redisson: entering again makes a lease shorter",
+        f"{REENTRY}with_a_shorter_lease_takes_nothing_away",
+        (
+            LOCK,
+            "            if deadline(self._ctx.now(), ttl) > inside._lease.deadline:\n",
+            "            if True:\n",
+        ),
+    ),
+    bug(
+        "redisson: a hold whose lease can't be restarted is entered again",
+        f"{REENTRY}that_finds_the_hold_lost_is_refused",
+        (
+            LOCK,
+            "                await inside._extend(ttl)\n            inside.check()",
+            (
+                "                try:\n"
+                "                    await inside._extend(ttl)\n"
+                "                except HoldfastError:\n"
+                "                    inside._count += 1\n"
+                "                    return inside, ''"
+            ),
+        ),
+    ),
+]

@@ -1,0 +1,37 @@
+"""The undo of a request for a refresh lease, while that request isn't committed yet."""
+
+from __future__ import annotations
+
+from holdfast import Client
+from holdfast.core.guard.model import Abandon, Duty
+from holdfast.runtime.blocking import run_sync
+from holdfast.testing.promise import promised
+from tests.servers.postgres_server import PostgresServer
+from tests.stores.postgres.test_refresh import begin, guards_of, meanwhile, rows, sweep, wish
+
+
+def test_an_undo_that_meets_what_it_undoes_waits_for_it(
+    shared_postgres: PostgresServer, locks: Client, own_name: str
+) -> None:
+    # Given: a duty on an entry that nobody has used, whose request isn't committed when its caller
+    # gives it up by another connection
+    first = wish(own_name)
+    given_up = Abandon(first.entry, first.id, 60.0, suspect=True)
+    # Then
+    with promised("an undo leaves nothing of what it undoes"):
+        assert meanwhile(
+            shared_postgres,
+            lambda c: c.begin(first, ""),
+            lambda: run_sync(guards_of(locks).abandon(given_up, 10.0)),
+        )
+    assert isinstance(begin(locks, wish(own_name)), Duty)
+
+
+def test_an_undo_of_what_never_came_leaves_nothing_for_good(
+    shared_postgres: PostgresServer, locks: Client, own_name: str
+) -> None:
+    never = wish(own_name)
+    given_up = Abandon(never.entry, never.id, 1.0, suspect=True)
+    assert run_sync(guards_of(locks).abandon(given_up, 10.0)) is False
+    sweep(shared_postgres, 3600.0)
+    assert rows(shared_postgres, own_name) == {}

@@ -1,0 +1,124 @@
+"""Sockets whose calls the kernel doesn't bound as it does elsewhere: those of Windows, which reads
+another type for the time of a call. For those of gevent see ``tests/platforms/test_gevent.py``."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from holdfast import Client, StoreUnavailable
+from holdfast.stores.redis.blocking.link import Link
+from holdfast.testing.faults import Proxy
+
+#: A wait that doesn't end by itself is given up after so long.
+STUCK_S = 20.0
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``setsockopt`` reads the time of a call as Windows does: 32 bits, milliseconds."""
+    given = socket.socket.setsockopt
+
+    def setsockopt(sock: socket.socket, level: int, name: int, value: int | bytes) -> None:
+        timed = level == socket.SOL_SOCKET and name in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO)
+        if timed:
+            raw = struct.pack("@i", value) if isinstance(value, int) else value
+            (ms,) = struct.unpack_from("@I", raw)
+            value = struct.pack("@ll", ms // 1000, ms % 1000 * 1000)
+        given(sock, level, name, value)
+
+    monkeypatch.setattr(socket.socket, "setsockopt", setsockopt)
+    monkeypatch.delattr(socket, "MSG_DONTWAIT")
+    monkeypatch.setattr("holdfast.stores.redis.blocking.link._flags", 0)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_silent_server_holds_nobody_up_where_the_time_of_a_call_is_another_type(
+    windows: None, proxy: Proxy, own_name: str, protocol: int
+) -> None:
+    client = Client(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}")
+    with client.lock(own_name):
+        pass
+    proxy.blackhole()
+    ended: list[BaseException | None] = []
+
+    def ask() -> None:
+        try:
+            client.lock(own_name).acquire(timeout=0.5)
+            ended.append(None)
+        except StoreUnavailable as wrong:
+            ended.append(wrong)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(STUCK_S)
+    assert ended, "the server is silent, and whoever asks it waits for ever"
+    assert isinstance(ended[0], StoreUnavailable)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_name_is_handed_over_where_the_time_of_a_call_is_another_type(
+    windows: None, redis_url: str, own_name: str, protocol: int
+) -> None:
+    client = Client(f"{redis_url}?protocol={protocol}")
+    with client, client.lock(own_name, ttl=5) as hold:
+        took: list[bool] = []
+        waits = threading.Thread(target=lambda: took.append(_takes(client, own_name)), daemon=True)
+        waits.start()
+        while not client.inspect(own_name, exact=True)[0].waiters:
+            assert waits.is_alive()
+        hold.release()
+        waits.join(STUCK_S)
+        assert took == [True]
+
+
+def _takes(client: Client, name: str) -> bool:
+    hold = client.lock(name, ttl=5).acquire(timeout=STUCK_S)
+    return hold is not None and hold.release()
+
+
+class Green(socket.socket):
+    """As those of gevent: it waits by itself, so what the kernel was told bounds nothing."""
+
+    seconds: float | None = None
+
+    def settimeout(self, seconds: float | None) -> None:
+        self.seconds = seconds
+
+    def recv(self, most: int, flags: int = 0) -> bytes:
+        if not select.select([self], [], [], self.seconds)[0]:
+            raise BlockingIOError if self.seconds == 0.0 else TimeoutError
+        return super().recv(most)
+
+
+class Driver:
+    """As much of a connection of redis-py as a link needs."""
+
+    run_id = b""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+
+def test_a_socket_that_waits_by_itself_is_told_for_how_long() -> None:
+    theirs, ours = socket.socketpair()
+    with theirs, Green(fileno=ours.detach()) as green:
+        link = Link(Driver(green))
+        ended: list[bool] = []
+
+        def ask() -> None:
+            with contextlib.suppress(TimeoutError):
+                link.ask(b"PING\r\n", time.monotonic(), time.monotonic() + 0.3)
+            ended.append(link.stale())
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(STUCK_S)
+        assert ended, "the peer is silent, and whoever asks it waits for ever"
+        assert ended == [False]

@@ -1,0 +1,131 @@
+"""No connection is left open by who is interrupted or forgets it, with every interpreter here."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores.sqlite.blocking.closing import Closing
+from tests.cli import world
+from tests.fenced.process import Child
+from tests.torture.scale import times
+
+VERSIONS = Path.home() / ".pyenv/versions"
+PATIENCE_S = 100.0
+#: What Python 3.13 says of a connection that its own finalizer has to close, every one says here.
+SCRIPT = """
+import contextlib, gc, os, sqlite3, sys, time
+
+said = []
+sys.unraisablehook = lambda one: said.append(f"{one.exc_type.__name__}: {one.exc_value}")
+
+class Told(sqlite3.Connection):
+    def __del__(self):
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            said.append(f"unclosed database, after {self.total_changes} changes")
+            self.close()
+
+connect, sqlite3.Connection = sqlite3.connect, Told
+sqlite3.connect = lambda *given, **more: connect(*given, **{"factory": Told, **more})
+
+from holdfast import Client
+from holdfast.testing.faults import Strike, points
+
+place, most = sys.argv[1], int(sys.argv[2])
+ROOMS = "annex", "database", "values"
+INSIDE = tuple(f"holdfast.stores.sqlite.blocking.{room}" for room in ROOMS)
+
+def work(name):
+    with Client(f"sqlite://{place}/{name}") as client:
+        assert client.guard("g", ttl=60).get(lambda: "v") == "v"
+
+def unclosed():
+    gc.collect()
+    return [one for one in said if "unclosed database" in one]
+
+def opened():
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return [one for one in found if one.rpartition("-values")[2] in ("", "-wal", "-shm")]
+
+client = Client(f"sqlite://{place}/forgotten")
+client.guard("g", ttl=60).get(lambda: "v")
+del client
+work("warm")
+many = points(lambda: work("counted"), within=INSIDE)
+assert many > 100, many
+step = max(1, many // most)
+for number in range(1 + os.getpid() % step, many + 1, step):
+    strike = Strike(number, within=INSIDE)
+    with contextlib.suppress(KeyboardInterrupt), strike:
+        work(str(number))
+    if found := unclosed():
+        print(strike.where, *found, sep="|")
+        said.clear()
+# A thread that ends later may be the last one to know of a client.
+end = time.monotonic() + 30
+while opened() and time.monotonic() < end:
+    time.sleep(0.01)
+    gc.collect()
+print("end", *unclosed(), *opened(), sep="|")
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="it looks into /proc")
+@pytest.mark.parametrize("version", ["this", "3.11", "3.12", "3.13", "3.14"])
+def test_neither_ctrl_c_nor_forgetting_leaves_a_connection_open(
+    version: str, tmp_path: Path
+) -> None:
+    found = [Path(sys.executable)]
+    if version != "this":
+        found = sorted(VERSIONS.glob(f"{version}.*/bin/python"))
+        if not found:
+            pytest.skip(f"no Python {version} in {VERSIONS}")
+        if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
+            pytest.skip("it is this one")
+    run = subprocess.run(
+        [str(found[-1]), "-W", "error", "-c", SCRIPT, str(tmp_path), str(times(1000, 40))],
+        env={"PYTHONPATH": str(world.ROOT / "src"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S * times(20, 1),
+        check=False,
+    )
+    assert run.stdout == "end\n", run.stderr[-3000:]
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+def test_in_a_child_the_connection_of_its_parent_stays_open(tmp_path: Path) -> None:
+    path = tmp_path / "some.db"
+    connections = [sqlite3.connect(path, factory=Closing)]
+    connections[0].execute("CREATE TABLE t (x)")
+
+    def opened() -> int:
+        links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
+        return sum(os.path.exists(one) and os.path.samefile(one, path) for one in links)
+
+    def forgets(child: Child) -> None:
+        connections.clear()
+        gc.collect()
+        child.say(opened())
+
+    with Child(forgets) as child:
+        assert child.hear() == "1"
+        assert child.end() == 0
+    connections.clear()
+    gc.collect()
+    assert opened() == 0
+
+
+def test_a_connection_that_was_never_opened_is_forgotten_in_silence(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        sqlite3.connect(f"file:{tmp_path}/none?mode=rw", uri=True, factory=Closing)
+    gc.collect()  # what is said there fails the test

@@ -1,0 +1,55 @@
+"""What people are told to do can be pasted: no word in it stands for another, and nothing that is
+there, or belongs to others, is changed by it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import holdfast
+
+SOURCES = Path(holdfast.__file__).parent
+#: What a command must not have, and why.
+WRONG = {
+    r"ACL SETUSER (?:\.\.\.|[A-Z]+\b)": "it makes a user of that name; see `complaints.rules`",
+    r"ALTER ROLE \.\.\.": "the role is missing",
+    r"\bTO app\b": "the user is another one",
+    r"ALTER SYSTEM": "it changes all applications of the server",
+    r"\binstall -d": "it changes a folder that is there, and follows a link",
+    r"\bchown (?!-h)|\bchmod (?!g\+|o-|u)\d": "it follows a link",
+    r"-g GROUP\b": "the group is missing",
+}
+
+
+def said(path: Path) -> list[str]:
+    """Every text of a module that isn't a docstring, an f-string with {} for what is filled in."""
+    tree = ast.parse(path.read_text())
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (one.value if isinstance(one, ast.Constant) else "{}" for one in node.values)
+            found.append("".join(map(str, parts)))
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+        ):
+            found.append(node.value)
+    return found
+
+
+def test_no_remedy_changes_what_is_there_or_has_a_placeholder() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCES)}: {text!r}: {why}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for text in said(path)
+        for pattern, why in WRONG.items()
+        if re.search(pattern, text)
+    ]
+    assert not wrong, "\n".join(wrong)
