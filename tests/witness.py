@@ -27,6 +27,8 @@ from holdfast.testing.promise import PromiseBroken
 
 #: Where it looks on. Elsewhere tests damage what a store keeps, and so make two hold at once.
 ROOMS = {"conformance", "core", "queues", "guard", "caches"}
+#: Whose stores have planted faults.
+FAULTY = {"test_kit.py"}
 #: Names that are remembered at a time, and spans of each.
 NAMES, SPANS = 2000, 64
 
@@ -127,7 +129,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         WITNESS.clear()
     result = yield
     found, WITNESS.found = WITNESS.found, []
-    if found and ROOMS & {*item.path.parts}:
+    if found and ROOMS & {*item.path.parts} and item.path.name not in FAULTY:
         raise PromiseBroken("\n".join(found[:5]))
     return result
 

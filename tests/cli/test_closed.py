@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from holdfast.cli import parser
 from tests.cli import world
 from tests.tidy.test_commands import commands
+from tests.torture.scale import part
 
 #: Each command, and its exit statuses on an empty store: as it is, and without stdout.
 WORDS = {
@@ -49,12 +51,14 @@ def holdfast(folder: Path, words: list[str], redirections: str) -> tuple[int, st
     return done.returncode, (folder / "said").read_text()
 
 
+CLOSED = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "> /dev/full"]
+
+
 def test_every_command_is_run_with_closed_streams() -> None:
     assert {name.removeprefix("holdfast ") for name, _ in commands(parser())} == set(WORDS)
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "> /dev/full"])
-@pytest.mark.parametrize("command", WORDS)
+@pytest.mark.parametrize("command, closed", part(product(WORDS, CLOSED), usual=34))
 def test_a_closed_stream_is_no_fault_of_holdfast(tmp_path: Path, command: str, closed: str) -> None:
     words, usual, mute = WORDS[command]
     code, said = holdfast(tmp_path, words, closed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from holdfast.cli import parser
 from tests.cli import world
 from tests.tidy.test_commands import commands
+from tests.torture.scale import part
 
 SECRET = "qzxsecret"
 
@@ -189,10 +191,10 @@ def test_a_text_that_is_no_url_is_never_shown(text: str, tmp_path: Path) -> None
         assert SECRET not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "text", [*DSNS[:3], f"redis://u:{SECRET}@h", f"redis://h?password={SECRET}"]
-)
-@pytest.mark.parametrize("command", [*CHANGES, *LOOKS])
+NAMED = [*DSNS[:3], f"redis://u:{SECRET}@h", f"redis://h?password={SECRET}"]
+
+
+@pytest.mark.parametrize("command, text", part(product([*CHANGES, *LOOKS], NAMED), usual=24))
 def test_a_store_in_the_place_of_a_name_is_refused_and_not_shown(
     command: str, text: str, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,20 +25,30 @@ AT_ONCE = 10
 MEMORY = "/dev/shm"
 #: So that a lease may be as long as the longest in the kit that isn't renewed.
 LONG = "?session=60"
-#: Where every run is played each time: no server has to work for it.
-IN_PROCESS = {"memory", "sqlite"}
+#: Where every run is played each time: no server and no file has to work for it.
+IN_PROCESS = {"memory"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A usual run plays on servers one primitive of each case; all with ``HOLDFAST_TORTURE=full``,
-    and where the command names a run. Those that must run alone come last, when others are over.
+    """A usual run plays one primitive of each case on each store and face, and of the dialects of
+    one server each case on one face; all with ``HOLDFAST_TORTURE=full``, and where the command
+    names a run. Those that must run alone come last, when others are over.
     """
     if not FULL and not any("::test_conforms[" in one for one in config.args):
         on_servers = [run for item in items for run in runs_of(item) if run.store not in IN_PROCESS]
-        left = {*on_servers} - {*in_turn(on_servers)}
+        left = {*on_servers} - {*one_face_of_dialects(in_turn(on_servers))}
         config.hook.pytest_deselected(items=[one for one in items if left & {*runs_of(one)}])
         items[:] = [one for one in items if not left & {*runs_of(one)}]
     items.sort(key=lambda item: any(run.case.alone for run in runs_of(item)))
+
+
+def one_face_of_dialects(chosen: Sequence[Run]) -> Iterator[Run]:
+    """These runs, but those on ``redis+...`` on one face: the faces take turns with the cases."""
+    faces: dict[tuple[str, str], list[Run]] = {}
+    for run in chosen:
+        faces.setdefault((run.store, run.case.name), []).append(run)
+    for number, ((store, _), runs) in enumerate(faces.items()):
+        yield from runs if "+" not in store else [runs[number % len(runs)]]
 
 
 def runs_of(item: pytest.Item) -> list[Run]:

@@ -13,7 +13,7 @@ from holdfast.testing.faces import FACES
 from tests.torture.scale import seed_of, times
 
 STEPS = 40
-WALKS = times(300, 20)
+WALKS = times(300, 6)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

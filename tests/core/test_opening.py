@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-ROUNDS = 10
+from tests.torture.scale import times
+
+ROUNDS = times(30, 3)
 #: Without `holdfast.runtime.blocking.opening` about one round in three ended in an error.
 BOTH_AT_ONCE = """
 import sys, threading

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, ConfigError
 from holdfast.url import BUILTIN, FILES, find
-from tests.torture.scale import times
+from tests.torture.scale import part, times
 
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or secrets.randbits(32)
 #: Parts of a password that nothing else contains. What stands between them splits a URL.
@@ -153,15 +154,24 @@ def test_what_is_no_url_is_named_by_its_type_alone(given: Any) -> None:
         assert type(given).__name__ in text
 
 
-@pytest.mark.parametrize(
-    "source",
-    [f"redis:///:{HEAD}@h/0", f"redis://:{HEAD}", f"postgresql:///u:{HEAD}@h/db", f"u:{HEAD}@h"],
-)
-@pytest.mark.parametrize(
-    "command",
-    [["doctor", "--json"], ["doctor"], ["ls"], ["run", "x", "--", "true"], ["show", "x"], ["LS"]],
-)
-@pytest.mark.parametrize("way", ["argument", "environment"])
+MISTYPED = [
+    f"redis:///:{HEAD}@h/0",
+    f"redis://:{HEAD}",
+    f"postgresql:///u:{HEAD}@h/db",
+    f"u:{HEAD}@h",
+]
+COMMANDS = [
+    ["doctor", "--json"],
+    ["doctor"],
+    ["ls"],
+    ["run", "x", "--", "true"],
+    ["show", "x"],
+    ["LS"],
+]
+WAYS = ["argument", "environment"]
+
+
+@pytest.mark.parametrize("source, command, way", part(product(MISTYPED, COMMANDS, WAYS), usual=17))
 def test_no_command_prints_the_password_of_a_mistyped_url(
     source: str, command: list[str], way: str, tmp_path: Path
 ) -> None:

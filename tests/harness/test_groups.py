@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.runner import __main__, groups
-from tests.runner.groups import ALONE, GROUPS, QUICK, TESTS, Group, command
+from tests.runner.groups import GROUPS, QUICK, TESTS, Group, command
 from tests.tidy.covered import enough
 
 
@@ -24,7 +24,7 @@ def run_by(file: str, everything: Sequence[Group]) -> list[Group]:
 
 
 def test_each_test_is_run_by_one_process() -> None:
-    everything = [ALONE, *groups.groups()]
+    everything = groups.groups()
     enough("files of tests", groups.tests())
     for file in groups.tests():
         by = run_by(file, everything)
@@ -36,11 +36,10 @@ def test_each_test_is_run_by_one_process() -> None:
 
 
 def test_a_group_names_what_there_is_and_has_a_name_of_its_own() -> None:
-    everything = [ALONE, *groups.groups()]
+    everything = groups.groups()
     assert all((TESTS / path).exists() for group in (*everything, *QUICK) for path in group.paths)
     names = [group.name for group in everything]
     assert len(set(names)) == len(names)
-    assert all((TESTS / path).is_file() for path in ALONE.paths)
 
 
 def test_a_folder_that_no_group_names_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +50,7 @@ def test_a_folder_that_no_group_names_is_one_of_its_own(monkeypatch: pytest.Monk
     last = groups.groups()[len(GROUPS) :]
     # Then
     assert [group.paths for group in last] == [("sql",), ("stores/new",), ("test_d.py",)]
-    assert [len(run_by(file, [ALONE, *groups.groups()])) for file in files] == [1, 1, 1, 1]
+    assert [len(run_by(file, groups.groups())) for file in files] == [1, 1, 1, 1]
 
 
 def test_the_quick_tests_need_no_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from tests.runner import __main__, groups, process
 
 groups.TESTS = Path(sys.argv[1]) / "tests"
-groups.ALONE = groups.Group("alone", ("test_alone.py",))
 groups.GROUPS = (groups.Group("one", ("one",)), groups.Group("other", ("one/test_inner.py",)))
 process.LIMIT_S = float(sys.argv[2])
 sys.exit(__main__.main(*sys.argv[3:]))
@@ -203,7 +202,7 @@ def test_what_could_not_be_fetched_is_told_at_the_end_and_red_in_ci(few: Path) -
 
 def test_some_groups_can_be_chosen(few: Path) -> None:
     write(few, "assert not 'wrong'")
-    done = play(few, "alone", "one")
+    done = play(few, "test_alone.py", "one")
     assert done.returncode == 0
     assert last(done) == "2 passed"
     assert play(few, "noone").returncode == 64

@@ -27,7 +27,7 @@ TABLE = "planted"
 BUGS = {planted.name: planted for planted in PLANTED}
 #: Those that are proven in this run: each takes a process, and some a server.
 NEAR = {name: places(one) for name, one in BUGS.items() if not one.seldom}
-PROVEN = proven(TABLE, BUGS, NEAR, most=32)
+PROVEN = proven(TABLE, BUGS, NEAR, most=16)
 
 
 class Proof(NamedTuple):

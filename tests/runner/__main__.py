@@ -39,7 +39,7 @@ def main(*names: str) -> int:
     checked = names[:1] == ("--checks",)
     names = names[checked:]
     quick = names == ("quick",)
-    everything = [*groups.QUICK] if quick else [groups.ALONE, *groups.groups()]
+    everything = [*groups.QUICK] if quick else groups.groups()
     names = () if quick else names
     chosen = [one for one in everything if not names or one.name in names]
     if missing := set(names) - {one.name for one in chosen}:
@@ -81,8 +81,7 @@ def play(
     verdicts: Verdicts, chosen: Sequence[Group], everything: Sequence[Group], at_once: int
 ) -> None:
     """Run these groups, and what failed again, alone."""
-    run([one for one in chosen if one is groups.ALONE], everything, 1, verdicts)
-    run([one for one in chosen if one is not groups.ALONE], everything, at_once, verdicts)
+    run(chosen, everything, at_once, verdicts)
     for _ in range(TRIES):
         if again := verdicts.worth_another_try():
             tell(f"{len(again)} tests failed beside others; they are run again, alone")
@@ -101,7 +100,7 @@ def unsteady(minutes: str = "30", seed: str = "") -> int:
     number = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
     stops = "real-time loops" if may_be_real_time() else "SIGSTOP of all tests"
     tell(f"noise: a busy process for each processor, stops by {stops}, seed {number}")
-    everything = [groups.ALONE, *groups.groups()]
+    everything = groups.groups()
     played: list[Verdicts] = []
     while not played or time.monotonic() < end:
         played.append(Verdicts())

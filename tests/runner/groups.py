@@ -3,9 +3,7 @@
 ``python -m tests.runner`` runs every group below, each in a process of its own, a few at a time;
 what a process has said is shown when it ends, and at last the sum. ``python -m tests.runner kit
 redis`` runs only these. No plugin hands the tests out one by one, because those of one folder share
-servers, and count threads. Before all others, a few tests have the machine to themselves: those
-that say how many milliseconds something takes. ``python -m tests.runner quick`` runs what needs
-no server.
+servers, and count threads. ``python -m tests.runner quick`` runs what needs no server.
 """
 
 from __future__ import annotations
@@ -29,10 +27,6 @@ class Group(NamedTuple):
     only: str = ""
 
 
-#: Tests that measure.
-ALONE = Group(
-    "alone", ("stores/sqlite/test_death.py", "torture/test_death.py", "cli/test_start.py")
-)
 #: Where the runs of the kit are; those that are work of our own process, and those on Redis.
 KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[redis"
 #: What takes long comes first, so that the last ones to end are short. A folder that no group
@@ -74,9 +68,8 @@ def tests() -> list[str]:
 
 
 def groups() -> list[Group]:
-    """All groups but the one that runs before them: those with names, then those without."""
-    named = [ALONE, *GROUPS]
-    unnamed = [file for file in tests() if not any(covers(one, file) for one in named)]
+    """All groups: those with names, then those without."""
+    unnamed = [file for file in tests() if not any(covers(one, file) for one in GROUPS)]
     return [*GROUPS, *(Group(place, (place,)) for place in sorted(set(map(_place, unnamed))))]
 
 

@@ -320,6 +320,6 @@ def _rest(player: Player, at: int) -> None:
     player.finish()
 
 
-#: Steps at once, and slowly; a usual run has one slow one, which is the hardest.
-USUAL = [(step, False) for step in STEPS_S] + [(-HOUR_S, True)]
+#: Steps at once, and slowly; a usual run has those of an hour, and back slowly, the hardest.
+USUAL = [(HOUR_S, False), (-HOUR_S, False), (-HOUR_S, True)]
 STEPPED = [(step, slowly) for step in STEPS_S for slowly in (False, True)] if FULL else USUAL

@@ -23,10 +23,10 @@ from tests.torture.scale import times
 LACK_S = 0.15
 #: All of it takes no longer than this, in seconds.
 LONG_S = 100.0
-#: Steps of a verb that are struck, one after the other; in a usual run each second of them.
-STRIDE = times(1, 2)
+#: Steps of a verb that are struck, one after the other; in a usual run each fifth of them.
+STRIDE = times(1, 5)
 #: Steps that are struck at the least.
-STRUCK_MIN = 5
+STRUCK_MIN = times(5, 2)
 
 
 async def settled(queue: Any, guard: Any) -> None:

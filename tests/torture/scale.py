@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 FULL = os.environ.get("HOLDFAST_TORTURE") == "full"
 #: What this run tries a part of, and how large a part, in words that are said at its end.
@@ -15,6 +18,14 @@ LEFT_OUT: dict[str, str] = {}
 def times(full: int, usual: int) -> int:
     """The number of attempts in this run."""
     return full if FULL else usual
+
+
+def part(values: Iterable[T], usual: int) -> list[T]:
+    """Of these values so many, spread evenly; all with ``HOLDFAST_TORTURE=full``."""
+    every = [*values]
+    if FULL or len(every) <= usual:
+        return every
+    return [every[nth * len(every) // usual] for nth in range(usual)]
 
 
 def seed_of(what: str) -> int:

@@ -41,7 +41,7 @@ def test_the_next_in_line_holds_at_once(between: int, face: str, url: str) -> No
     # Given a holder with a ttl of 30 s, some in line behind it, and one behind them
     late = []
     with Client(url) as client:
-        for _ in range(times(50 if between == 0 else 25, 6)):
+        for _ in range(times(50 if between == 0 else 25, 2)):
             with ExitStack() as stack:
                 holder = stack.enter_context(Subject(f"{ACTS}:holds{face}", url, "x"))
                 fence = holder.hear()
@@ -67,7 +67,7 @@ def test_the_next_in_line_holds_at_once(between: int, face: str, url: str) -> No
 
 def test_a_try_after_the_holders_death_succeeds_at_once(url: str) -> None:
     with Client(url) as client:
-        for _ in range(times(50, 8)):
+        for _ in range(times(50, 3)):
             with Subject(f"{ACTS}:holds", url, "x") as holder:
                 fence = holder.hear()
                 assert client.lock("x").acquire(blocking=False) is None

@@ -232,7 +232,7 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     many = min(counted(), counted())  # on a busy machine a wait has more of them
     chance = dice(work.__name__)
     numbers = range(1, many + 1)
-    some = numbers if FULL else sorted(chance.sample(numbers, min(many, 60)))
+    some = numbers if FULL else sorted(chance.sample(numbers, min(many, 20)))
     not_begun, left, struck = [], [], 0
     for number in some:
         # When Ctrl-C strikes there

@@ -18,7 +18,7 @@ from tests.tidy.tree import ROOT
 from tests.torture.memory import BACK_S
 from tests.torture.scale import FULL, times
 
-HOLDS = times(100_000, 3_000)
+HOLDS = times(100_000, 2_000)
 #: Seconds in which everything is back; a usual run has the machine not for itself.
 WITHIN_S = BACK_S if FULL else 3 * BACK_S
 #: The clients of one process, and the descriptors that each may have.

@@ -11,7 +11,7 @@ from holdfast.testing.faults import dice
 from holdfast.testing.torture import Options, run
 from tests.torture.scale import times
 
-SECONDS = times(90, 8)
+SECONDS = times(90, 5)
 
 
 def test_processes_under_torture_break_no_promise() -> None:

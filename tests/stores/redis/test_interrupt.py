@@ -80,7 +80,7 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
 
     many = min(counted(), counted())  # on a busy machine a wait has more of them
     numbers = range(1, many + 1)
-    some = numbers if FULL else sorted(dice(work.__name__).sample(numbers, min(many, 40)))
+    some = numbers if FULL else sorted(dice(work.__name__).sample(numbers, min(many, 14)))
     not_begun, left, struck = [], [], 0
     for number in some:
         # When Ctrl-C strikes there

@@ -213,7 +213,7 @@ def compare(verbs: Verbs, seed: int) -> None:
     twins.pushes.close()
 
 
-@pytest.mark.parametrize("turn", range(times(40, 8)))
+@pytest.mark.parametrize("turn", range(times(40, 4)))
 def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     turn: int, shared_redis: RedisServer
 ) -> None:

@@ -34,9 +34,9 @@ class Case(NamedTuple):
     faces: tuple[str, ...]
     needs: tuple[str, ...]
     #: It changes something of the whole process, such as its warnings.
-    alone: bool
+    alone: bool = False
     #: It says what is promised at any speed, so its failure is a ``PromiseBroken``.
-    promise: bool
+    promise: bool = False
 
     @property
     def name(self) -> str:
