@@ -12,9 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from time import sleep
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-dev"
 PROJECT = Path(__file__).parents[2]
@@ -97,4 +97,4 @@ def _attempt(half: Path, make: Callable[[Path], None], pauses: Sequence[float]) 
             if pause is None:
                 raise
             say(f"that failed; once more in {pause:g} s")
-            time.sleep(pause)
+            sleep(pause)

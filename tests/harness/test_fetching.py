@@ -41,7 +41,7 @@ assert (folder / "first").exists() and (folder / "last").exists()
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that were made, which take no time."""
     made: list[float] = []
-    monkeypatch.setattr(cache.time, "sleep", made.append)
+    monkeypatch.setattr(cache, "sleep", made.append)
     return made
 
 

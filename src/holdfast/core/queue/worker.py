@@ -181,7 +181,7 @@ class WorkerBase:
                     last[0]._give_up(last[1])
                 raise
             failures, last = 0, None
-            if found and self._stopping:  # it was asked for before
+            if found and self._halted():  # it was asked for before
                 await self._settle(found[0], found[0]._return_request())
             elif found:
                 last = await self._work(found[0], tally)
