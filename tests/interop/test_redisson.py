@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
+from holdfast.testing.promise import promised
 from tests.interop.crew import Crew, Worker
 from tests.interop.pairs import OURS, REDISSON, Pair
 from tests.interop.witness import in_words
@@ -68,7 +69,8 @@ def test_never_two_at_once(
     print(in_words("to us", to_us), in_words("to them", to_them), sep="\n")
     print(f"{len(record.turns)} turns, longest wait {record.longest_wait():.3f} s")
     assert record.trouble == []
-    assert record.overlaps() == []
+    with promised("one holder"):
+        assert record.overlaps() == []
     assert min(len(to_us), len(to_them)) >= TURNS
     assert record.longest_wait() < LEASE_S + 1
 

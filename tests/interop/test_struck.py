@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
+from holdfast.testing.promise import promised
 from tests.interop.crew import Crew
 from tests.interop.pairs import OURS, PAIRS, REDISSON, Pair
 from tests.servers.process import until
@@ -132,6 +133,7 @@ def test_never_two_at_once_while_our_connections_are_cut(
     turns = Counter(turn.side for turn in record.turns)
     print(f"{cutter.cuts} cuts, {turns}, longest wait {record.longest_wait():.3f} s")
     assert record.trouble == []
-    assert record.overlaps() == []
+    with promised("one holder"):
+        assert record.overlaps() == []
     assert cutter.cuts > 3
     assert min(turns["ours"], turns["theirs"]) > 0

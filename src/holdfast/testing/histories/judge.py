@@ -28,7 +28,7 @@ import gc
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from ..promise import demand
@@ -76,12 +76,13 @@ class Verdict(NamedTuple):
         """Is no promise broken?"""
         return not self.counts
 
-    def demand(self) -> None:
+    def demand(self, ignored: Collection[str] = ()) -> None:
         """Raise :class:`~holdfast.testing.promise.PromiseBroken` if a promise is broken.
 
-        A plain ``AssertionError`` if only bounds on time are.
+        A plain ``AssertionError`` if only bounds on time are. ``ignored``: promises that don't
+        count here.
         """
-        demand(self.counts, BOUNDS, tell(self))
+        demand(self.counts.keys() - ignored, BOUNDS, tell(self))
 
 
 def judge(
