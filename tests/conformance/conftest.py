@@ -18,7 +18,6 @@ pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from holdfast.testing.conformance import Run, in_turn  # noqa: E402 # after the line above
 from tests.ahead import Ahead  # noqa: E402
-from tests.torture.scale import FULL  # noqa: E402
 
 AT_ONCE = 10
 #: A file system in memory.
@@ -29,17 +28,17 @@ LONG = "?session=60"
 IN_PROCESS = {"memory"}
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A usual run plays one primitive of each case on each store and face, and of the dialects of
-    one server each case on one face; all with ``HOLDFAST_TORTURE=full``, and where the command
-    names a run. Those that must run alone come last, when others are over.
-    """
-    if not FULL and not any("::test_conforms[" in one for one in config.args):
-        on_servers = [run for item in items for run in runs_of(item) if run.store not in IN_PROCESS]
-        left = {*on_servers} - {*one_face_of_dialects(in_turn(on_servers))}
-        config.hook.pytest_deselected(items=[one for one in items if left & {*runs_of(one)}])
-        items[:] = [one for one in items if not left & {*runs_of(one)}]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that must run alone come last, when others are over."""
     items.sort(key=lambda item: any(run.case.alone for run in runs_of(item)))
+
+
+def usual(everything: Sequence[Run]) -> list[Run]:
+    """What a usual run plays: in memory all; elsewhere one primitive of each case on each store and
+    face, and of the dialects of one server each case on one face."""
+    elsewhere = [run for run in everything if run.store not in IN_PROCESS]
+    chosen = {*one_face_of_dialects(in_turn(elsewhere))}
+    return [run for run in everything if run.store in IN_PROCESS or run in chosen]
 
 
 def one_face_of_dialects(chosen: Sequence[Run]) -> Iterator[Run]:

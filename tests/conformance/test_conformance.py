@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.testing.conformance import Run, runs
+from tests.conformance.conftest import usual
+from tests.torture.scale import FULL
 
 STORES = (
     "memory",
@@ -22,6 +24,11 @@ STORES = (
 RUNS = runs(*STORES)
 
 
-@pytest.mark.parametrize("run", RUNS, ids=str)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """All runs with ``HOLDFAST_TORTURE=full``, and where the command names one; else the usual."""
+    named = any("::test_conforms[" in one for one in metafunc.config.args)
+    metafunc.parametrize("run", RUNS if FULL or named else usual(RUNS), ids=str)
+
+
 def test_conforms(run: Run, ahead: Callable[[Run], None]) -> None:
     ahead(run)
