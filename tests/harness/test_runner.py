@@ -71,7 +71,11 @@ def play(
     return subprocess.run(
         [sys.executable, "-c", RUN, str(folder), str(limit), *names],
         cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "CI": "true" if ci else ""},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "CI": "true" if ci else "",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True,
         text=True,
         timeout=110,

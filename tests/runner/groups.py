@@ -32,23 +32,26 @@ KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[
 #: What takes long comes first, so that the last ones to end are short. A folder that no group
 #: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
 GROUPS = (
-    Group("kit-servers", (KIT,), only=f"not ({REDIS} or {HERE})"),
-    Group("torture", ("torture",)),
     Group("redis", ("stores/redis",)),
-    Group("commands", ("cli",)),
-    Group("core", ("core",)),
-    Group("fenced", ("fenced", "mutants")),
-    Group("kit-redis", (KIT,), only=REDIS),
-    Group("kit", (KIT,), only=HERE),
-    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("faults", ("conformance", "faults", "servers", "testing")),
+    Group("torture", ("torture",)),
     Group("postgres", ("stores/postgres",)),
+    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
+    Group("commands", ("cli",)),
     Group("mysql", ("stores/mysql",)),
+    Group("streams", ("cli/test_closed.py", "cli/test_origin.py", "cli/test_redis.py")),
+    Group("kit-servers", (KIT,), only=f"not ({REDIS} or {HERE})"),
+    Group("redis-jobs", ("stores/redis/queues", "stores/redis/values")),
     Group("zookeeper", ("stores/zookeeper",)),
     Group("embedded", ("stores/sqlite",)),
-    Group("faults", ("conformance", "faults", "servers", "testing")),
+    Group("interrupts", ("stores/redis/test_interrupt.py", "stores/redis/test_death.py")),
+    Group("fenced", ("fenced", "mutants")),
+    Group("core", ("core",)),
+    Group("kit-redis", (KIT,), only=REDIS),
     Group("histories", ("sim", "stores/redis/test_torture.py")),
     Group("starving", ("stores/redis/test_odd.py", "stores/redis/test_starving.py")),
-    Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
+    Group("kit", (KIT,), only=HERE),
 )
 #: What a change is tested by first: no server, and two minutes with all checks. So it is without
 #: the longest: those that try all cases of a class, and those that kill processes.
