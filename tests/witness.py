@@ -10,6 +10,7 @@ A plugin of pytest. It keeps numbers and names, never the holds themselves.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict, deque
@@ -51,6 +52,11 @@ class Witness:
     """All that was held."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.clear()
+
+    def forked(self) -> None:
+        """Start afresh in a child: a thread that the child doesn't have may have held the lock."""
         self._lock = threading.Lock()
         self.clear()
 
@@ -195,3 +201,4 @@ def _answered(settling: Settling, answers: Sequence[bool | Exception], again: bo
 
 
 watch()
+os.register_at_fork(after_in_child=WITNESS.forked)
