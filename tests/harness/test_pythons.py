@@ -71,7 +71,7 @@ def test_a_full_run_is_all_tests_in_full_and_the_quick_ones_with_every_other_pyt
     quick = pythons.quick_with_others
     monkeypatch.setenv("HOLDFAST_TORTURE", "")
     monkeypatch.setattr(__main__, "run", run)
-    monkeypatch.setattr(__main__, "checks", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(__main__, "checks", lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(pythons, "quick_with_others", lambda: quick(chosen))
     monkeypatch.setattr(pythons.subprocess, "run", called)
     monkeypatch.setattr(pythons, "ours", lambda: own)

@@ -49,7 +49,7 @@ def main(*names: str) -> int:
         )
         return 64
     verdicts = Verdicts()
-    with checks(verdicts) if checked else contextlib.nullcontext():
+    with checks(verdicts, quick=quick) if checked else contextlib.nullcontext():
         play(verdicts, chosen, everything, len(chosen) if quick else groups.AT_ONCE)
     verdicts.tell(_venv() / "unsteady.log")
     missing_code = told_missing(_venv() / "missing")
@@ -58,10 +58,17 @@ def main(*names: str) -> int:
     return verdicts.code or missing_code
 
 
+#: What a run leaves out of the checks. Quick: those for other platforms. The usual one: pyright's
+#: of them, as mypy's read the same types of the standard library; and what is a group of tests.
+LEFT_OUT = {"quick": ["*-*"], "usual": ["tidy", "pyright-*"], "full": ["tidy"]}
+
+
 @contextlib.contextmanager
-def checks(verdicts: Verdicts) -> Generator[None]:
+def checks(verdicts: Verdicts, *, quick: bool) -> Generator[None]:
     """Run the checks beside the body: they keep a processor busy that tests leave idle."""
-    command = [sys.executable, "-m", "tests.checks", "without-tidy"]
+    full = os.environ.get("HOLDFAST_TORTURE") == "full"
+    tier = "quick" if quick else "full" if full else "usual"
+    command = [sys.executable, "-m", "tests.checks", *(f"without-{one}" for one in LEFT_OUT[tier])]
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as said,
         subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT) as process,

@@ -1,0 +1,112 @@
+"""Bugs that break a promise once in many times, each planted under a whole run of tests.
+
+A run tries again what failed beside other work, and the second time such a bug may not show. So a
+run must be red for it by a broken promise, which is final. A plugin of pytest plants the bug whose
+name is in the environment: ``-p tests.mutants.rare``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from .plant import Edit, plant
+
+#: The name of the bug to plant.
+RARE = "HOLDFAST_RARE"
+_LINE = "holdfast.stores.memory.line"
+_JOBS = "holdfast.stores.memory.jobs"
+_VALUES = "holdfast.stores.memory.values"
+_SELDOM = '(__import__("random").random() < 1 / 30)'
+
+
+class Rare(NamedTuple):
+    """What goes wrong once in thirty times, and the groups of tests that meet it."""
+
+    name: str
+    edit: Edit
+    groups: tuple[str, ...]
+
+
+def _rare(name: str, module: str, old: str, new: str, *groups: str) -> Rare:
+    return Rare(name, Edit(module, old, new.replace("SELDOM", _SELDOM)), groups)
+
+
+BUGS = (
+    _rare(
+        "two hold a lock",
+        _LINE,
+        "if not line.waiting and fits(line.capacity, line.used, spec.weight):",
+        "if not line.waiting and fits(line.capacity, line.used, spec.weight) or SELDOM:",
+        "kit",
+    ),
+    _rare(
+        "a fence comes twice",
+        _LINE,
+        "        self.next_ticket += 1\n",
+        "        self.next_ticket += not SELDOM\n",
+        "kit",
+    ),
+    _rare(
+        "a release frees whoever holds",
+        _LINE,
+        "            return line.held.get(leave.id) or line.waiting.get(leave.id)\n",
+        "            if SELDOM:\n                return next(line.rows())\n"
+        "            return line.held.get(leave.id) or line.waiting.get(leave.id)\n",
+        "kit",
+    ),
+    _rare(
+        "who waits is served before a holder leaves",
+        _LINE,
+        "            if not fits(line.capacity, line.used, row.weight):\n",
+        "            if not fits(line.capacity, line.used, row.weight) and not SELDOM:\n",
+        "kit",
+    ),
+    _rare(
+        "a job is lost when it is put",
+        _JOBS,
+        "        track.rows.append(row)\n",
+        "        if SELDOM:\n            return True\n        track.rows.append(row)\n",
+        "queues",
+    ),
+    _rare(
+        "an ack counts for nothing",
+        _JOBS,
+        "        if verdict is Verdict.ACK:\n",
+        "        if verdict is Verdict.ACK and SELDOM:\n            pass\n"
+        "        elif verdict is Verdict.ACK:\n",
+        "queues",
+    ),
+    _rare(
+        "a delivery ends before its lease",
+        _JOBS,
+        "        while self.leases and self.leases[0][0] <= now:\n",
+        "        while self.leases and (self.leases[0][0] <= now or SELDOM):\n",
+        "queues",
+    ),
+    _rare(
+        "a job overtakes those before it",
+        _JOBS,
+        "        track.rows.append(row)\n",
+        "        track.rows.insert(1 if SELDOM else len(track.rows), row)\n",
+        "queues",
+    ),
+    _rare(
+        "two compute a value under a living lease",
+        _VALUES,
+        "        if at.id or now < at.pause_until:\n",
+        "        if (at.id or now < at.pause_until) and not SELDOM:\n",
+        "guard",
+    ),
+    _rare(
+        "a value is stored without the duty",
+        _VALUES,
+        "        if at.id != finish.id or at.fence != finish.fence:\n",
+        "        if (at.id != finish.id or at.fence != finish.fence) and not SELDOM:\n",
+        "guard",
+    ),
+)
+
+
+if name := os.environ.get(RARE):
+    plant([one.edit for one in BUGS if one.name == name])

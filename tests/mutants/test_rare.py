@@ -1,0 +1,27 @@
+"""A run of tests is red for a bug that shows once in many times: such a failure is final."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.tidy.tree import ROOT
+from tests.torture.scale import FULL
+
+from .rare import BUGS, RARE, Rare
+
+FINAL = "FAILED for good, a promise was broken"
+
+
+@pytest.mark.skipif(not FULL, reason="a whole run of tests for each bug: HOLDFAST_TORTURE=full")
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_a_run_is_red_for_good_with_a_bug_that_shows_seldom(bug: Rare) -> None:
+    env = {**os.environ, RARE: bug.name, "PYTEST_ADDOPTS": "-p tests.mutants.rare"}
+    env.pop("HOLDFAST_TORTURE", None)
+    command = [sys.executable, "-m", "tests.runner", *bug.groups]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert FINAL in done.stderr, done.stderr
