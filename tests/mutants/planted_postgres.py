@@ -23,6 +23,15 @@ def _instead(*texts: tuple[str, str]) -> tuple[str, str, str]:
 
 POSTGRES = [
     bug(
+        "whose the schema is is looked at only before it is made",
+        f"{DAMAGE}::test_what_somebody_else_makes_while_the_schema_is_made_is_refused",
+        (
+            DDL,
+            '"\\n".join([_made(schema, _PARTS, trusted), owners(schema, trusted)])',
+            "_made(schema, _PARTS, trusted)",
+        ),
+    ),
+    bug(
         "the line is read before its row is locked, as one large statement does",
         f"{LINE}::test_one_who_waited_for_the_row_sees_what_was_done_meanwhile",
         _instead(

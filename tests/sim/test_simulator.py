@@ -16,7 +16,7 @@ from tests.torture.scale import times
 
 #: Those whose plans are looked at, and those that are played.
 HISTORIES = 2000
-PLAYED = times(HISTORIES, 800)
+PLAYED = times(HISTORIES, 400)
 #: So many tests share them, because one that takes minutes on a busy machine is taken to hang.
 PARTS = 4
 
@@ -30,7 +30,7 @@ def _quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_hundreds_of_histories_violate_nothing(part: int) -> None:
-    """When the real core meets every fault in 800 histories or more, every invariant holds."""
+    """When the real core meets every fault in 400 histories or more, every invariant holds."""
     many = PLAYED // PARTS
     tallies = list(campaign(part * many, many, jobs=2))
     assert [v for t in tallies for v in t.violations] == [], "./dev sim --replay SEED tells it"

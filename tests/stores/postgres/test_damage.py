@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from holdfast import AsyncClient, Client, ConfigError, HoldfastError, LockLost, NotHeld
+from holdfast.stores.postgres import ddl
 from tests.servers.postgres_server import PostgresServer
 from tests.stores.pauses import a_damaged_pause_ends_with_the_failure
 from tests.stores.postgres.conftest import MakeClient
@@ -150,6 +152,23 @@ def test_a_schema_that_somebody_else_has_made_is_refused(new_postgres: NewServer
     server.ask("DROP TABLE holdfast.tombs")
     with Client(server.url_for(options="trust=mallory")) as client:
         client.lock("x").acquire().release()
+
+
+def test_what_somebody_else_makes_while_the_schema_is_made_is_refused(
+    new_postgres: NewServer,
+) -> None:
+    server = new_postgres()
+    server.ask("CREATE ROLE mallory LOGIN")
+    server.ask("GRANT CREATE ON DATABASE postgres TO mallory")
+    look, made = ddl.statements("holdfast").split("-- The tables.", 1)
+    with server.connect() as ours, ours.transaction(force_rollback=True):
+        # Given somebody who has seen that nothing is there yet
+        ours.execute(look.encode())
+        with server.connect(user="mallory") as theirs:
+            theirs.execute("CREATE SCHEMA holdfast")
+        # Then what mallory made in that moment is refused, too
+        with pytest.raises(psycopg.Error, match="mallory"):
+            ours.execute(f"-- {made}".encode())
 
 
 #: What a trap would do with the rights of whoever calls it.

@@ -48,7 +48,8 @@ def statements(schema: str, trusted: tuple[str, ...] = ()) -> str:
 
     Whose objects it doesn't adopt: see `owners`.
     """
-    return _made(schema, _PARTS, trusted)
+    # The second look, in the same transaction, sees what was put there since the first one.
+    return "\n".join([_made(schema, _PARTS, trusted), owners(schema, trusted)])
 
 
 @cache
