@@ -5,6 +5,7 @@ from __future__ import annotations
 from .bugs import bug
 
 WAY = "holdfast.stores.sqlite.blocking.way"
+FOREIGN = "holdfast.stores.sqlite.blocking.foreign"
 TESTS = "tests/stores/sqlite"
 
 SQLITE = [
@@ -16,5 +17,11 @@ SQLITE = [
             "flock(files.gate.held, TRY)  # A second time",
             "flock(files.gate.held, LOCK_UN)  # A second time",
         ),
+    ),
+    bug(
+        "the doctor overlooks programs that go past the gate",
+        f"{TESTS}/test_foreign.py"
+        "::test_a_program_that_may_write_past_the_gate_is_named[locks.db-queues]",
+        (FOREIGN, "writes |= bool(may_write)", "writes |= not may_write"),
     ),
 ]
