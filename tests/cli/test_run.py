@@ -349,17 +349,6 @@ def test_descriptors_that_the_shell_gives_reach_the_command(world: World) -> Non
     assert (done.returncode, done.stdout) == (0, "out\n")
 
 
-def test_what_the_command_leaves_behind_is_mentioned_and_has_no_lock(world: World) -> None:
-    script = "sleep 20 >/dev/null 2>&1 & echo $!"
-    code, out, err = world.run("run", "job", "-c", script)
-    try:
-        assert code == 0
-        assert "left processes in the background" in err
-        assert world.run("run", "-n", "job", "--", "true")[0] == 0
-    finally:
-        os.kill(int(out), signal.SIGKILL)
-
-
 def test_after_a_run_nothing_of_it_is_left(world: World) -> None:
     world.run("run", "job", "--", "true")
     assert list(Path(f"{world.folder}/locks.db.d/sessions").iterdir()) == []

@@ -122,4 +122,11 @@ CLI = [
         ),
         commands=True,
     ),
+    bug(
+        "a daemon that a command leaves behind is not mentioned",
+        "tests/cli/test_left.py"
+        "::test_what_the_command_leaves_running_is_mentioned_and_has_no_lock[daemon]",
+        ("holdfast.cli.run", "self.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)", "pass"),
+        commands=True,
+    ),
 ]

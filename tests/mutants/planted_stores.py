@@ -32,6 +32,7 @@ from .planted_redis import REDIS
 from .planted_redisson import REDISSON
 from .planted_rowlock import ROWLOCK
 from .planted_simple import SIMPLE
+from .planted_sqlite import SQLITE
 from .planted_workers import WORKERS
 from .planted_zookeeper import ZOOKEEPER
 
@@ -60,6 +61,7 @@ STORES = [
     *QUEUES_POSTGRES,
     *QUEUES_REDIS,
     *QUEUES_SQLITE,
+    *SQLITE,
     *QUEUES_ZOOKEEPER,
     *QUEUE_JUDGE,
     *REACHED,

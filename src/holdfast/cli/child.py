@@ -20,7 +20,7 @@ from . import codes
 
 #: What the command inherits is moved up here, out of the way of scripts that open 3 to 9.
 HIGH_FD = 1000
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 TTOU_AS_GIVEN = signal.getsignal(signal.SIGTTOU)
 Prctl = Callable[[int, int, int, int, int], int]
 
@@ -195,6 +195,17 @@ def living(group: int) -> bool:
         return True  # somebody else's by now: a command that has changed its user
     states = list(_states(group))
     return any(state not in "ZX" for state in states) if states else True
+
+
+def bury(*own: int) -> bool:
+    """Reap children that have ended, until one of these is met; False if there is no child left."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid in own:
+                break
+            os.waitpid(ended.si_pid, 0)
+        return True
+    return False
 
 
 def _states(group: int) -> Iterator[str]:

@@ -33,7 +33,17 @@ from typing import NoReturn
 
 from ..runtime.blocking import boottime
 from . import codes
-from .child import Child, Plan, Terminal, find_prctl, living, move_up, reap
+from .child import (
+    PR_SET_CHILD_SUBREAPER,
+    Child,
+    Plan,
+    Terminal,
+    bury,
+    find_prctl,
+    living,
+    move_up,
+    reap,
+)
 from .origin import environment
 from .text import say
 
@@ -59,13 +69,14 @@ def run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
     front = os.getpid()
+    childless = not bury()  # a shell may have started others, and then turned into us
     keeper = os.fork()
     if keeper == 0:
         line.close()
         _keep(options, far, front)
     far.close()
     # At once, because the interpreter's own end would cost the caller another 8 ms.
-    os._exit(Front(options, line, keeper, mask).run())
+    os._exit(Front(options, line, keeper, mask, childless).run())
 
 
 def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoReturn:
@@ -92,6 +103,7 @@ class Front:
         line: socket.socket,
         keeper: int,
         mask: set[int | signal.Signals],
+        childless: bool,
     ) -> None:
         self.options = options
         self.mask = mask
@@ -118,6 +130,10 @@ class Front:
                 signal.signal(number, _noted)
         #: Sought now, because there is time while the keeper acquires.
         self.prctl = find_prctl()
+        #: We become the parent of what the command orphans, so that we see what it leaves.
+        self.adopts = childless and self.prctl is not None
+        if self.prctl is not None and childless:
+            self.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def run(self) -> int:
         """Serve until the command, or our waiting for it, is over; the exit status."""
@@ -216,6 +232,8 @@ class Front:
         """A signal came: to the command with it, or give up waiting."""
         child = self.child
         if number == signal.SIGCHLD:
+            if self.adopts and child is not None:
+                bury(self.keeper, child.pid)
             return
         if child is None:
             if number == signal.SIGTSTP:
@@ -317,7 +335,7 @@ class Front:
             return codes.LOST
         if self.failure:
             return self._not_executed()
-        if not self.options.quiet and living(child.pid):
+        if not self.options.quiet and ((self.adopts and bury()) or living(child.pid)):
             say(
                 f"the command left processes in the background; they go on without "
                 f"{self.options.name!r}, which is free now"

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from ....core.finding import Finding, Level
 from ....errors import ConfigError, HoldfastError
 from ....url import StoreURL
+from . import foreign
 from .closing import Closing
 from .database import escaped, explain
 from .gate import describe
@@ -46,12 +47,13 @@ def examine(url: StoreURL) -> Iterator[Finding]:
     yield _ok("folder", _sharing(place))
     yield _file_system(os.path.dirname(place.database))
     yield _room(os.path.dirname(place.database))
-    yield _ok("sqlite", f"version {sqlite3.sqlite_version}")
+    yield foreign.version()
     if os.path.exists(place.gate):
         yield from _gate(place)
     if there:
         yield _database(place)
         yield from _log(place)
+        yield from foreign.strangers(place)
     yield from _sessions(place)
     if os.path.lexists(path + QUEUES):
         yield from _queues(prepare(path + QUEUES, True))
@@ -237,6 +239,7 @@ def _queues(place: Place) -> Iterator[Finding]:
     yield _whole(
         place, "queues", "SELECT ifnull(sum(waiting + taken + dead), 0), 'jobs' FROM queues"
     )
+    yield from foreign.strangers(place)
     yield from _shut(place, "queues")
 
 
@@ -244,6 +247,7 @@ def _values(place: Place) -> Iterator[Finding]:
     """The same of the files of the refresh guards."""
     yield _whole(place, "values", "SELECT count(*), 'values' FROM cached")
     yield from _log(place)
+    yield from foreign.strangers(place)
     yield from _shut(place, "values")
 
 

@@ -248,14 +248,22 @@ def describe(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             state = file.read().rpartition(")")[2].split()[0]
-        with open(f"/proc/{pid}/cmdline", "rb") as raw:
-            words = raw.read(200).replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except (OSError, IndexError):
         return (
             f"process {pid} was the last to enter and no longer runs here (or is in another "
             "container); a child of it may keep the file open: look with fuser"
         )
-    command = "".join(c if c.isprintable() else "?" for c in words) or "no command line"
+    command = command_of(pid) or "no command line"
     if state in "Tt":
         return f"process {pid} ({command}) sits in it and is stopped: kill -CONT {pid}, or end it"
     return f"process {pid} ({command}) sits in it, in state {state}: see what holds it up"
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, or its beginning; empty if /proc doesn't tell."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as raw:
+            words = raw.read(200).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    return "".join(c if c.isprintable() else "?" for c in words)

@@ -3,6 +3,12 @@
 A client opens its files with its first verb and keeps them open. When they are found to be others
 than those that it opened (somebody deleted them), it lets go of the old ones, opens the new ones
 and does the verb again.
+
+Every commit and every checkpoint happens inside the gate, because SQLite 3.7.0 to 3.51.2 can lose
+commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So a work
+that leaves the gate before its end only reads from there on, a connection of those who pass no gate
+is set to ``query_only``, and nothing checkpoints in a thread of its own. The last connection of all
+processes checkpoints when it is closed; then SQLite has the file for itself (see ``database``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,27 @@
+"""Bugs around the files of the embedded store, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+WAY = "holdfast.stores.sqlite.blocking.way"
+FOREIGN = "holdfast.stores.sqlite.blocking.foreign"
+TESTS = "tests/stores/sqlite"
+
+SQLITE = [
+    bug(
+        "verbs pass the gate of the embedded store without locking it",
+        f"{TESTS}/test_only_inside.py::test_nobody_commits_or_checkpoints_outside_the_gate",
+        (
+            WAY,
+            "flock(files.gate.held, TRY)  # A second time",
+            "flock(files.gate.held, LOCK_UN)  # A second time",
+        ),
+    ),
+    bug(
+        "the doctor overlooks programs that go past the gate",
+        f"{TESTS}/test_foreign.py"
+        "::test_a_program_that_may_write_past_the_gate_is_named[locks.db-queues]",
+        (FOREIGN, "writes |= bool(may_write)", "writes |= not may_write"),
+    ),
+]
