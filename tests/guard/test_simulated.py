@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.testing.guards import check
 from holdfast.testing.guards.__main__ import campaign
+from holdfast.testing.promise import promised
 from holdfast.testing.simulator.__main__ import quiet
 from tests.torture.scale import times
 
@@ -31,7 +32,8 @@ def test_no_interleaving_gives_a_value_from_before_an_invalidation(part: int) ->
     """When callers, changes and faults are interleaved, then every rule holds."""
     many = HISTORIES // PARTS
     sums = list(campaign(part * many, many, jobs=2))
-    assert [v for one in sums for v in one.violations] == [], "./dev sim --guards --replay SEED"
+    with promised("the rules of guards"):
+        assert [v for one in sums for v in one.violations] == [], "./dev sim --guards --replay SEED"
     assert sum(one.histories for one in sums) == many
     assert sum(one.faults for one in sums) > many
 

@@ -67,7 +67,7 @@ BUGS = (
         _JOBS,
         "        track.rows.append(row)\n",
         "        if SELDOM:\n            return True\n        track.rows.append(row)\n",
-        "queues",
+        *("kit", "queues"),
     ),
     _rare(
         "an ack counts for nothing",
@@ -75,35 +75,35 @@ BUGS = (
         "        if verdict is Verdict.ACK:\n",
         "        if verdict is Verdict.ACK and SELDOM:\n            pass\n"
         "        elif verdict is Verdict.ACK:\n",
-        "queues",
+        *("kit", "queues"),
     ),
     _rare(
         "a delivery ends before its lease",
         _JOBS,
         "        while self.leases and self.leases[0][0] <= now:\n",
         "        while self.leases and (self.leases[0][0] <= now or SELDOM):\n",
-        "queues",
+        *("kit", "queues"),
     ),
     _rare(
         "a job overtakes those before it",
         _JOBS,
         "        track.rows.append(row)\n",
         "        track.rows.insert(1 if SELDOM else len(track.rows), row)\n",
-        "queues",
+        *("kit", "queues"),
     ),
     _rare(
         "two compute a value under a living lease",
         _VALUES,
         "        if at.id or now < at.pause_until:\n",
         "        if (at.id or now < at.pause_until) and not SELDOM:\n",
-        "guard",
+        *("kit", "guard"),
     ),
     _rare(
         "a value is stored without the duty",
         _VALUES,
         "        if at.id != finish.id or at.fence != finish.fence:\n",
         "        if (at.id != finish.id or at.fence != finish.fence) and not SELDOM:\n",
-        "guard",
+        *("kit", "guard"),
     ),
 )
 

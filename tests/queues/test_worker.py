@@ -247,6 +247,7 @@ def test_eight_workers_keep_order_and_never_two_in_a_group() -> None:
         ):
             while client.queue("q").stats().done < 1000:
                 threading.Event().wait(0.01)
-    assert wrong == []
-    assert order == {f"g{g}": list(range(40)) for g in range(25)}
+    with promised("one at a time in a group, and in order"):
+        assert wrong == []
+        assert order == {f"g{g}": list(range(40)) for g in range(25)}
     assert one.done + two.done == 1000

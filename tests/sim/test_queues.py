@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.core.queue.model import Job, Pace, Patience, Put, Settle, Take, Verdict
+from holdfast.testing.promise import promised
 from holdfast.testing.simulator.__main__ import campaign, quiet
 from holdfast.testing.simulator.queues import check, make_plan, run
 from holdfast.testing.simulator.queues.__main__ import QUEUES
@@ -37,7 +38,8 @@ def test_no_interleaving_breaks_a_promise(part: int) -> None:
     many = HISTORIES // PARTS
     sums = list(campaign(part * many, many, 2, QUEUES))
     found = [one for each in sums for one in each.violations]
-    assert found == [], "./dev sim --queues --replay SEED"
+    with promised("the rules of queues"):
+        assert found == [], "./dev sim --queues --replay SEED"
     assert sum(one.histories for one in sums) == many
     assert {kind for one in sums for kind in one.faults} == {*QUEUE_KINDS, "step"}
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.testing.promise import promised
 from holdfast.testing.simulator import check, make_plan, run
 from holdfast.testing.simulator.__main__ import campaign, quiet
 from holdfast.testing.simulator.faults import KINDS
@@ -33,7 +34,8 @@ def test_hundreds_of_histories_violate_nothing(part: int) -> None:
     """When the real core meets every fault in 400 histories or more, every invariant holds."""
     many = PLAYED // PARTS
     tallies = list(campaign(part * many, many, jobs=2))
-    assert [v for t in tallies for v in t.violations] == [], "./dev sim --replay SEED tells it"
+    with promised("the rules of locks"):
+        assert [v for t in tallies for v in t.violations] == [], "./dev sim --replay SEED tells it"
     assert sum(t.histories for t in tallies) == many
     steps, seconds = sum(t.steps for t in tallies), sum(t.seconds for t in tallies)
     print(f"{steps} steps, {steps / seconds:,.0f} per second and core")
