@@ -18,6 +18,8 @@ from tests.torture.scale import part
 #: Each command, and its exit statuses on an empty store: as it is, and without stdout.
 WORDS = {
     "run": (["run", "job", "--", "true"], 0, 0),
+    "acquire": (["acquire", "job"], 0, 74),
+    "release": (["release", "hf2.cut"], 65, 65),
     "ls": (["ls"], 0, 74),
     "show": (["show", "job"], 0, 74),
     "break": (["break", "job", "--yes"], 1, 1),

@@ -256,7 +256,7 @@ CORE = [
     bug(
         "the fence in a token is believed",
         f"{KIT}[memory-sync-lock-{ALTERED}]",
-        (ADOPT, "    await _require_true(ctx, claim, fence, until, length)\n", ""),
+        (ADOPT, "    await across.renew(ctx, passed, length, until)\n", ""),
     ),
     # -- what strikes inside of the store ------------------------------------------------------
     bug(

@@ -65,13 +65,15 @@ class AsyncHold(HoldBase):
         require_home(self._ctx)
         return await self._downgrade()
 
-    async def detach(self) -> str:
+    async def detach(self, ttl: float | None = None) -> str:
         """Untie it from this process: a token with which ``client.adopt`` goes on elsewhere.
 
-        Until then it lives by its ttl alone. The token is a secret and works once.
+        Until then nobody renews it: it lives for its ttl, or for ``ttl`` seconds if that ends
+        later. ``holdfast renew``, ``check`` and ``release`` take the token, too. It is a secret,
+        and adopted once.
         """
         require_home(self._ctx)
-        return await self._detach()
+        return await self._detach(ttl)
 
     async def wait_lost(self, timeout: float | None = None) -> Loss | None:
         """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""

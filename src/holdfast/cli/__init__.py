@@ -10,7 +10,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, HoldfastError
@@ -43,8 +43,8 @@ def main(words: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        return codes.SIGNALLED + 2
+    except KeyboardInterrupt as end:
+        return codes.SIGNALLED + getattr(end, "number", 2)
     except Exception as failure:
         if isinstance(failure, OSError) and not isinstance(failure, HoldfastError):
             # What is still buffered can't be written; the interpreter would try, and complain.
@@ -110,28 +110,35 @@ def _call(options: argparse.Namespace, words: list[str]) -> int:
     """Call the command, importing no other."""
     if not hasattr(os, "fork") or not hasattr(os, "waitid"):
         _refuse(options)
-    if options.command == "run":
-        from .run import run as call
-    elif options.command == "demo":
+    if options.command == "demo":
         from . import demo
 
         return demo.run(words[1:])
-    elif options.command == "completion":
+    return _of(options.command)(options)
+
+
+def _of(command: str) -> Callable[[argparse.Namespace], int]:
+    """What carries out a command."""
+    if command == "run":
+        from .run import run as call
+    elif command == "completion":
         from .completion import completion as call
-    elif options.command == "break":
+    elif command == "break":
         from .break_ import break_ as call
-    elif options.command == "doctor":
+    elif command == "doctor":
         from .doctor import doctor as call
-    elif options.command == "purge":
+    elif command == "purge":
         from .purge import purge as call
-    elif options.command == "schema":
+    elif command == "schema":
         from .schema import schema as call
-    elif options.command == "queue":
+    elif command == "queue":
         from .queue import queue as call
-    elif options.command == "guard":
+    elif command == "guard":
         from .guard import guard as call
-    elif options.command == "show":
+    elif command == "show":
         from .look import show as call
-    else:
+    elif command == "ls":
         from .look import ls as call
-    return call(options)
+    else:
+        from .across import across as call
+    return call

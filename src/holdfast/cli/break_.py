@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from ..core.across import detached
 from ..core.model import ClaimRecord
 from ..sync import Client
 from . import codes, origin
@@ -63,6 +64,8 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
     verb = "holds" if claim.held else "has waited for"
     since = f" for {span(claim.age)}" if claim.age >= 0 else ""
     told = "It is told at its next renewal; until then only the fence stops what it does."
+    if detached(claim):
+        told = "Nobody renews it: who has its token is told when that is next used."
     if claim.kept:
         verb, since = "has released", ""
         told = f"The name stays occupied {until(claim.expires_in)}, so that no job starts sooner."
@@ -84,6 +87,8 @@ def _done(client: Client, name: str, claim: ClaimRecord) -> str:
     text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} holds no more"
     if claim.kept:
         text = f"broke {visible(name)!r}: fence {claim.fence}, released by {owner}, is kept no more"
+    elif detached(claim):
+        text += "\nnobody renews it: who has its token is told when that is next used"
     elif claim.held:
         text += f"\n{owner} is told at its next renewal"
     lines = client.inspect(name, exact=True)

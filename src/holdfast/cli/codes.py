@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from ..errors import ConfigError, NotSupported, StoreUnavailable
+from ..errors import ConfigError, LockLost, NotHeld, NotSupported, StoreUnavailable
 from .text import say
 
 #: The command line makes no sense.
 USAGE = 64
-#: What was handed in can't be read.
+#: What was handed in can't be read: jobs, or a token.
 DATA = 65
 #: The store did not answer.
 UNREACHABLE = 69
@@ -19,7 +19,7 @@ SOFTWARE = 70
 IO_ERROR = 74
 #: Somebody else holds the lock, and the time to wait is over.
 BUSY = 75
-#: The lock was lost, and the command stopped.
+#: The lock is held no more: it was lost, and the command stopped; or its token is over.
 LOST = 76
 #: A URL, a file or an option of the store can't be used.
 CONFIG = 78
@@ -39,6 +39,8 @@ def explain(failure: Exception) -> int:
         code = UNREACHABLE
     elif isinstance(failure, (ConfigError, NotSupported)):
         code = CONFIG
+    elif isinstance(failure, (LockLost, NotHeld)):
+        code = LOST
     elif isinstance(failure, OSError):
         code = IO_ERROR
     else:

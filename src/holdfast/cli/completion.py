@@ -75,7 +75,7 @@ def _words(of: argparse.ArgumentParser) -> tuple[str, ...] | str:
     positional = [a for a in of._actions if not a.option_strings]
     if any(a.dest == "argv" for a in positional):
         return "command"
-    if any(a.dest in ("name", "prefix") for a in positional):
+    if any(a.dest in ("name", "several", "prefix") for a in positional):
         return "names"
     chosen = [a for a in positional if a.choices]
     return tuple(chosen[0].choices or ()) if chosen else "none"

@@ -50,7 +50,8 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
     client = Client(options.url, label=options.label or default or "run")
     origin.tell(options, client.url)
-    waiting = Waiting(client, options, line)
+    terms = {"min_hold": options.min_hold} if options.min_hold else {}
+    waiting = Waiting(client, options, line, **terms)
     try:
         hold = waiting.acquire()
         if hold is None:

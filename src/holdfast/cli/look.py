@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from ..core.across import detached
 from ..core.model import RWLOCK_CAPACITY, ClaimRecord, LineRecord
 from ..errors import HoldfastError
 from ..sync import Client
 from . import origin
-from .text import Paint, ago, count, lapses, span, table, until, visible
+from .text import Paint, ago, count, due, lapses, span, table, until, visible
 
 #: To the top of the screen, and clear what is below.
 HOME, CLEAR = "\033[H", "\033[J"
@@ -80,7 +81,7 @@ def record(line: LineRecord) -> dict[str, Any]:
             "expires_in": claim.expires_in if claim.expires_in < math.inf else None,
             "since": since if known else None,
         }
-        claims.append({**claim._asdict(), **times})
+        claims.append({**claim._asdict(), **times, "detached": detached(claim)})
     return {**line._asdict(), "claims": claims}
 
 
@@ -164,6 +165,8 @@ def _each(line: LineRecord) -> tuple[str, ...]:
     owner = first.owner
     if first.kept:
         owner += f" (released, kept {until(first.expires_in)})"
+    elif detached(first):
+        owner += " (detached: nobody renews it)"
     since, fence = ago(first.age), str(first.fence)
     return line.name, _kind(line), owner + more, since, fence, str(len(line.waiters))
 
@@ -179,6 +182,8 @@ def _claim(claim: ClaimRecord) -> tuple[str, ...]:
     ends = lapses(claim.expires_in)
     if claim.kept:
         place, ends = "released", f"kept {until(claim.expires_in)}"
+    elif detached(claim):
+        place, ends = "detached", f"{due(claim.expires_in)}: nobody renews it"
     return place, claim.owner, ago(claim.age), ends, str(claim.fence)
 
 
@@ -228,10 +233,11 @@ def _story(line: LineRecord, paint: Paint) -> Iterator[str]:
     yield f"{paint(visible(line.name), 'bold')}: {_kind(line)}, {state}{queue}"
     yield ""
     weighty = line.kind == "semaphore" and any(claim.weight != 1 for claim in line.claims)
-    noted = any(claim.meta for claim in line.claims)
+    notes = ["" if detached(claim) else claim.meta for claim in line.claims]
+    noted = any(notes)
     head = ["PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE"]
     rows = [head + ["WEIGHT"] * weighty + ["NOTE"] * noted]
-    for claim in line.claims:
+    for claim, note in zip(line.claims, notes, strict=True):
         row = list(_claim(claim))
-        rows.append(row + [str(claim.weight)] * weighty + [claim.meta] * noted)
+        rows.append(row + [str(claim.weight)] * weighty + [note] * noted)
     yield from table(rows, paint)

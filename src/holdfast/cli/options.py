@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConfigError
+from . import codes
 from .text import seconds, span
 
 
@@ -14,6 +15,52 @@ def url(group: Any) -> None:
     """The option that names the store."""
     group.add_argument(
         "--url", metavar="URL", help="the store ($HOLDFAST_URL, else the embedded one)"
+    )
+
+
+def waiting(parser: argparse.ArgumentParser) -> None:
+    """How long to wait: the same for whatever takes a name."""
+    wait = parser.add_argument_group("waiting").add_mutually_exclusive_group()
+    wait.add_argument(
+        "-n", "--nb", "--nonblock", dest="nonblock", action="store_true", help="don't wait if busy"
+    )
+    wait.add_argument(
+        "-w", "--wait", "--timeout", dest="wait", metavar="DUR", type=duration(0.0, 1e9),
+        help="wait at most this long (90, 1.5s, 10m, 2h); else for ever",
+    )  # fmt: skip
+
+
+def kinds(parser: argparse.ArgumentParser) -> None:
+    """What to hold of a name."""
+    kind = parser.add_argument_group("what to hold").add_mutually_exclusive_group()
+    kind.add_argument(
+        "-s", "--shared", "--read", action="store_true", help="share it with others who say -s"
+    )
+    kind.add_argument(
+        "-x", "-e", "--exclusive", "--write", action="store_true",
+        help="alone (that is the default), on a name that others share with -s",
+    )  # fmt: skip
+    kind.add_argument(
+        "--semaphore", "--permits", metavar="N", type=checked(whole),
+        help="one of N permits of this name",
+    )  # fmt: skip
+
+
+def busy(group: Any) -> None:
+    """What to say and to answer when the time to wait is over."""
+    group.add_argument(
+        "-E", "--conflict-exit-code", dest="busy", metavar="N", type=checked(byte),
+        default=codes.BUSY, help="exit status when busy (75)",
+    )  # fmt: skip
+    group.add_argument("-q", "--quiet", action="store_true", help="say nothing of waiting and busy")
+
+
+def required(group: Any) -> None:
+    """The option by which a local file is refused."""
+    group.add_argument(
+        "--require-url",
+        action="store_true",
+        help="fail if no store is named: a file is of one host",
     )
 
 

@@ -79,8 +79,8 @@ def secret(text: str) -> bool:
 
 def no_name(options: argparse.Namespace) -> None:
     """Refuse the URL of a store where a name belongs: it would be shown and stored as typed."""
-    for what in ("name", "prefix"):
-        text = getattr(options, what, None) or ""
+    given = [(what, getattr(options, what, None) or "") for what in ("name", "prefix")]
+    for what, text in given + [("name", one) for one in getattr(options, "several", None) or ()]:
         scheme, sep, _ = text.partition("://")
         if secret(text) and (not sep or scheme.lower() in BUILTIN):
             raise ConfigError(
@@ -102,7 +102,7 @@ def shared(options: argparse.Namespace) -> None:
     """Refuse a store in memory to a command that ends with it, unless it only looks."""
     url = getattr(options, "url", None) or os.environ.get(ENV) or ""
     verb = getattr(options, "verb", None) or options.command
-    if url.lower().startswith("memory://") and verb in ("run", "put", "work"):
+    if url.lower().startswith("memory://") and verb in ("run", "acquire", "pick", "put", "work"):
         raise ConfigError(
             f"a store in memory ends with this command: `{verb}` would exclude or tell nobody. "
             "Name a store that others can reach by --url"

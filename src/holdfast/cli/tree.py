@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 from ..core import checks
 from ..url import did_you_mean, scrubbed
-from . import codes
+from .across import tree as across
 from .guard import tree as guard
-from .options import byte, checked, duration, url, whole
+from .options import busy, checked, duration, kinds, required, url, waiting, whole
 from .queue import tree as queue
 
 Actions = Iterable[argparse.Action]
@@ -105,23 +105,8 @@ def _run(run: argparse.ArgumentParser) -> None:
     run.epilog = RUN + "\n" + EXITS
     run.add_argument("name", metavar="NAME", type=checked(checks.name), help="what to lock")
     run.add_argument("argv", metavar="COMMAND", nargs="*", help="the command; no shell is involved")
-    wait = run.add_argument_group("waiting").add_mutually_exclusive_group()
-    wait.add_argument(
-        "-n", "--nb", "--nonblock", dest="nonblock", action="store_true", help="don't wait if busy"
-    )
-    wait.add_argument(
-        "-w", "--wait", "--timeout", dest="wait", metavar="DUR", type=duration(0.0, 1e9),
-        help="wait at most this long (90, 1.5s, 10m, 2h); else for ever",
-    )  # fmt: skip
-    kind = run.add_argument_group("what to hold").add_mutually_exclusive_group()
-    kind.add_argument("-s", "--shared", action="store_true", help="share it with others who say -s")
-    kind.add_argument(
-        "-x", "-e", "--exclusive", action="store_true",
-        help="alone (that is the default), on a name that others share with -s",
-    )  # fmt: skip
-    kind.add_argument(
-        "--semaphore", metavar="N", type=checked(whole), help="one of N permits of this name"
-    )
+    waiting(run)
+    kinds(run)
     lease = run.add_argument_group("how long")
     lease.add_argument(
         "--ttl", metavar="DUR", type=duration(0.01, 86_400.0),
@@ -143,17 +128,9 @@ def _run(run: argparse.ArgumentParser) -> None:
     other.add_argument(
         "-c", "--command", dest="script", metavar="STRING", help="run STRING in $SHELL -c"
     )
-    other.add_argument(
-        "-E", "--conflict-exit-code", dest="busy", metavar="N", type=checked(byte),
-        default=codes.BUSY, help="exit status when busy (75)",
-    )  # fmt: skip
-    other.add_argument("-q", "--quiet", action="store_true", help="say nothing of waiting and busy")
+    busy(other)
     other.add_argument("--label", metavar="TEXT", type=checked(checks.owner), help=LABEL)
-    other.add_argument(
-        "--require-url",
-        action="store_true",
-        help="fail if no store is named: a file is of one host",
-    )
+    required(other)
     url(other)
 
 
@@ -263,6 +240,7 @@ fish:  holdfast completion fish > ~/.config/fish/completions/holdfast.fish
 
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "run": (_run, "run a command while holding a lock"),
+    **across.COMMANDS,
     "ls": (_ls, "list the names that are held or waited for"),
     "show": (_show, "show who holds a name and who waits for it"),
     "break": (_break, "take a lock away from its holder"),

@@ -1,4 +1,4 @@
-"""The time before the lock of ``holdfast run`` is held: in line, and in words."""
+"""The time before a lock is held, of ``holdfast run`` or ``acquire``: in line, and in words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.model import ClaimRecord
 from ..errors import CapacityMismatch, HoldfastError, LockLost, StoreUnavailable
@@ -25,10 +26,19 @@ TRIES = 20
 class Waiting:
     """The time until the lock is held."""
 
-    def __init__(self, client: Client, options: argparse.Namespace, line: socket.socket) -> None:
+    def __init__(
+        self,
+        client: Client,
+        options: argparse.Namespace,
+        line: socket.socket | None = None,
+        **terms: Any,
+    ) -> None:
         self.client = client
         self.options = options
+        #: To the front, if it is another process.
         self.line = line
+        #: What the lock is asked for with.
+        self.terms = {"ttl": options.ttl, **terms}
         self.over = False
 
     def acquire(self) -> Hold | None:
@@ -63,15 +73,13 @@ class Waiting:
     def _ways(self) -> list[Lock]:
         """What to acquire: first as asked for, then what does as well on a line of that kind."""
         options, client = self.options, self.client
-        name, ttl = options.name, options.ttl
+        name, terms = options.name, self.terms
         if options.semaphore:
-            return [client.semaphore(name, options.semaphore, ttl=ttl)]
-        if options.min_hold:
-            return [client.lock(name, ttl=ttl, min_hold=options.min_hold)]
-        lock = client.lock(name, ttl=ttl)
-        if not (client.supports("rwlock") or options.shared):
+            return [client.semaphore(name, options.semaphore, **terms)]
+        lock = client.lock(name, **terms)
+        if terms.get("min_hold") or not (client.supports("rwlock") or options.shared):
             return [lock]
-        both = client.rwlock(name, ttl=ttl)
+        both = client.rwlock(name, **terms)
         if options.shared:
             return [both.read, lock]
         return [both.write, lock] if options.exclusive else [lock, both.write]
@@ -79,16 +87,19 @@ class Waiting:
     def _attend(self) -> None:
         """Beside the waiting: after a second say whom for; if the front dies, wait no more."""
         poller = select.poll()
-        poller.register(self.line, select.POLLIN)
+        if self.line is not None:
+            poller.register(self.line, select.POLLIN)
         if not poller.poll(SAY_AFTER_S * 1000) and not self.over:
             if not self.options.quiet:
-                self._say()
-            poller.poll()
-        if not self.over:
+                self.tell()
+            if self.line is not None:
+                poller.poll()
+        if self.line is not None and not self.over:
             # The front says nothing before the lock is held, so it has died.
             os.kill(os.getpid(), signal.SIGINT)
 
-    def _say(self) -> None:
+    def tell(self) -> None:
+        """Say whom we wait for."""
         try:
             text = self._story()
         except HoldfastError:

@@ -328,32 +328,10 @@ class HoldBase:
         lease.weight = 1  # from the call on: a reader may be in before the answer is back
         await self._keep(lease.keep(self._ctx.now()))
 
-    async def _detach(self) -> str:
-        self.check()
-        lease, ctx = self._lease, self._ctx
-        if not ctx.store.capabilities.detach:
-            raise NotSupported(
-                f"{ctx.store.label} can't detach a hold: it belongs to the process that took it"
-            )
-        if self._strict or self._count > 1:
-            raise NotSupported(f"a reentrant hold on {self.name!r} belongs to its thread or task")
-        ctx.keeper.drop(lease)  # or a renewal that comes after it would tie the claim to us again
-        try:
-            length = lease.length(lease.ttl, ctx.now())
-            await self._keep(Keep(lease.claim, lease.fence, length, detach=True))
-        except BaseException:
-            if lease.end is None and (lease.renewing or lease.watched):  # still ours
-                ctx.keeper.add_early(lease, ctx.now())
-            raise
-        self._over(State.DETACHED)
-        from . import token
+    async def _detach(self, ttl: Any = None) -> str:
+        from .across import detach  # because few programs do
 
-        ctx.flows.forget(self)
-        self._step_back()
-        now = ctx.now()
-        least, longest = max(0.0, lease.min_until - now), max(0.0, lease.stop_at - now)
-        left = token.Left(least if lease.min_until else 0.0, longest, lease.renewing)
-        return token.write(lease.claim, lease.fence, lease.ttl, lease.weight, left)
+        return await detach(self, ttl)
 
     async def _wait_lost(self, timeout: Any = None) -> Loss | None:
         wait = checks.wait(True, timeout)

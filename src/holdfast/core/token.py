@@ -1,19 +1,23 @@
 """A detached hold as text: what another process needs to go on with it.
 
 It contains the claim's secret, so it is worth as much as the hold: keep it out of logs. Adopting
-exchanges the secret, so a token works once.
+exchanges the secret, so a token is adopted once. A checksum tells a token that was cut or altered
+on its way from one whose hold is over.
 """
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from ..errors import ConfigError
 from . import checks
 from .model import Claim, Kind, Spec
 
-_PREFIX = "hf1."
+_PREFIX = "hf2."
+#: Bytes of the checksum, at the end.
+_SUM = 4
 
 
 class Left(NamedTuple):
@@ -29,57 +33,96 @@ class Left(NamedTuple):
 WHOLE = Left()
 
 
-def write(claim: Claim, fence: int, ttl: float, weight: int, left: Left = WHOLE) -> str:
+class Passed(NamedTuple):
+    """What a token says: the store in words, the claim of the one who detached it, its fence, and
+    what is left of its terms."""
+
+    store: str
+    claim: Claim
+    fence: int
+    left: Left = WHOLE
+
+
+def write(passed: Passed) -> str:
     """The token of a hold."""
     import base64  # here and below because few programs detach, and both are slow to import
     import json
 
-    spec = claim.spec
-    body: list[object] = [claim.id, fence, spec.name, spec.kind, spec.capacity, weight, ttl]
-    body.append(spec.meta)
+    spec, left = passed.claim.spec, passed.left
+    body: list[object] = [passed.store, passed.claim.id, passed.fence, *spec]
     if left != WHOLE:
         most = None if left.longest == math.inf else left.longest
         body += [left.least, most, left.renews]
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return _PREFIX + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    raw = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return _PREFIX + base64.urlsafe_b64encode(raw + _sum(raw)).decode().rstrip("=")
 
 
-def read(text: object, owner: str) -> tuple[Claim, int, Left]:
-    """The claim, the fence and the terms that a token stands for; the owner is the one who
-    adopts."""
-    import base64
+def read(text: object) -> Passed:
+    """What a token stands for; ``ConfigError`` if it is none, or isn't whole."""
     import json
 
+    if not isinstance(text, str) or not text.startswith(_PREFIX):
+        raise ConfigError(f"this is not the token of a detached hold; {_REMEDY}")
     try:
-        if not isinstance(text, str) or not text.startswith(_PREFIX):
-            raise ValueError
-        raw = text[len(_PREFIX) :]
-        body = json.loads(base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)))
-        cid, fence, name, kind, capacity, weight, ttl, meta, *rest = body
-        checks.count("fence", fence, checks.FENCE_MAX)
-        if len(bytes.fromhex(cid)) != 16:
-            raise ValueError
-        spec = Spec(
-            checks.name(name),
-            Kind(kind),
-            checks.count("capacity", capacity),
-            checks.count("weight", weight, capacity),
-            checks.ttl(ttl),
-            owner,
-            checks.meta(meta),
-        )
-        return Claim(cid, spec), fence, _left(rest)
+        return _passed(*json.loads(_whole(text)))
     except (ValueError, TypeError, RecursionError):
-        raise ConfigError(
-            "this is not the token of a detached hold; pass on what hold.detach() returned"
-        ) from None
+        raise ConfigError(f"this token was cut or altered on its way; {_REMEDY}") from None
 
 
-def _left(rest: list[Any]) -> Left:
+_REMEDY = "pass on what hold.detach() returned, or `holdfast acquire` printed, as it is"
+
+
+def _sum(raw: bytes) -> bytes:
+    return crc32(_PREFIX.encode() + raw).to_bytes(_SUM, "big")
+
+
+def _whole(text: str) -> bytes:
+    """The content of a token whose checksum is right, and that has nothing beside it."""
+    import base64
+
+    packed = text[len(_PREFIX) :]
+    both = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    raw, found = both[:-_SUM], both[-_SUM:]
+    if found != _sum(raw) or base64.urlsafe_b64encode(both).decode().rstrip("=") != packed:
+        raise ValueError
+    return raw
+
+
+def _passed(
+    store: Any,
+    cid: Any,
+    fence: Any,
+    name: Any,
+    kind: Any,
+    capacity: Any,
+    weight: Any,
+    ttl: Any,
+    owner: Any,
+    meta: Any,
+    *terms: Any,
+) -> Passed:
+    """The same, each part checked."""
+    checks.count("fence", fence, checks.FENCE_MAX)
+    if len(bytes.fromhex(cid)) != 16:
+        raise ValueError
+    spec = Spec(
+        checks.name(name),
+        Kind(kind),
+        checks.count("capacity", capacity),
+        checks.count("weight", weight, capacity),
+        checks.ttl(ttl),
+        checks.owner(owner),
+        checks.meta(meta),
+    )
+    store = checks.text("store", store, checks.FENCE_MAX, 1)
+    return Passed(store, Claim(cid, spec), fence, _left(terms))
+
+
+def _left(terms: tuple[Any, ...]) -> Left:
     """What a token says of the terms; one without a word of them has none to keep."""
-    if not rest:
+    if not terms:
         return WHOLE
-    least, longest, renews = rest
+    least, longest, renews = terms
     most = math.inf if longest is None else checks.seconds("max_hold", longest, 0.0, 1e9)
     checks.seconds("min_hold", least, 0.0, 86_400.0)
     return Left(float(least), most, checks.flag("auto_renew", renews))

@@ -57,12 +57,14 @@ class Hold(HoldBase):
         """Turn a write hold into a read hold; no writer gets in between, readers behind do."""
         return run_sync(self._downgrade())
 
-    def detach(self) -> str:
+    def detach(self, ttl: float | None = None) -> str:
         """Untie it from this process: a token with which ``client.adopt`` goes on elsewhere.
 
-        Until then it lives by its ttl alone. The token is a secret and works once.
+        Until then nobody renews it: it lives for its ttl, or for ``ttl`` seconds if that ends
+        later. ``holdfast renew``, ``check`` and ``release`` take the token, too. It is a secret,
+        and adopted once.
         """
-        return run_sync(self._detach())
+        return run_sync(self._detach(ttl))
 
     def wait_lost(self, timeout: float | None = None) -> Loss | None:
         """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from typing import Any
 
+from ....core import token as token_of
 from ....core.model import Loss, State
 from ....errors import ConfigError, LockLost, NotHeld
 from ...faces import now
@@ -47,12 +46,9 @@ async def a_token_works_once(at: Arena) -> None:
         await at.others.adopt(token)
 
 
-def with_fence(token: str, fence: int) -> str:
+def with_fence(text: str, fence: int) -> str:
     """The same token with another fence in it."""
-    start, text = token.split(".", 1)
-    body = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    body[1] = fence
-    return f"{start}.{base64.urlsafe_b64encode(json.dumps(body).encode()).decode().rstrip('=')}"
+    return token_of.write(token_of.read(text)._replace(fence=fence))
 
 
 @case(*PORTABLE, needs=["detach"])

@@ -324,6 +324,6 @@ async def a_closed_client_refuses_in_words(at: Arena) -> None:
 
 @case("lock", needs=["detach"])
 async def a_token_that_is_none_is_refused(at: Arena) -> None:
-    for token in ("", "hf1.", "hf1.e30", "x" * 40, None, 7, b"hf1."):
+    for token in ("", "hf2.", "hf2.e30", "x" * 40, None, 7, b"hf2."):
         with raises(ConfigError, "detach()"):
             await at.locks.adopt(token)  # type: ignore[arg-type]

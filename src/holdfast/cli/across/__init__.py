@@ -1,0 +1,16 @@
+"""A hold across several commands: taken by one, renewed, looked at and given back by others, which
+prove by its token that it is theirs. No process of ours lives in between, so it ends with its ttl.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def across(options: argparse.Namespace) -> int:
+    """Do what the command says; the exit status."""
+    if options.command == "acquire":
+        from .take import take as call
+    else:
+        from .held import held as call
+    return call(options)

@@ -1,0 +1,126 @@
+"""``holdfast acquire``: take a lock and leave it held, with its token as the way back to it.
+
+Between the grant and the moment in which the token is out nobody else could give the lock back. So
+it is asked for with a short ttl, and gets the wanted one only then: an `acquire` that is killed
+before that costs the others no more than the short one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+from datetime import datetime, timedelta
+
+from ...core import across, token
+from ...core.policy import REQUEST_S
+from ...errors import HoldfastError
+from ...runtime.blocking import run_sync
+from ...runtime.identity import hostname
+from ...sync import Client, Hold
+from .. import origin
+from ..text import say
+from ..waiting import Waiting
+from .tokens import File
+
+#: How long it lasts until the token is out, seconds.
+UNTOLD_S = 6.0
+#: What ends us like Ctrl-C, so that what was asked for is withdrawn.
+QUITTING = ("TERM", "HUP", "QUIT")
+
+
+class Ended(KeyboardInterrupt):
+    """A signal came that ends us."""
+
+    number = 0
+
+
+def take(options: argparse.Namespace) -> int:
+    """Acquire, hand out the token, lengthen the lease; the exit status."""
+    _end_by_signals()
+    with Client(options.url) as client:
+        client._ctx.owner = options.owner or _caller()
+        origin.tell(options, client.url)
+        across.require(client._ctx.store)
+        ttl = across.length(client._ctx.store, options.ttl)
+        file = File(options.token_file) if options.token_file is not None else None
+        if file is not None:
+            file.require_absent()
+        hold = _acquire(client, options, min(ttl, UNTOLD_S))
+        if hold is None:
+            return int(options.busy)
+        _hand_out(client, options, hold, ttl, file)
+    return 0
+
+
+def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> Hold | None:
+    waiting = Waiting(client, options, ttl=ttl, meta=across.note(client.owner))
+    hold = waiting.acquire()
+    if hold is None and not options.quiet:
+        say(waiting.busy())
+    return hold
+
+
+def _hand_out(
+    client: Client, options: argparse.Namespace, hold: Hold, ttl: float, file: File | None
+) -> None:
+    """Detach it, print the token, and only then have it last as long as was asked for."""
+    ctx = client._ctx
+    passed = token.read(hold.detach())
+    spec = passed.claim.spec._replace(ttl=ttl)
+    passed = passed._replace(claim=passed.claim._replace(spec=spec))
+    try:
+        text = token.write(passed)
+        if file is not None:
+            file.write(text)
+        _print(options, passed, "" if file is not None else text)
+        run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
+    except BaseException:
+        if file is not None:
+            file.remove()
+        with contextlib.suppress(HoldfastError):
+            run_sync(across.release(ctx, passed))
+        raise
+
+
+def _print(options: argparse.Namespace, passed: token.Passed, text: str) -> None:
+    spec = passed.claim.spec
+    if options.json:
+        ends = datetime.now().astimezone() + timedelta(seconds=spec.ttl)
+        said = {
+            "name": spec.name,
+            "fence": passed.fence,
+            "owner": spec.owner,
+            "expires_in": spec.ttl,
+            "expires": ends.isoformat(timespec="seconds"),
+        }
+        print(json.dumps({"token": text, **said} if text else said), flush=True)
+    elif text:
+        print(text, flush=True)
+
+
+def _caller() -> str:
+    """Who called us, as others see it: the user, the host, and the command of the shell."""
+    named = [os.environ.get(one) for one in ("USER", "LOGNAME", "USERNAME")]
+    user = next(filter(None, named), "") or f"uid{os.getuid()}"
+    parent = os.getppid()
+    words: list[str] = []
+    with contextlib.suppress(OSError), open(f"/proc/{parent}/cmdline", "rb") as file:
+        words = [os.path.basename(os.fsdecode(one)) for one in file.read().split(b"\0")[:2]]
+    shell = os.path.basename(os.environ.get("SHELL") or "sh")
+    command = next((one for one in reversed(words) if one and one[:1] != "-"), shell)
+    return f"{user}@{hostname()}:{parent}:{command}"[:80]
+
+
+def _end_by_signals() -> None:
+    def handler(number: int, frame: object) -> None:
+        ended = Ended()
+        ended.number = number
+        raise ended
+
+    for name in QUITTING:
+        number = getattr(signal, "SIG" + name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, handler)

@@ -1,0 +1,130 @@
+"""Where a token comes from, and where it goes: stdout, stdin, the environment, or a file.
+
+Whoever has the token has the hold. So a file with it is made for its owner alone, never through a
+link, and one that others may read is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import stat
+import sys
+
+from ...core import token
+from ...errors import ConfigError
+from ..text import say
+
+ENV = "HOLDFAST_TOKEN"
+#: No token is longer: it has a name, an owner, a note, and the words for a store.
+LENGTH_MAX = 65_536
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+class NoToken(Exception):
+    """There is no token, or what is there is none; the message says what would be."""
+
+
+def read(options: argparse.Namespace) -> token.Passed:
+    """What the token stands for that a command was given."""
+    text = _text(options)
+    try:
+        return token.read(text)
+    except ConfigError as wrong:
+        raise NoToken(str(wrong)) from None
+
+
+def _text(options: argparse.Namespace) -> str:
+    given, path = options.token, options.token_file
+    if given is not None and path is not None:
+        raise NoToken("give either --token-file or a token, and not both")
+    if path is not None:
+        return _from_file(path)
+    if given == "-":
+        return _from_stdin()
+    if given is not None:
+        say(f"`ps` shows a token in the arguments to all users: use --token-file, ${ENV} or -")
+        return str(given)
+    if not os.environ.get(ENV):
+        raise NoToken(
+            f"there is no token: name --token-file, set ${ENV}, or write it to stdin and say -"
+        )
+    return os.environ[ENV].strip()
+
+
+def _from_stdin() -> str:
+    try:
+        return sys.stdin.readline(LENGTH_MAX).strip()
+    except (OSError, ValueError) as wrong:
+        raise NoToken(f"stdin can't be read: {wrong}") from None
+
+
+def _from_file(path: str) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | _NOFOLLOW)
+    except (OSError, ValueError) as wrong:
+        raise NoToken(f"the token file {path!r} can't be read: {_why(wrong)}") from None
+    try:
+        seen = os.fstat(fd)
+        if not stat.S_ISREG(seen.st_mode):
+            raise NoToken(f"the token file {path!r} is no file")
+        if os.name == "posix" and seen.st_mode & 0o077:
+            raise ConfigError(
+                f"others may read or change the token file {path!r}, and whoever has the token has "
+                "the hold: let its owner alone have it (chmod u=rw,go=)"
+            )
+        return os.read(fd, LENGTH_MAX).decode(errors="replace").strip()
+    finally:
+        os.close(fd)
+
+
+def _why(wrong: Exception) -> str:
+    return (isinstance(wrong, OSError) and wrong.strerror) or str(wrong)
+
+
+def remove(options: argparse.Namespace) -> None:
+    """Remove the token file: what it stands for is over."""
+    if options.token_file is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(options.token_file)
+
+
+class File:
+    """A token file that we make, for its owner alone."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.made = False
+
+    def require_absent(self) -> None:
+        """Refuse a name that is taken, before anything is acquired."""
+        if os.path.lexists(self.path):
+            raise ConfigError(
+                f"{self.path!r} is there already: a token file is made for one hold. End that one "
+                f"with `holdfast release --if-held --token-file`, or name another file"
+            )
+
+    def write(self, text: str) -> None:
+        """Make it, with the token in it."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NOFOLLOW
+        try:
+            fd = os.open(self.path, flags, 0o600)
+        except FileExistsError:
+            self.require_absent()
+            raise
+        self.made = True
+        try:
+            if hasattr(os, "fchmod"):
+                os.fchmod(fd, 0o600)  # whatever the umask takes away
+            rest = memoryview(text.encode() + b"\n")
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+        finally:
+            os.close(fd)
+
+    def remove(self) -> None:
+        """Take it away again, if it is ours."""
+        if self.made:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)

@@ -1,0 +1,380 @@
+"""A hold across commands: taken by one process, given back by another, held by none in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from holdfast import ClaimRecord, Client
+from holdfast.cli import main
+from holdfast.core import token
+from tests.cli.world import World, until
+
+
+class Here:
+    """The command without a process for it, which is quicker: for what needs none."""
+
+    def __init__(self, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+        self.world = world
+        self.capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        code = main(words)
+        return code, *self.capsys.readouterr()
+
+    def held(self, name: str = "job") -> str:
+        """The token of a hold that is left held."""
+        hold = self.world.client.lock(name).acquire()
+        assert hold is not None
+        return hold.detach(ttl=600)
+
+
+@pytest.fixture
+def here(world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.setenv("HOLDFAST_URL", world.url)
+    monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
+    return Here(world, capsys)
+
+
+def acquire(world: World, *words: str, name: str = "job") -> str:
+    """The token of a hold that is left held."""
+    code, out, err = world.run("acquire", *words, name)
+    assert (code, err) == (0, "")
+    return out.strip()
+
+
+def holder(world: World, name: str = "job") -> ClaimRecord:
+    (claim,) = world.claims(name)
+    assert claim.held
+    return claim
+
+
+def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
+    # Given a lock that was acquired by a process that has ended
+    code, out, err = world.run("acquire", "job", "--as", "ann@web1")
+    assert (code, err) == (0, "")
+    assert out.count("\n") == 1
+    passed = token.read(out.strip())
+    assert (passed.store, passed.claim.spec.name) == (world.client.url, "job")
+    assert (holder(world).owner, holder(world).fence) == ("ann@web1", passed.fence)
+    # Then others find it busy
+    code, out, err = world.run("acquire", "-n", "job")
+    assert (code, out) == (75, "")
+    assert "'job' is busy, held by ann@web1 for" in err
+    assert world.run("acquire", "-qn", "-E", "9", "job") == (9, "", "")
+    # And the token gives it back, once
+    held = {"HOLDFAST_TOKEN": token.write(passed)}
+    assert world.run("release", env=held) == (0, "", "")
+    assert world.claims() == []
+    code, out, err = world.run("release", env=held)
+    assert (code, out) == (76, "")
+    assert "is over: it has expired, or was released or adopted" in err
+    assert world.run("release", "-q", env=held) == (76, "", "")
+    assert world.run("release", "-q", "--if-held", env=held) == (0, "", "")
+
+
+def test_its_time_is_what_was_asked_for_and_it_ends_then(world: World) -> None:
+    for words, seconds in (([], 600), (["--ttl", "45m"], 2700), (["--ttl", "2h"], 7200)):
+        acquire(world, *words, name=f"for {seconds}")
+        assert seconds - 20 < holder(world, f"for {seconds}").expires_in <= seconds
+    begun = datetime.now().astimezone()
+    acquire(world, "--ttl", "2s")
+    until(lambda: not world.claims(), "its time is over")
+    assert (datetime.now().astimezone() - begun).total_seconds() > 1.9
+
+
+def test_those_who_look_are_told_that_nobody_renews_it(world: World) -> None:
+    text = acquire(world, "--as", "ann@web1")
+    assert "ann@web1 (detached: nobody renews it)" in world.run("ls")[1]
+    row = world.run("show", "job")[1].splitlines()[-1]
+    assert re.fullmatch(r"detached +ann@web1 +.+ ago +in .+: nobody renews it +\d+", row)
+    (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
+    assert claim["detached"] is True
+    assert "1 detached: nobody renews it" in world.run("doctor")[1]
+    # Once it is adopted somebody does, though its note stays
+    hold = world.client.adopt(text)
+    assert "(detached" not in world.run("ls")[1]
+    assert "unless renewed" in world.run("show", "job")[1]
+    hold.release()
+    acquire(world)
+    code, out, _ = world.run("break", "--yes", "job")
+    assert code == 0
+    assert "nobody renews it: who has its token is told when that is next used" in out
+
+
+def test_a_token_goes_from_the_shell_to_python_and_back(world: World) -> None:
+    hold = world.client.adopt(text := acquire(world, "--ttl", "30m"))
+    assert hold.ttl == 1800
+    assert hold.fence == token.read(text).fence
+    # Whoever has adopted it has it: the former token gives nothing back
+    code, _, err = world.run("release", "-", input=text + "\n")
+    assert (code, "was released or adopted" in err) == (76, True)
+    hold.check()
+    assert world.run("release", "-", input=hold.detach(ttl=60)) == (0, "", "")
+    assert world.claims() == []
+
+
+def test_json_has_all_that_a_script_may_want(world: World) -> None:
+    said = json.loads(acquire(world, "--json", "--as", "me", "--ttl", "1h"))
+    passed = token.read(said["token"])
+    assert (said["name"], said["owner"], said["fence"]) == ("job", "me", passed.fence)
+    assert said["expires_in"] == 3600
+    left = datetime.fromisoformat(said["expires"]) - datetime.now().astimezone()
+    assert 3500 < left.total_seconds() <= 3600
+    file = str(world.path("token"))
+    said = json.loads(acquire(world, "--json", "--token-file", file, name="other"))
+    assert sorted(said) == ["expires", "expires_in", "fence", "name", "owner"]
+
+
+def test_the_owner_is_the_user_on_this_host_with_the_shell_that_called(world: World) -> None:
+    script = world.path("deploy.sh")
+    script.write_text("holdfast acquire job\necho done\n")
+    env = {**world.env, "USER": "ann"}
+    done = subprocess.run(["sh", str(script)], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert holder(world).owner.startswith(f"ann@{os.uname().nodename}:")
+    assert holder(world).owner.endswith(":deploy.sh")
+
+
+@pytest.mark.parametrize("mask", [0, 0o777])
+def test_a_token_file_is_for_its_owner_alone_and_is_removed(world: World, mask: int) -> None:
+    file = world.path("token")
+    words = ("acquire", "job", "--token-file", str(file))
+    assert world.run(*words, umask=mask) == (0, "", "")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # Two of them with one file: the second takes nothing
+    code, out, err = world.run("acquire", "another", *words[2:])
+    assert (code, out) == (78, "")
+    assert "is there already" in err
+    assert world.claims("another") == []
+    assert world.run("release", "--token-file", str(file)) == (0, "", "")
+    assert not file.exists()
+    assert world.claims() == []
+
+
+def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
+    target, link = world.path("target"), world.path("link")
+    link.symlink_to(target)
+    assert world.run("acquire", "job", "--token-file", str(link))[0] == 78
+    assert not target.exists()
+    assert world.claims() == []
+    folder = world.path("nowhere") / "token"
+    code, _, err = world.run("acquire", "job", "--token-file", str(folder))
+    assert (code, "Traceback" in err) == (74, False)
+    assert world.claims() == []
+
+
+def test_of_two_with_one_token_file_one_holds(world: World) -> None:
+    started = [
+        world.start("acquire", name, "--token-file", str(world.path("token"))) for name in "abcd"
+    ]
+    codes = sorted(one.end()[0] for one in started)
+    assert codes == [0, 78, 78, 78]
+    (line,) = world.client.inspect()
+    assert token.read(world.path("token").read_text().strip()).claim.spec.name == line.name
+
+
+def by_mode(path: Path) -> None:
+    path.chmod(0o640)
+
+
+def by_link(path: Path) -> None:
+    path.rename(path.parent / "moved")
+    path.symlink_to(path.parent / "moved")
+
+
+def by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def by_cut(path: Path) -> None:
+    path.write_text(path.read_text()[:40])
+
+
+def by_absence(path: Path) -> None:
+    path.unlink()
+
+
+UNREADABLE = (by_link, by_folder, by_pipe, by_cut, by_absence)
+
+
+@pytest.mark.parametrize("spoil, status", [(by_mode, 78), *((one, 65) for one in UNREADABLE)])
+def test_a_token_file_that_is_not_ours_alone_is_refused(
+    here: Here, spoil: Callable[[Path], None], status: int
+) -> None:
+    file = here.world.path("token")
+    file.touch(0o600)
+    file.write_text(here.held())
+    spoil(file)
+    code, out, err = here("release", "--token-file", str(file))
+    assert (code, out) == (status, ""), err
+    assert err.count("\n") == 1
+    assert err.startswith("holdfast: ")
+    assert holder(here.world)
+
+
+@pytest.mark.parametrize("spoil", ["cut", "altered", "empty", "old", "none"])
+def test_what_is_no_token_is_refused_in_one_line(
+    here: Here, spoil: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = here.held()
+    letter = "A" if text[50] != "A" else "B"
+    if spoil != "none":
+        bad = {
+            "cut": text[:-5],
+            "altered": text[:50] + letter + text[51:],
+            "empty": "",
+            "old": "hf1." + text[4:],
+        }
+        monkeypatch.setenv("HOLDFAST_TOKEN", bad[spoil])
+    code, out, err = here("release")
+    assert (code, out, err.count("\n")) == (65, "", 1)
+    assert "holdfast acquire" in err or "--token-file" in err
+    assert token.read(text).claim.id not in err
+    assert holder(here.world)
+
+
+def test_a_token_in_the_arguments_is_taken_with_a_warning(here: Here) -> None:
+    code, out, err = here("release", here.held())
+    assert (code, out) == (0, "")
+    assert "`ps` shows a token in the arguments" in err
+    assert here("release", "--token-file", "x", "y")[0] == 65
+
+
+def test_a_token_of_another_store_names_both(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_TOKEN", here.held())
+    elsewhere = f"sqlite://{here.world.path('other.db')}"
+    code, _, err = here("release", "--url", elsewhere)
+    assert code == 78
+    assert f"isn't in {elsewhere}: its token is of {here.world.url}" in err
+    assert holder(here.world)
+
+
+@pytest.mark.parametrize("ttl", ["0", "-1", "0.5s", "365d", "1y", "soon"])
+def test_a_ttl_that_cannot_be_is_refused_before_anything_is_taken(here: Here, ttl: str) -> None:
+    code, out, err = here("acquire", "job", f"--ttl={ttl}")
+    assert (code, out) == (64, "")
+    assert "--ttl" in err
+    assert here.world.claims() == []
+
+
+@pytest.mark.parametrize("name", ["a b", "a\nb", "ü\t'\"$x", "-"])
+def test_any_name_goes_round(world: World, name: str) -> None:
+    text = acquire(world, "--", name=name)
+    assert holder(world, name)
+    assert world.run("release", "-", input=text)[0] == 0
+    assert world.claims(name) == []
+
+
+@pytest.mark.parametrize("full", ["/dev/full", ""])
+def test_a_token_that_cannot_be_written_is_no_hold(world: World, full: str) -> None:
+    script = f"holdfast acquire job {'> ' + full if full else '>&-'}"
+    done = subprocess.run(["sh", "-c", script], env=world.env, capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (74, False)
+    assert world.claims() == []
+
+
+def test_who_waits_is_told_for_whom_and_is_served_in_turn(world: World) -> None:
+    first = world.holding("--label", "first")
+    second = world.start("acquire", "job")
+    until(lambda: len(world.claims()) == 2, "it stands in line")
+    third = world.waiting("--label", "third")
+    first.signal(signal.SIGTERM)
+    code, out, _ = second.end()
+    assert code == 0
+    assert holder_of(world).fence == token.read(out.strip()).fence
+    assert world.run("release", "-", input=out)[0] == 0
+    assert third.end()[0] == 0
+
+
+def holder_of(world: World) -> ClaimRecord:
+    return next(claim for claim in world.claims() if claim.held)
+
+
+def test_a_wait_has_an_end_and_says_whom_it_was_for(world: World) -> None:
+    acquire(world, "--as", "ann@web1")
+    code, out, err = world.run("acquire", "-w", "1.5", "job")
+    assert (code, out) == (75, "")
+    said = err.splitlines()
+    assert "waiting for 'job', held by ann@web1" in said[0]
+    assert "'job' is busy, held by ann@web1" in said[1]
+    assert len(world.claims()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_waiting_and_leaves_the_line(world: World, number: int) -> None:
+    acquire(world)
+    waits = world.start("acquire", "job")
+    until(lambda: len(world.claims()) == 2, "it stands in line")
+    waits.signal(number)
+    assert waits.end()[0] == 128 + number
+    assert len(world.claims()) == 1
+
+
+def test_the_same_permits_and_sides_as_run(world: World) -> None:
+    tokens = [acquire(world, "--permits", "2", name="gpu") for _ in range(2)]
+    assert world.run("run", "-n", "--semaphore", "2", "gpu", "--", "true")[0] == 75
+    assert world.run("release", "-", input=tokens[0])[0] == 0
+    assert world.run("run", "-n", "--semaphore", "2", "gpu", "--", "true")[0] == 0
+    acquire(world, "--read", name="data")
+    acquire(world, "-s", name="data")
+    assert world.run("acquire", "-n", "--write", "data")[0] == 75
+
+
+def test_a_store_whose_holds_end_with_their_process_says_what_to_use_instead(world: World) -> None:
+    code, out, err = world.run("acquire", "job", "--url", "zookeeper://127.0.0.1:1")
+    assert (code, out) == (78, "")
+    assert "belongs to the process that took it" in err
+    assert "holdfast run" in err
+
+
+def test_a_hold_is_asked_for_with_a_short_ttl_until_its_token_is_out(world: World) -> None:
+    # Given an acquire that is stopped because nobody reads its token
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 65536)
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    process = subprocess.Popen(["holdfast", "acquire", "job"], env=world.env, stdout=writer)
+    try:
+        until(world.claims, "it holds")
+        until(lambda: holder(world).expires_in > 0, "it holds")
+        assert holder(world).expires_in <= 6
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reader)
+        os.close(writer)
+    until(lambda: not world.claims(), "its short ttl is over", 10)
+
+
+def test_tokens_are_in_no_listing(world: World) -> None:
+    secret = token.read(acquire(world)).claim.id
+    said = "".join(
+        world.run(*words)[1] for words in (["ls", "--json"], ["show", "job"], ["doctor"])
+    )
+    assert secret not in said
+
+
+def test_a_client_gives_nothing_back_that_was_detached(world: World) -> None:
+    with Client(world.url) as other:
+        text = other.lock("job").acquire().detach(ttl=60)
+    assert holder(world).expires_in > 50
+    assert world.run("release", "-", input=text) == (0, "", "")
