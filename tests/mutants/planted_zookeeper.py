@@ -10,6 +10,7 @@ LOST, WAITING, LINE = (f"{TESTS}/test_{name}.py" for name in ("lost", "waiting",
 NO_NODE = f"{LOST}::test_what_is_lost_on_the_way_leaves_no_node_behind"
 CANCELLED = f"{TESTS}/test_cancelled.py::test_a_task_that_is_cancelled_in_the_reply_window"
 SESSION = f"{TESTS}/test_urls.py::test_a_session_that_the_servers_do_not_give_is_an_error"
+SET_BACK = f"{TESTS}/test_set_back.py::test_a_server_that_has_lost_data"
 DEAD = (
     "tests/stores/zookeeper/test_dead_waiters.py"
     "::test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead[none]"
@@ -136,9 +137,27 @@ ZOOKEEPER = [
         "zookeeper: a server that never answers is waited for as long as a session",
         f"{LOST}::test_a_server_that_takes_a_connection_and_never_answers_is_given_up_soon",
         (
-            f"{ROOM}.blocking.driver",
-            "            patience = min(timeout, self._patience)\n",
-            "            patience = timeout\n",
+            f"{ROOM}.blocking.meeting",
+            "        patience = min(timeout, self._patience)\n",
+            "        patience = timeout\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a client never comes back to a server that was wiped",
+        f"{SET_BACK}_takes_its_clients_again[wiped]",
+        (
+            f"{ROOM}.blocking.meeting",
+            "        over = seen > 0 and boottime() - self._since > session\n",
+            "        over = False\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a session is gone on with on a server that was set back",
+        f"{SET_BACK}_takes_its_clients_again[set back]",
+        (
+            f"{ROOM}.blocking.meeting",
+            "        if over and answer[0].time_out > 0 and _set_back(seen, ask):\n",
+            "        if False:\n",
         ),
     ),
     bug(

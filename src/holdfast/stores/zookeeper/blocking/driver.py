@@ -7,8 +7,8 @@ its own classes. What had to be arranged:
 * It says for a third of a session nothing at all, and takes a silent server for dead after two: we
   make it speak more often (`lease_of` says what for), and look for another server sooner.
 * Left alone it waits for up to an hour before it connects again.
-* It waits for a whole session for a server that takes the connection and then doesn't answer, as
-  one may that was reached while it was starting: what came too early is never read.
+* It waits too long for a server that doesn't answer, and never comes back to one that has lost
+  data: see ``meeting``.
 * On its level DEBUG it logs credentials, so ours has a logger that says nothing below a warning.
 * To look whether a socket is ready it makes an epoll, five times for each request: ours has a poll.
 * A request that is queued while the wake-up of its thread is interrupted would stay there, and each
@@ -64,10 +64,8 @@ from ..requests import (
     Request,
     Stat,
 )
+from .meeting import CONNECT_S, Meeting
 
-#: A server that doesn't take the connection in so many seconds is passed over for the next one; so
-#: is one that doesn't answer the first request in as many, or in twice as many the next time.
-CONNECT_S = 2.0
 #: Between two rounds through all servers it waits so long at first, and at most.
 AGAIN_S, AGAIN_S_MAX = 0.05, 1.0
 #: The flags of a new node.
@@ -190,21 +188,18 @@ class Driver:
         self.unfit: HoldfastError | None = None
         #: The length of the session that the server grants, seconds; 0: not known yet.
         self.granted = 0.0
-        #: How long the next server has to answer that it takes us.
-        self._patience = CONNECT_S
         self._listen(on_state)
 
     def _listen(self, on_state: Callable[[], None]) -> None:
         connection = self.client._connection
         invoke = connection._invoke
+        meeting = Meeting()
 
         def listening(timeout: float, request: Any, xid: int | None = None) -> Any:
             if not isinstance(request, wire.Connect):
                 return invoke(timeout, request, xid)
-            patience = min(timeout, self._patience)
-            self._patience = 2 * patience  # should it be the server that is slow
-            answer: Any = invoke(patience, request, xid)
-            self._patience = CONNECT_S
+            session = self.granted or self._settings.session
+            answer: Any = meeting.meet(request, timeout, session, invoke)
             self._introduced(answer[0])
             return answer
 
@@ -212,6 +207,7 @@ class Driver:
         connect = connection._connect
 
         def connecting(host: str, hostip: str, port: int) -> tuple[float, float]:
+            meeting.alone()
             # It pings after half of the first, and takes a server for dead after all of it.
             read_ms, connect_ms = connect(host, hostip, port)
             return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
