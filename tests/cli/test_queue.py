@@ -164,6 +164,8 @@ def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
     [
         (["put", "q", "a", "b", "--id", "x"], 64, "--id goes with one job"),
         (["put", "q", "{", "--json"], 65, "payload 1 is no JSON"),
+        (["put", "q", '[{"a": 1, "a": 2}]', "--json"], 65, "'a' stands twice in one object"),
+        (["put", "q", "[1e999]", "--json"], 78, "payload[0] is inf"),
         (["put", "q", "1", "--jobs"], 65, 'payload 1 is no {"payload": ...}'),
         (["put", "q", '{"payload":1,"grup":2}', "--jobs"], 78, "'grup' is no part of a job"),
         (["put", "q", "a", "--group", "x" * 300], 78, "at most 256"),

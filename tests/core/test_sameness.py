@@ -48,7 +48,7 @@ def loaded(value: int = 1) -> ModuleType:
 
 def factory(value: Any, default: Any = None) -> Callable[[int], Any]:
     def inner(x: int, more: Any = default) -> Any:
-        return value, x, more
+        return [value, x, more]
 
     return inner
 

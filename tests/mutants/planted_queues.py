@@ -10,12 +10,16 @@ DELIVERY = "holdfast.core.queue.delivery"
 SETTLING = "holdfast.core.queue.settling"
 WORKER = "holdfast.core.queue.worker"
 LEASE = "holdfast.core.queue.lease"
+VALUES = "holdfast.core.values"
 JOBS = "holdfast.stores.memory.jobs"
 
 LOST = "tests/queues/test_lost_replies.py"
 STRUCK = "tests/queues/test_interrupted.py"
 LOANS = "tests/queues/test_delivery.py"
 WORK = "tests/queues/test_worker.py"
+DRAWN = (
+    "tests/core/test_values.py::test_what_would_not_come_back_as_it_was_is_refused_and_nothing_else"
+)
 
 #: What undoes a take that was interrupted.
 UNDONE = (
@@ -259,5 +263,15 @@ QUEUES = [
         "tests/conformance/test_queue_walk.py::test_each_answer_fits_what_was_done_before[memory-sync]",
         (JOBS, "        if self.loan is not None or not self.rows", "        if not self.rows"),
         (JOBS, "        if len(track.rows) == 1:\n", "        if track.rows:\n"),
+    ),
+    bug(
+        "a key that isn't text comes back as text",
+        f"{DRAWN}[payload]",
+        (VALUES, "if type(key) not in keys:", "if type(key) not in keys | {int}:"),
+    ),
+    bug(
+        "a subclass comes back as its base",
+        f"{DRAWN}[value]",
+        (VALUES, "    elif kind not in _CERTAIN:\n", "    elif not issubclass(kind, int):\n"),
     ),
 ]

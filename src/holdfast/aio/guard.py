@@ -59,8 +59,8 @@ class AsyncGuard(GuardBase):
 
         Whatever ``compute`` raises comes out at the one caller who computes. With nothing to serve:
         ``RefreshTimeout`` if another's value wasn't there within ``timeout`` seconds (None: wait
-        without end), ``ComputeFailed`` if a failure is remembered. A value comes back as JSON has
-        it, also to who computed it: a tuple as a list.
+        without end), ``ComputeFailed`` if a failure is remembered. A value comes back
+        equal and of the same type; one that would not is ``ConfigError``, and isn't stored.
         """
         ours = self
         if self._ctx.runs._thread_id != get_ident():

@@ -109,12 +109,13 @@ class Queue(QueueBase):
     ) -> Receipt:
         """Have the store accept a job; it has it when this returns.
 
-        ``payload``: bytes, text, or what JSON has. ``group``: jobs of one group are executed in the
-        order in which they were accepted, one at a time; without one it runs beside all others.
-        ``id``: a job with the same id is dropped (``receipt.duplicate``) as long as the first one
-        is there, and within the queue's ``window``. ``delay``: seconds before which it isn't
-        executed, nor what is behind it in its group. A store that doesn't answer is tried again for
-        10 seconds; then this raises ``StoreUnavailable``.
+        ``payload``: bytes, text, or what JSON has; whatever would not come back equal and of the
+        same type is ``ConfigError``. ``group``: jobs of one group are executed in the order in
+        which they were accepted, one at a time; without one it runs beside all others. ``id``: a
+        job with the same id is dropped (``receipt.duplicate``) as long as the first one is there,
+        and within the queue's ``window``. ``delay``: seconds before which it isn't executed, nor
+        what is behind it in its group. A store that doesn't answer is tried again for 10 seconds;
+        then this raises ``StoreUnavailable``.
         """
         return run_sync(self._put([self._job(payload, group, id, delay)]))[0]
 

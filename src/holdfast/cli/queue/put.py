@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -106,7 +107,7 @@ class Putting:
 
     def _json(self, line: bytes) -> Any:
         try:
-            return json.loads(line)
+            return json.loads(line, object_pairs_hook=_once)
         except (ValueError, RecursionError) as wrong:
             raise Unreadable(f"{self._where()} is no JSON ({wrong}): {line[:80]!r}") from None
 
@@ -119,6 +120,15 @@ class Putting:
         text = f"{visible(self.queue.name)}: accepted {count(accepted, 'job')}"
         dropped = f", dropped {count(self.duplicates, 'duplicate')}" if self.duplicates else ""
         return text + dropped
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON in which no key stands twice: the first one's value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
 
 
 def _text(line: bytes) -> str | bytes:

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from ...errors import ConfigError
+from .. import values
 from ..checks import shown
 from .model import REASON_BYTES_MAX
 
@@ -17,12 +18,15 @@ _BYTES, _TEXT, _JSON = b"b", b"t", b"j"
 
 def pack(payload: Any, most: int, what: str = "payload") -> bytes:
     """The payload as bytes, at most so many of them; ``what`` it is called in an error."""
-    if isinstance(payload, (bytes, bytearray, memoryview)):
-        packed = _BYTES + bytes(payload)
-    elif isinstance(payload, str):
-        packed = _TEXT + _encoded(payload, what)
+    kind = type(payload)
+    if kind is str:
+        packed = _TEXT + values.as_text(payload, what)
+    elif kind is bytes:
+        packed = _BYTES + payload
+    elif kind is bytearray or kind is memoryview:
+        packed = _BYTES + values.as_bytes(payload, what)
     else:
-        packed = _JSON + _encoded(_dumped(payload, what), what)
+        packed = _JSON + values.as_json(payload, what)
     fits(len(packed) - 1, most, what)
     return packed
 
@@ -71,19 +75,3 @@ def short(reason: object) -> str:
         text = shown(reason)
     raw = text.encode("utf-8", "backslashreplace")[:REASON_BYTES_MAX]
     return raw.decode("utf-8", "ignore").replace("\0", " ")
-
-
-def _dumped(payload: Any, what: str) -> str:
-    try:
-        return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as wrong:
-        raise ConfigError(
-            f"a {what} is bytes, text, or what JSON has, and {shown(payload)} is not: {wrong}"
-        ) from None
-
-
-def _encoded(text: str, what: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise ConfigError(f"the {what} {shown(text)} has half a surrogate pair") from None

@@ -1,0 +1,99 @@
+"""Generated values through queues and guards of every store: equal, or refused before storing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import Client, ConfigError
+from holdfast.testing.promise import promised
+from holdfast.url import find
+from tests import values
+from tests.torture.scale import seed_of, times
+
+#: Each store, and the fixture that has the address of a server that tests share.
+STORES = {
+    "memory": "",
+    "sqlite": "",
+    "redis": "redis_url",
+    "postgresql": "postgres_url",
+    "mysql": "mariadb_url",
+    "zookeeper": "zookeeper_url",
+}
+#: Values in one round of putting, and of taking.
+BATCH = 200
+#: Values that a store is tried with.
+TOTAL, USUAL = 100_000, 200
+
+
+def url_of(scheme: str, request: pytest.FixtureRequest, name: str) -> str:
+    """Where this store is."""
+    if STORES[scheme]:
+        return str(request.getfixturevalue(STORES[scheme]))
+    if scheme == "memory":
+        return f"memory://{name}"
+    return f"sqlite://{request.getfixturevalue('tmp_path')}/values.db"
+
+
+def having(what: str) -> list[str]:
+    """The stores that have queues, or guards."""
+    return [one for one in STORES if getattr(find(f"{one}://")[0].CAPABILITIES, what)]
+
+
+def batches() -> Iterator[list[tuple[str, Any, bool]]]:
+    """All values of this run: with an id each, and whether it comes back."""
+    rolls = values.Rolls(seed_of("values"))
+    drawn = ((str(nth), *values.drawn(rolls)) for nth in range(times(TOTAL, USUAL)))
+    while batch := list(itertools.islice(drawn, BATCH)):
+        yield batch
+
+
+@pytest.mark.parametrize("scheme", having("queues"))
+def test_a_payload_comes_back_as_it_was_or_is_refused_before_it_is_stored(
+    scheme: str, request: pytest.FixtureRequest, own_name: str
+) -> None:
+    with Client(url_of(scheme, request, own_name)) as client:
+        queue = client.queue(own_name)
+        for batch in batches():
+            good = {nth: value for nth, value, comes_back in batch if comes_back}
+            jobs = [{"id": nth, "payload": value} for nth, value in good.items()]
+            for nth, value, comes_back in batch:
+                if not comes_back:
+                    with pytest.raises(ConfigError, match="comes back as it was; payload"):
+                        queue.put(value, id=nth)
+            odd = next({"id": nth, "payload": value} for nth, value, well in batch if not well)
+            with pytest.raises(ConfigError, match="comes back as it was; payload"):
+                queue.put_many([*jobs, odd])
+            assert queue.stats().waiting == 0
+            queue.put_many(jobs)
+            while good:
+                taken = queue.take_many(BATCH, timeout=5)
+                for job in taken:
+                    with promised("a payload comes back as it was put"):
+                        assert values.back(job.payload) == values.back(good.pop(job.id))
+                assert all(queue.ack_many(taken))
+
+
+@pytest.mark.parametrize("scheme", having("guards"))
+def test_a_guards_value_comes_back_as_it_was_or_is_refused_before_it_is_stored(
+    scheme: str, request: pytest.FixtureRequest, own_name: str
+) -> None:
+    url = url_of(scheme, request, own_name)
+    with Client(url) as client, Client(url) as other:
+        guard, reader = client.guard(own_name, ttl=3600), other.guard(own_name, ttl=3600)
+        for batch in batches():
+            for nth, value, comes_back in batch:
+                if comes_back:
+                    got = guard.get(lambda value=value: value, key=nth)
+                    assert values.back(got) == values.back(value)
+                else:
+                    with pytest.raises(ConfigError, match="comes back as it was; value"):
+                        guard.get(lambda value=value: value, key=nth)
+            found = reader.get_many([nth for nth, *_ in batch], lambda nth: f"none at {nth}")
+            for nth, value, comes_back in batch:
+                with promised("a guard's value comes back as it was computed"):
+                    expected = values.back(value if comes_back else f"none at {nth}")
+                    assert values.back(found[nth]) == expected
