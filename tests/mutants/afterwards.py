@@ -48,8 +48,8 @@ AFTERWARDS = [
         "local honesty",
         (
             TOGETHER,
-            "if ctx.now() >= min([deadline(sent, one.expires_in) for one in held]):",
-            "if ctx.now() >= max([deadline(sent, one.expires_in) for one in held]):",
+            "if ctx.now() >= min(ends):",
+            "if ctx.now() >= max(ends):",
         ),
         (
             TOGETHER,

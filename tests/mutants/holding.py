@@ -69,8 +69,8 @@ HOLDING = [
         "no false loss|keep-alive",
         (
             HOLD,
-            "                    lease.closing = True\n                    leave = self",
-            "                    leave = self",
+            "                    lease.closing = True\n",
+            "",
         ),
     ),
     bug(

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.testing.surroundings import surroundings
 from tests.ahead import Ahead, asked
+from tests.tidy.tree import ROOT
 
 from .changed import places, proven
 from .failure import judge
@@ -37,6 +38,21 @@ def hunts(request: pytest.FixtureRequest) -> Iterator[Hunts]:
     names = asked(request, "test_planted_bug_is_caught", "name")
     with Ahead(_hunt, names, at_once=2) as ahead:
         yield ahead
+
+
+def test_each_can_be_planted() -> None:
+    # Or it would be noticed only when it is proven, which is seldom
+    lost = [
+        (one.name, edit.old)
+        for one in MUTANTS
+        for edit in one.edits
+        if ROOT.joinpath("src", *edit.module.split("."))
+        .with_suffix(".py")
+        .read_text("utf-8")
+        .count(edit.old)
+        != 1
+    ]
+    assert lost == []
 
 
 @pytest.mark.parametrize("name", proven(TABLE, NAMES, NEAR, most=4))
