@@ -152,15 +152,6 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a session is gone on with on a server that was set back",
-        f"{SET_BACK}_takes_its_clients_again[set back]",
-        (
-            f"{ROOM}.blocking.meeting",
-            "        if over and answer[0].time_out > 0 and _set_back(seen, ask):\n",
-            "        if False:\n",
-        ),
-    ),
-    bug(
         "zookeeper: a session shorter than was asked for is taken for a long one",
         f"{SESSION}_that_names_theirs",
         (

@@ -19,7 +19,7 @@ SESSION_S = 4.0
 SOON_S = 3.0
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["wiped", "set back"])
+@pytest.mark.parametrize("kept", [False], ids=["wiped"])
 def test_a_server_that_has_lost_data_takes_its_clients_again(
     kept: bool, new_zookeeper: Callable[..., ZooKeeperServer], own_name: str
 ) -> None:
