@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.across import Here
 from tests.cli.world import World
 
 
@@ -16,3 +17,10 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.end()
+
+
+@pytest.fixture
+def here(world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.setenv("HOLDFAST_URL", world.url)
+    monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
+    return Here(world, capsys)

@@ -19,7 +19,11 @@ from tests.torture.scale import part
 WORDS = {
     "run": (["run", "job", "--", "true"], 0, 0),
     "acquire": (["acquire", "job"], 0, 74),
+    "renew": (["renew", "hf2.cut"], 65, 65),
+    "check": (["check", "hf2.cut"], 65, 65),
     "release": (["release", "hf2.cut"], 65, 65),
+    "wait": (["wait", "job"], 0, 0),
+    "pick": (["pick", "job"], 0, 74),
     "ls": (["ls"], 0, 74),
     "show": (["show", "job"], 0, 74),
     "break": (["break", "job", "--yes"], 1, 1),

@@ -51,11 +51,16 @@ def test_a_run_that_requires_a_named_store_refuses_the_local_file(tmp_path: Path
     assert (tmp_path / "ran").exists()
 
 
-#: Each command that excludes or changes something, and its exit status on an empty store.
+#: Each command that excludes or changes something, or waits for it, and its exit status on an
+#: empty store.
 CHANGES = {
     "run": (["run", "job", "--", "true"], 0),
     "acquire": (["acquire", "job"], 0),
+    "renew": (["renew", "hf2.cut"], 65),
+    "check": (["check", "hf2.cut"], 65),
     "release": (["release", "hf2.cut"], 65),
+    "wait": (["wait", "job"], 0),
+    "pick": (["pick", "job"], 0),
     "break": (["break", "job", "--yes"], 1),
     "queue put": (["queue", "put", "jobs", "one"], 0),
     "queue work": (["queue", "work", "empty", "--drain", "--", "true"], 0),
@@ -64,7 +69,7 @@ CHANGES = {
     "guard invalidate": (["guard", "invalidate", "empty"], 1),
 }
 #: Those that have no name, as their token has one; whatever is no token is one that can't be read.
-TOKENS = {"release": 65}
+TOKENS = {"renew": 65, "check": 65, "release": 65}
 #: Those that only look, with what they say where nothing is there.
 LOOKS = {
     "ls": (["ls"], "no names are held or waited for"),
@@ -210,7 +215,7 @@ def test_a_store_in_the_place_of_a_name_is_refused_and_not_shown(
     assert SECRET not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "acquire", "queue put", "queue work"])
+@pytest.mark.parametrize("command", ["run", "acquire", "pick", "queue put", "queue work"])
 def test_a_store_that_ends_with_the_command_is_refused(command: str) -> None:
     done = holdfast(*CHANGES[command][0], HOLDFAST_URL="memory://")
     assert done.returncode == 78

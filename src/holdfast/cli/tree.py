@@ -278,7 +278,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if runs:
         own, command = split(words[path - 1 :], of)
         words[path - 1 :] = own
-    elif any(action.nargs == "*" for action in of._actions):
+    elif any(action.nargs in ("*", "+") for action in of._actions):
         words[path:] = _options_first(words[path:], of)
     options, unknown = top.parse_known_args(words)
     if unknown[:1] == ["refunds"] and first == "demo":

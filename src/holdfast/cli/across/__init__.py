@@ -9,8 +9,10 @@ import argparse
 
 def across(options: argparse.Namespace) -> int:
     """Do what the command says; the exit status."""
-    if options.command == "acquire":
+    if options.command in ("acquire", "pick"):
         from .take import take as call
+    elif options.command == "wait":
+        from .wait import wait as call
     else:
         from .held import held as call
     return call(options)

@@ -1,20 +1,23 @@
-"""``holdfast release``: what is done with a hold by its token."""
+"""``holdfast renew``, ``check`` and ``release``: what is done with a hold by its token."""
 
 from __future__ import annotations
 
 import argparse
+import json
 
 from ...core import across, token
+from ...core.policy import REQUEST_S
 from ...errors import NotHeld
 from ...runtime.blocking import run_sync
 from ...sync import Client
 from .. import codes, origin
-from ..text import say
+from ..text import say, span, visible
 from . import tokens
 
 
 def held(options: argparse.Namespace) -> int:
     """Do with the hold of a token what the command says; the exit status."""
+    act = {"renew": _renew, "check": _check, "release": _release}[options.command]
     with Client(options.url) as client:
         origin.tell(options, client.url)
         try:
@@ -22,16 +25,36 @@ def held(options: argparse.Namespace) -> int:
         except tokens.NoToken as wrong:
             say(str(wrong))
             return codes.DATA
-        return _release(client, options, passed)
+        try:
+            act(client, options, passed)
+        except NotHeld as over:
+            if not options.quiet:
+                say(str(over))
+            return 0 if getattr(options, "if_held", False) else codes.LOST
+    return 0
 
 
-def _release(client: Client, options: argparse.Namespace, passed: token.Passed) -> int:
-    code = 0
+def _renew(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
+    ctx = client._ctx
+    ttl = across.length(ctx.store, options.ttl or passed.claim.spec.ttl)
+    run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
+    _check(client, options, passed)  # what is left may be more than was asked for
+
+
+def _check(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
+    """Say on stdout that it is held, and for how long, by the store's clock."""
+    left = run_sync(across.find(client._ctx, passed)).expires_in
+    name, fence = passed.claim.spec.name, passed.fence
+    if options.json:
+        print(json.dumps({"name": name, "fence": fence, "expires_in": left}))
+    elif not options.quiet:
+        print(f"{visible(name)} is held, fence {fence}: {span(left)} left")
+
+
+def _release(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
     try:
         run_sync(across.release(client._ctx, passed))
-    except NotHeld as over:
-        if not options.quiet:
-            say(str(over))
-        code = 0 if options.if_held else codes.LOST
+    except NotHeld:
+        tokens.remove(options)
+        raise
     tokens.remove(options)
-    return code

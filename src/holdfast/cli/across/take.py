@@ -1,4 +1,4 @@
-"""``holdfast acquire``: take a lock and leave it held, with its token as the way back to it.
+"""``holdfast acquire`` and ``pick``: take a lock and leave it held, with its token as the way back.
 
 Between the grant and the moment in which the token is out nobody else could give the lock back. So
 it is asked for with a short ttl, and gets the wanted one only then: an `acquire` that is killed
@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import signal
+import time
 from datetime import datetime, timedelta
+from typing import Any
 
 from ...core import across, token
 from ...core.policy import REQUEST_S
@@ -24,6 +27,7 @@ from .. import origin
 from ..text import say
 from ..waiting import Waiting
 from .tokens import File
+from .wait import pauses
 
 #: How long it lasts until the token is out, seconds.
 UNTOLD_S = 6.0
@@ -56,11 +60,32 @@ def take(options: argparse.Namespace) -> int:
 
 
 def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> Hold | None:
-    waiting = Waiting(client, options, ttl=ttl, meta=across.note(client.owner))
+    """The hold, or None if it is busy for longer than we may wait, which is said."""
+    terms: dict[str, Any] = {"ttl": ttl, "meta": across.note(client.owner)}
+    if options.command == "pick":
+        return _first_free(client, options, terms)
+    waiting = Waiting(client, options, **terms)
     hold = waiting.acquire()
     if hold is None and not options.quiet:
         say(waiting.busy())
     return hold
+
+
+def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> Hold | None:
+    """The first of several names that is free. Who waits looks again and again, because a place in
+    each line would take more than one of them."""
+    which = ", ".join(map(repr, options.several))
+    words = f"waiting for one of {which}: all are busy"
+    for pause in pauses(options, functools.partial(say, words)):
+        for name in options.several:
+            one = argparse.Namespace(**{**vars(options), "name": name, "nonblock": True})
+            hold = Waiting(client, one, **terms).acquire()
+            if hold is not None:
+                return hold
+        time.sleep(pause)
+    if not options.quiet:
+        say(f"each of {which} is busy")
+    return None
 
 
 def _hand_out(
@@ -97,8 +122,10 @@ def _print(options: argparse.Namespace, passed: token.Passed, text: str) -> None
             "expires": ends.isoformat(timespec="seconds"),
         }
         print(json.dumps({"token": text, **said} if text else said), flush=True)
-    elif text:
-        print(text, flush=True)
+    else:
+        lines = [spec.name] if options.command == "pick" else []
+        lines += [text] if text else []
+        print("".join(f"{line}\n" for line in lines), end="", flush=True)
 
 
 def _caller() -> str:
@@ -108,10 +135,13 @@ def _caller() -> str:
     parent = os.getppid()
     words: list[str] = []
     with contextlib.suppress(OSError), open(f"/proc/{parent}/cmdline", "rb") as file:
-        words = [os.path.basename(os.fsdecode(one)) for one in file.read().split(b"\0")[:2]]
+        words = [
+            os.path.basename(one.decode(errors="replace")) for one in file.read().split(b"\0")[:2]
+        ]
     shell = os.path.basename(os.environ.get("SHELL") or "sh")
     command = next((one for one in reversed(words) if one and one[:1] != "-"), shell)
-    return f"{user}@{hostname()}:{parent}:{command}"[:80]
+    text = f"{user}@{hostname()}:{parent}:{command}"
+    return text[:80].encode(errors="replace").decode()
 
 
 def _end_by_signals() -> None:

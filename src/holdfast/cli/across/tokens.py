@@ -19,7 +19,9 @@ from ..text import say
 ENV = "HOLDFAST_TOKEN"
 #: No token is longer: it has a name, an owner, a note, and the words for a store.
 LENGTH_MAX = 65_536
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+#: Where the system has them: no link, no other program that has it, no pipe that never answers.
+_CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 
 
 class NoToken(Exception):
@@ -62,7 +64,7 @@ def _from_stdin() -> str:
 
 def _from_file(path: str) -> str:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | _NOFOLLOW)
+        fd = os.open(path, os.O_RDONLY | _CAREFUL | _AT_ONCE)
     except (OSError, ValueError) as wrong:
         raise NoToken(f"the token file {path!r} can't be read: {_why(wrong)}") from None
     try:
@@ -107,7 +109,7 @@ class File:
 
     def write(self, text: str) -> None:
         """Make it, with the token in it."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL
         try:
             fd = os.open(self.path, flags, 0o600)
         except FileExistsError:

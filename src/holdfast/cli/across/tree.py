@@ -19,8 +19,8 @@ HELD = "exit status: 0 if it is held, 76 if it is not any more, 65 no such token
 
 def _acquire(acquire: argparse.ArgumentParser) -> None:
     acquire.description = (
-        "Take the lock NAME and leave it held: nobody renews it, so it ends after --ttl. Its token "
-        "goes to stdout, for `holdfast release`."
+        "Take the lock NAME and leave it held: it ends after --ttl, unless `holdfast renew` has it "
+        "last longer. Its token goes to stdout, for `renew`, `check` and `release`."
     )
     acquire.epilog = """\
 examples:
@@ -32,6 +32,43 @@ examples:
     waiting(acquire)
     kinds(acquire)
     _lasting(acquire)
+
+
+def _pick(pick: argparse.ArgumentParser) -> None:
+    pick.description = (
+        "Take the first of several locks that is free, and print its name, and below it the token "
+        "unless that goes to a file: one GPU of four, one port of a range. The rest is as for "
+        "`acquire`, but that those who wait have no order."
+    )
+    pick.epilog = """\
+example:
+  gpu=$(holdfast pick gpu:0 gpu:1 gpu:2 gpu:3 --token-file .gpu)
+"""
+    pick.add_argument(
+        "several", metavar="NAME", nargs="+", type=checked(line), help="what to choose from"
+    )
+    pick.set_defaults(shared=False, exclusive=False, semaphore=None)
+    waiting(pick)
+    _lasting(pick)
+
+
+def line(value: str) -> str:
+    """A name that has a line for itself."""
+    if not value.isprintable():
+        raise ValueError(f"{value!r} can't be printed on a line of its own; take a plain name")
+    return checks.name(value)
+
+
+def _wait(wait: argparse.ArgumentParser) -> None:
+    wait.description = "Wait until nobody holds NAME, without taking it: another may be sooner."
+    wait.epilog = "exit status: 0 nobody holds it, 75 somebody still does (see -E)"
+    wait.add_argument("name", metavar="NAME", type=checked(checks.name), help="which name")
+    wait.set_defaults(ttl=None)
+    waiting(wait)
+    other = wait.add_argument_group("and")
+    busy(other)
+    required(other)
+    url(other)
 
 
 def _lasting(taking: argparse.ArgumentParser) -> None:
@@ -59,6 +96,33 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
 _ttl = duration(TTL_S_MIN, TTL_S_MAX)
 
 
+def _renew(renew: argparse.ArgumentParser) -> None:
+    renew.description = (
+        f"Have a hold last --ttl from now on, unless it lasts longer already. {TOKENS}"
+    )
+    renew.epilog = HELD
+    _token(renew)
+    renew.add_argument(
+        "--ttl", metavar="DUR", type=_ttl, help="how long, if not as long as it was acquired for"
+    )
+    _told(renew)
+
+
+def _check(check: argparse.ArgumentParser) -> None:
+    check.description = (
+        f"Say whether a hold is still held, and for how long, and change nothing. {TOKENS}"
+    )
+    check.epilog = HELD
+    _token(check)
+    _told(check)
+
+
+def _told(asking: argparse.ArgumentParser) -> None:
+    asking.add_argument("--json", action="store_true", help="name, fence, seconds that are left")
+    asking.add_argument("-q", "--quiet", action="store_true", help="say nothing of it")
+    url(asking)
+
+
 def _release(release: argparse.ArgumentParser) -> None:
     release.description = f"Give a hold back, and remove its token file. {TOKENS}"
     release.epilog = HELD.replace("it is held", "it was given back")
@@ -79,5 +143,9 @@ def _token(taking: argparse.ArgumentParser) -> None:
 
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "acquire": (_acquire, "take a lock that outlives the command, and print its token"),
-    "release": (_release, "give such a lock back"),
+    "renew": (_renew, "have such a lock last longer"),
+    "check": (_check, "say whether it is still held, by the exit status"),
+    "release": (_release, "give it back"),
+    "wait": (_wait, "wait until nobody holds a name, without taking it"),
+    "pick": (_pick, "take the first of several locks that is free, and print which"),
 }

@@ -1,0 +1,47 @@
+"""``holdfast wait``: until nobody holds a name, without taking it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+
+from ...sync import Client
+from .. import origin
+from ..text import say
+from ..waiting import SAY_AFTER_S, Waiting
+
+#: The pause between two looks, seconds. It doubles, as what took long may end a bit later.
+PAUSE_S, PAUSE_S_MAX = 0.02, 0.5
+
+
+def wait(options: argparse.Namespace) -> int:
+    """Look again and again until the name is free; the exit status."""
+    with Client(options.url) as client:
+        origin.tell(options, client.url)
+        waiting = Waiting(client, options)
+        for pause in pauses(options, waiting.tell):
+            lines = client.inspect(options.name, exact=True)
+            if not lines or not lines[0].holders:
+                return 0
+            time.sleep(pause)
+        if not options.quiet:
+            say(waiting.busy())
+    return int(options.busy)
+
+
+def pauses(options: argparse.Namespace, tell: Callable[[], None]) -> Iterator[float]:
+    """How long to pause after each look, for as long as may be waited; the last one is followed by
+    no pause. Who waits for a second is told."""
+    begun, pause, told = time.monotonic(), PAUSE_S, options.quiet
+    most = 0.0 if options.nonblock else options.wait
+    while True:
+        waited = time.monotonic() - begun
+        if waited >= SAY_AFTER_S and not told:
+            tell()
+            told = True
+        if most is not None and waited >= most:
+            yield 0.0
+            return
+        yield pause if most is None else min(pause, most - waited)
+        pause = min(2 * pause, PAUSE_S_MAX)

@@ -1,0 +1,46 @@
+"""What the tests of a hold across commands share."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import ClaimRecord
+from holdfast.cli import main
+from tests.cli.world import Started, World
+
+
+class Here:
+    """The command without a process for it, which is quicker: for what needs none."""
+
+    def __init__(self, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+        self.world = world
+        self.capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        code = main(words)
+        return code, *self.capsys.readouterr()
+
+    def held(self, name: str = "job") -> str:
+        """The token of a hold that is left held."""
+        hold = self.world.client.lock(name).acquire()
+        assert hold is not None
+        return hold.detach(ttl=600)
+
+
+def acquire(world: World, *words: str, name: str = "job") -> str:
+    """The token of a hold that is left held."""
+    code, out, err = world.run("acquire", *words, name)
+    assert (code, err) == (0, "")
+    return out.strip()
+
+
+def holder(world: World, name: str = "job") -> ClaimRecord:
+    (claim,) = world.claims(name)
+    assert claim.held
+    return claim
+
+
+def told(started: Started) -> str:
+    """The next line that it says."""
+    assert started.process.stderr is not None
+    return started.process.stderr.readline()

@@ -1,0 +1,70 @@
+"""A hold across commands, in scripts whose commands are killed wherever they may be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from operator import itemgetter
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.promise import PromiseBroken, promised
+from tests.cli.world import ROOT
+from tests.torture.scale import FULL, seed_of, times
+from tests.torture.script import TTL_S
+
+#: For so long a machine may stand still, seconds.
+LATE_S = 10.0
+STORES = ("sqlite", "redis", "postgres", "mariadb") if FULL else ("sqlite",)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_scripts_with_killed_commands_never_hold_at_once(
+    store: str, own_name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite://{tmp_path}/locks.db"
+    if store != "sqlite":
+        url = request.getfixturevalue(f"{store}_url")
+    seed = seed_of("scripts")
+    words = [sys.executable, "-m", "tests.torture.script", url, own_name, str(times(200, 3))]
+    started = [
+        subprocess.Popen([*words, f"{seed} {nth}"], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        for nth in range(times(8, 3))
+    ]
+    said = [line for one in started for line in one.communicate()[0].splitlines()]
+    assert [one.returncode for one in started] == [0] * len(started)
+    judge([json.loads(line) for line in said])
+
+
+def judge(tries: list[dict[str, float]]) -> None:
+    """No two held it at once, fences rose, and nobody stood still beyond the ttl of the dead."""
+    holds = sorted((one for one in tries if "until" in one), key=itemgetter("from"))
+    killed = [one for one in tries if one["code"] == -9]
+    assert {one["code"] for one in tries} <= {0, -9}
+    assert len(holds) > len(tries) / 3
+    with promised("no two scripts hold it at once"):
+        assert [(a, b) for a, b in pairwise(holds) if a["until"] > b["from"]] == []
+    with promised("a later hold has a greater fence"):
+        assert [(a, b) for a, b in pairwise(holds) if a["fence"] >= b["fence"]] == []
+    gaps = [b["from"] - a["until"] for a, b in pairwise(holds)]
+    print(f"{len(tries)} tries, {len(holds)} holds, {len(killed)} killed; gap {max(gaps):.1f} s")
+    left = [one for one in tries if "released" not in one]
+    for (a, b), gap in zip(pairwise(holds), gaps, strict=True):
+        dead = sum(a["from"] <= one["from"] and one["asked"] <= b["from"] for one in left)
+        assert gap < (dead + 1) * TTL_S + LATE_S, (a, b)
+
+
+def hold(begin: float, end: float, fence: int) -> dict[str, float]:
+    return {"asked": begin, "from": begin, "until": end, "fence": fence, "code": 0, "released": 0}
+
+
+def test_the_judge_sees_two_at_once_and_a_fence_that_falls() -> None:
+    judge([hold(0, 1, 1), hold(1, 2, 2)])
+    for wrong in ([hold(0, 2, 1), hold(1, 3, 2)], [hold(0, 1, 2), hold(1, 2, 1)]):
+        with pytest.raises(PromiseBroken):
+            judge(wrong)
+    with pytest.raises(AssertionError, match="100"):
+        judge([hold(0, 1, 1), hold(100, 101, 2)])
