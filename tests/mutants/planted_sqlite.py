@@ -41,4 +41,24 @@ SQLITE = [
             'NUMBERED = ("queues", "groups", "jobs")',
         ),
     ),
+    bug(
+        "what counted in a queue is done again if its gate was deleted meanwhile",
+        f"{TESTS}/test_gate_deleted.py"
+        "::test_what_was_committed_as_the_gate_was_deleted_is_told[ack]",
+        (
+            "holdfast.stores.sqlite.blocking.queues.engine",
+            "        if files.replaced():\n",
+            "        if files.moved():\n",
+        ),
+    ),
+    bug(
+        "a release doesn't look into the files that took the place of deleted ones",
+        f"{TESTS}/test_gate_deleted.py"
+        "::test_a_claim_in_the_files_that_took_their_place_is_found[alone]",
+        (
+            "holdfast.stores.sqlite.blocking.engine",
+            "        if not left and files.gate.moved():",
+            "        if not left and not files:",
+        ),
+    ),
 ]

@@ -110,11 +110,14 @@ class AnnexFiles(Generic[D]):
 
     def moved(self) -> bool:
         """Do the paths lead to other files by now? Then what we do concerns nobody."""
+        return self.replaced() or self.gate.moved()
+
+    def replaced(self) -> bool:
+        """Does the path of the database lead to another file? Then nobody finds what we write."""
         try:
-            there = os.stat(self.place.database).st_ino == self.database.inode
+            return os.stat(self.place.database).st_ino != self.database.inode
         except OSError:
             return True
-        return not there or self.gate.moved()
 
     def sweep(self) -> None:
         """Clear up after clients that have died and left nothing on loan."""

@@ -134,6 +134,8 @@ class JobEngine(AnnexEngine[JobFiles]):
         try:
             answer = self._commit(files, now, work)
         except sqlite3.OperationalError as wrong:
+            if files.moved():  # another may have come through a new gate, and write as well
+                raise Replaced from wrong
             if durable or not full(wrong):
                 raise
             # Nothing is accepted where there is no room, but what is there can be settled: with the
@@ -141,8 +143,9 @@ class JobEngine(AnnexEngine[JobFiles]):
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work)
-        # Last, because what is written to files that are no longer the store's is worth nothing.
-        if files.moved():
+        # Last, because what is written to a file that is no longer the store's is worth nothing. A
+        # gate that was deleted meanwhile changes nothing: others find what was committed.
+        if files.replaced():
             raise Replaced
         return answer
 
