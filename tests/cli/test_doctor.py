@@ -6,8 +6,10 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from holdfast.stores.sqlite.blocking.header import PID
@@ -146,3 +148,20 @@ def test_an_unusable_url_fails_as_a_finding(world: World) -> None:
         code, found = findings(world, "--url", url)
         assert code == 1
         assert [f["level"] for list_ in found.values() for f in list_].count("fail") == 1
+
+
+def test_the_command_mends_and_says_what_is_gone(world: World) -> None:
+    world.run("queue", "put", "jobs", "one")
+    world.run("queue", "put", "jobs", "two")
+    with closing(sqlite3.connect(f"{world.folder}/locks.db-queues", isolation_level=None)) as books:
+        books.execute("DELETE FROM jobs WHERE job & 255 = 1")
+    assert world.run("doctor")[0] == 1
+    code, out, err = world.run("doctor", "--mend")
+    assert (code, err) == (0, "")
+    assert re.search("^warn  gone +job 1 of queue 'jobs'$", out, re.MULTILINE)
+    assert re.search("^ok    queues +whole, .* jobs: 1$", out, re.MULTILINE)
+    assert "nothing is changed" in world.run("doctor", "--mend")[1]
+    # And where there is nothing of the kind
+    code, out, err = world.run("doctor", "--mend", "--url", "memory://")
+    assert (code, err) == (1, "")
+    assert "it is for the serial queues of sqlite://" in out

@@ -65,7 +65,7 @@ DISKS = [
         "tests/stores/sqlite/test_odd_rows.py::test_what_a_value_was_replaced_by_is_no_raw_error_and_nobody_is_let_in_beside_the_holder",
         (
             "holdfast.stores.sqlite.blocking.way",
-            "            raise unreadable(wrong, self.label) from wrong\n",
+            "            raise unreadable(wrong, self.label, self.remedy) from wrong\n",
             "            raise\n",
         ),
     ),

@@ -120,8 +120,8 @@ QUEUES_SQLITE = [
         f"{TESTS}/test_queues_files.py::test_what_is_put_goes_to_the_file_that_others_find",
         (
             ANNEX,
-            "        except OSError:\n            return True\n        return not there",
-            "        except OSError:\n            return False\n        return not there",
+            "self.database.inode\n        except OSError:\n            return True",
+            "self.database.inode\n        except OSError:\n            return False",
         ),
     ),
 ]

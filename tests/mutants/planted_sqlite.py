@@ -5,6 +5,7 @@ from __future__ import annotations
 from .bugs import bug
 
 WAY = "holdfast.stores.sqlite.blocking.way"
+MENDING = "holdfast.stores.sqlite.blocking.queues.mending"
 FOREIGN = "holdfast.stores.sqlite.blocking.foreign"
 TESTS = "tests/stores/sqlite"
 
@@ -23,5 +24,41 @@ SQLITE = [
         f"{TESTS}/test_foreign.py"
         "::test_a_program_that_may_write_past_the_gate_is_named[locks.db-queues]",
         (FOREIGN, "writes |= bool(may_write)", "writes |= not may_write"),
+    ),
+    bug(
+        "the doctor relies on SQLite's own check of the queues",
+        f"{TESTS}/test_books.py"
+        "::test_a_take_says_what_is_damaged_and_how_it_is_mended_and_then_it_goes_on",
+        (MENDING, 'return books.broken(old) if verdict == "ok"', 'return [] if verdict == "ok"'),
+    ),
+    bug(
+        "what is on loan is forgotten when queues are mended",
+        f"{TESTS}/test_books.py"
+        "::test_a_take_says_what_is_damaged_and_how_it_is_mended_and_then_it_goes_on",
+        (
+            "holdfast.stores.sqlite.blocking.queues.books",
+            'NUMBERED = ("queues", "groups", "jobs", "loans")',
+            'NUMBERED = ("queues", "groups", "jobs")',
+        ),
+    ),
+    bug(
+        "what counted in a queue is done again if its gate was deleted meanwhile",
+        f"{TESTS}/test_gate_deleted.py"
+        "::test_what_was_committed_as_the_gate_was_deleted_is_told[ack]",
+        (
+            "holdfast.stores.sqlite.blocking.queues.engine",
+            "        if files.replaced():\n",
+            "        if files.moved():\n",
+        ),
+    ),
+    bug(
+        "a release doesn't look into the files that took the place of deleted ones",
+        f"{TESTS}/test_gate_deleted.py"
+        "::test_a_claim_in_the_files_that_took_their_place_is_found[alone]",
+        (
+            "holdfast.stores.sqlite.blocking.engine",
+            "        if not left and files.gate.moved():",
+            "        if not left and not files:",
+        ),
     ),
 ]

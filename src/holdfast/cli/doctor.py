@@ -17,7 +17,7 @@ from ..core.across import detached
 from ..core.finding import Finding, Level
 from ..core.model import Capabilities
 from ..sync import Client, Hold
-from ..url import ENV, default_url, find
+from ..url import ENV, StoreURL, default_url, find
 from .text import Paint, count, visible
 
 #: What a store may be unable to do, in words.
@@ -51,7 +51,7 @@ def doctor(options: argparse.Namespace) -> int:
     """Examine the store and say what was found; 0 if it can be used, else 1."""
     findings: list[Finding] = []
     paint = Paint(sys.stdout)
-    for finding in _examine(options.url):
+    for finding in _examine(options.url, options.mend):
         findings.append(finding)
         if not options.json:
             print(*_words(finding, paint), sep="\n", flush=True)
@@ -79,8 +79,8 @@ def _verdict(findings: list[Finding]) -> str:
     return "all is well"
 
 
-def _examine(given: str | None) -> Iterator[Finding]:
-    """Every check in turn; what raises is a finding too, and the last one."""
+def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
+    """Every check in turn, once it is mended; what raises is a finding too, and the last one."""
     subject = "store"
     try:
         yield from _versions()
@@ -88,6 +88,9 @@ def _examine(given: str | None) -> Iterator[Finding]:
         source = given or default_url()
         module, url = find(source)
         yield Finding(Level.OK, "url", f"{url}, {_origin(given)}")
+        if mending:
+            subject = "mend"
+            yield from _mended(module, url)
         subject = "store"
         look: Callable[..., Iterator[Finding]] = getattr(module, "examine", lambda _: iter(()))
         sound = True
@@ -101,6 +104,15 @@ def _examine(given: str | None) -> Iterator[Finding]:
         yield from _abilities(module.CAPABILITIES)
     except (errors.HoldfastError, OSError) as wrong:
         yield Finding(Level.FAIL, subject, str(wrong))
+
+
+def _mended(module: object, url: StoreURL) -> Iterator[Finding]:
+    mend: Callable[[StoreURL], Iterator[Finding]] | None = getattr(module, "mend", None)
+    if mend is None:
+        raise errors.ConfigError(
+            f"{url} has nothing that --mend could mend: it is for the serial queues of sqlite://"
+        )
+    return mend(url)
 
 
 def _versions() -> Iterator[Finding]:

@@ -183,6 +183,9 @@ def _doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.description = "Check the store, and say in words what is wrong and how to mend it."
     doctor.epilog = "exit status: 0 if it can be used, 1 if something fails."
     doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.add_argument(
+        "--mend", action="store_true", help="first get damaged queues of sqlite:// going again"
+    )
     url(doctor)
 
 

@@ -25,7 +25,7 @@ def _queue(books: sqlite3.Connection, number: int, counts: list[int]) -> tuple[i
 
     jobs = {job: (grp, dead, apart) for job, grp, dead, apart in all_of(_JOBS)}
     loans = dict(all_of("SELECT job, take FROM loans WHERE queue = ?"))
-    ready = all_of("SELECT job, grp FROM ready WHERE lane / 2 = ?")
+    ready = all_of("SELECT job, grp FROM ready WHERE lane >> 1 = ?")
     dead = sum(one[1] for one in jobs.values())
     assert counts[:3] == [len(jobs) - len(loans) - dead, len(loans), dead]
     assert counts[3] == len({grp for grp, _, _ in jobs.values() if grp})

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from holdfast import Client
+from holdfast import Client, ConfigError, StoreUnavailable
 from holdfast.core.finding import Finding, Level
 from holdfast.stores.sqlite.blocking import foreign
 from holdfast.url import find
 from tests.fenced.process import Child
 from tests.stores.sqlite.books import audit
+from tests.torture.scale import times
 
 LOOKS = """
 import sqlite3, sys
@@ -145,3 +149,83 @@ def test_a_copy_that_was_made_while_it_was_used_can_be_put_back(path: Path) -> N
             assert job is not None
             assert job.payload == payload
             assert job.ack()
+
+
+# -- a program that checkpoints ------------------------------------------------------------------
+
+CHECKPOINTS = """
+import sqlite3, sys
+books = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=0.1)
+books.execute("PRAGMA mmap_size = 268435456")
+books.execute("SELECT count(*) FROM sqlite_master").fetchone()
+print(1, flush=True)
+while True:
+    try:
+        books.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    except sqlite3.Error:
+        pass
+"""
+
+
+def put_and_take(path: Path, child: Child) -> None:
+    """Work until told to end, or told of damage; say all that was accepted and done."""
+    over: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: over.append(1))
+    accepted: list[str] = []
+    acked: list[str] = []
+    told = ""
+    with Client(f"sqlite://{path}?sync=none") as client:
+        queue = client.queue("q", ttl=60)
+        while not over and not told:
+            with suppress(StoreUnavailable):
+                try:
+                    accepted += [one.id for one in queue.put_many(["x" * 900] * 20, group="g")]
+                    accepted += [one.id for one in queue.put_many(["x" * 900] * 20)]
+                    acked += [job.id for job in queue.take_many(35, timeout=0) if job.ack()]
+                except ConfigError as damaged:
+                    told = str(damaged)
+    child.say(json.dumps([accepted, acked, told]))
+
+
+def test_a_program_that_checkpoints_is_named_and_what_it_damages_is_mended(path: Path) -> None:
+    seconds = times(300, 2)
+    with Client(f"sqlite://{path}") as client:
+        client.queue("q").put("the first")
+    words = [sys.executable, "-c", CHECKPOINTS, f"{path}-queues"]
+    with ExitStack() as crew:
+        # Given workers, and programs that checkpoint their files all the time
+        workers = [crew.enter_context(Child(partial(put_and_take, path))) for _ in range(2)]
+        programs = []
+        for _ in range(2):
+            program = crew.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE))
+            crew.callback(program.kill)
+            assert program.stdout is not None
+            program.stdout.readline()
+            programs.append(program)
+        time.sleep(seconds)
+        # Then the doctor names them
+        named = " ".join(one.text for one in told(path))
+        assert all(f"process {program.pid} (" in named for program in programs), named
+        for program in programs:
+            program.kill()
+            program.wait()
+        for worker in workers:
+            worker.send(signal.SIGTERM)
+        heard = [json.loads(worker.hear()) for worker in workers]
+    # And whoever met damage was told how it is mended
+    store, url = find(f"sqlite://{path}")
+    damaged = [words for _, _, words in heard if words]
+    assert all("holdfast doctor --mend" in words for words in damaged), damaged
+    said = list(store.mend(url))
+    gone = sum(one.subject == "gone" for one in said)
+    # And what is there is whole, and served to its end
+    audit(path)
+    accepted, acked = ({one for told in heard for one in told[at]} for at in (0, 1))
+    with Client(f"sqlite://{path}") as client:
+        queue = client.queue("q")
+        while jobs := queue.take_many(100, timeout=0):
+            assert all(queue.ack_many(jobs))
+            acked |= {job.id for job in jobs}
+    lost = len(accepted - acked)
+    print(f"{len(accepted)} put, {lost} lost, {gone} named, {len(damaged)} workers told")
+    audit(path)

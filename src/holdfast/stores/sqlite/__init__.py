@@ -23,7 +23,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "sync": word("puts", "all", "none"),
 }
 
-__all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
+__all__ = ["CAPABILITIES", "OPTIONS", "examine", "mend", "open_aio", "open_blocking"]
 
 
 def open_blocking(url: StoreURL) -> Store:
@@ -51,6 +51,15 @@ def examine(url: StoreURL) -> Iterator[Finding]:
     except ImportError as missing:
         raise _not_here(missing) from missing
     return examine(url)
+
+
+def mend(url: StoreURL) -> Iterator[Finding]:
+    """Get damaged serial queues going again, for ``holdfast doctor --mend``."""
+    try:
+        from .blocking.doctor import mend
+    except ImportError as missing:
+        raise _not_here(missing) from missing
+    return mend(url)
 
 
 def _not_here(missing: ImportError) -> ImportError | ConfigError:

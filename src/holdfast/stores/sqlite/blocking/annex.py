@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ....errors import HoldfastError, StoreUnavailable
 from ....url import StoreURL
 from . import ears
-from .database import Database, explained
+from .database import MOVE_AWAY, Database, explained
 from .ears import Ear, Ears
 from .files import enter
 from .gate import Gate, Replaced
@@ -65,6 +65,9 @@ D = TypeVar("D", bound=Database)
 class AnnexFiles(Generic[D]):
     """The gate, its header, the database and what goes with them (see ``way.Room``)."""
 
+    #: What to do about them if they are damaged.
+    remedy = MOVE_AWAY
+
     def __init__(self, place: Place, gate: Gate, header: Header, now: float) -> None:
         self.place = place
         self.gate = gate
@@ -75,7 +78,7 @@ class AnnexFiles(Generic[D]):
         self.post = Post(place)
         self.ears = Ears(place)
         try:
-            with explained(place.database, opening=True):
+            with explained(place.database, True, self.remedy):
                 self.database = self._agree(header, now)
                 self.connection: sqlite3.Connection = self.database.connection
                 self.run: Callable[..., sqlite3.Cursor] = self.connection.cursor().execute
@@ -107,11 +110,14 @@ class AnnexFiles(Generic[D]):
 
     def moved(self) -> bool:
         """Do the paths lead to other files by now? Then what we do concerns nobody."""
+        return self.replaced() or self.gate.moved()
+
+    def replaced(self) -> bool:
+        """Does the path of the database lead to another file? Then nobody finds what we write."""
         try:
-            there = os.stat(self.place.database).st_ino == self.database.inode
+            return os.stat(self.place.database).st_ino != self.database.inode
         except OSError:
             return True
-        return not there or self.gate.moved()
 
     def sweep(self) -> None:
         """Clear up after clients that have died and left nothing on loan."""

@@ -49,6 +49,15 @@ DISK = {
     sqlite3.SQLITE_IOERR_SHMSIZE,
     sqlite3.SQLITE_IOERR_TRUNCATE,
 }
+#: What SQLite says of rows that nobody of us has written.
+DAMAGE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+)
+#: What to do about a damaged file, unless there is something better.
+MOVE_AWAY = "end the processes that use it, then move it away; the next one makes a new file"
 #: Who is closing the store has done so after this time.
 CLOSING_S = 0.25
 
@@ -178,9 +187,9 @@ class Database:
             # file already can be written when the disk is full.
             made.execute(verbs().meta_set, ("room", bytes(ROOM)))
 
-        self._make(fill, PAGE_SIZE)
+        self.remake(fill, PAGE_SIZE)
 
-    def _make(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> None:
+    def remake(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> None:
         """Make a database with this content, and put it in its place when it is complete."""
         self.close()
         fresh = self.place.folder + "/new.db"
@@ -193,7 +202,7 @@ class Database:
             folder = open_folder(self.place)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink("new.db", dir_fd=folder)
-            _write(folder, "new.db", content, self.place.file_mode)
+            write(folder, "new.db", content, self.place.file_mode)
             name = os.path.basename(self.path)
             os.rename("new.db", name, src_dir_fd=folder, dst_dir_fd=parent)
         except OSError as wrong:
@@ -298,7 +307,7 @@ def escaped(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def _write(folder: int, name: str, content: bytes, mode: int) -> None:
+def write(folder: int, name: str, content: bytes, mode: int) -> None:
     """Make a file of this content and mode; there is none of this name."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = opened(name, flags, 0o600, dir_fd=folder)
@@ -324,30 +333,30 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def explained(path: str, opening: bool = False) -> Generator[None]:
+def explained(path: str, opening: bool = False, remedy: str = MOVE_AWAY) -> Generator[None]:
     """Turn the errors of SQLite and of the system into ours, with the file and the remedy."""
     try:
         yield
     except StoreUnavailable:
         raise
     except (sqlite3.Error, OSError, UnicodeDecodeError) as wrong:
-        raise explain(wrong, path, opening) from None
+        raise explain(wrong, path, opening, remedy) from None
 
 
 def explain(
-    wrong: sqlite3.Error | OSError | UnicodeDecodeError, path: str, opening: bool
+    wrong: sqlite3.Error | OSError | UnicodeDecodeError,
+    path: str,
+    opening: bool,
+    remedy: str = MOVE_AWAY,
 ) -> Exception:
-    """One of our errors for one of theirs."""
+    """One of our errors for one of theirs. ``remedy``: what to do about a damaged file."""
     if isinstance(wrong, OSError):
         return unusable(path, wrong)
     code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
     # A name in the schema, or in SQLite's words about it, that was overwritten is no text.
-    garbled = isinstance(wrong, UnicodeDecodeError)
-    if garbled or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return ConfigError(
-            f"{path} is damaged ({wrong}) and was left as it is: end the processes that use it, "
-            "then move it away; the next one makes a new file"
-        )
+    garbled = isinstance(wrong, UnicodeDecodeError) or "no such table" in str(wrong)
+    if garbled or code in DAMAGE:
+        return ConfigError(f"{path} is damaged ({wrong}) and was left as it is: {remedy}")
     permanent = (
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_CANTOPEN,

@@ -25,6 +25,8 @@ from .header import LIMIT, NEXT, PID, QUIET, SIZE, Header
 from .owned import open_file, require_companions
 from .paths import Place
 from .place import QUEUES, TRUSTED, VALUES, database_path, file_system, others_read, prepare
+from .queues import mending
+from .queues.files import remedy
 from .session import Others
 from .way import CLOCK
 
@@ -34,6 +36,8 @@ GATE_S = 1.0
 ROOM_LOW, ROOM_NONE = 64 << 20, 1 << 20
 #: A log that has grown beyond this says that somebody reads without ever ending.
 LOG_BIG = 64 << 20
+#: So many broken rules are told.
+WRONG_MAX = 3
 #: Tickets start from the wall clock in microseconds; so far ahead of it is normal.
 AHEAD_S = 3600.0
 
@@ -56,9 +60,18 @@ def examine(url: StoreURL) -> Iterator[Finding]:
         yield from foreign.strangers(place)
     yield from _sessions(place)
     if os.path.lexists(path + QUEUES):
-        yield from _queues(prepare(path + QUEUES, True))
+        yield from _queues(prepare(path + QUEUES, True), url)
     if os.path.lexists(path + VALUES):
         yield from _values(prepare(path + VALUES, True))
+
+
+def mend(url: StoreURL) -> Iterator[Finding]:
+    """Get damaged queues going again; what was wrong, and which jobs are gone."""
+    path = database_path(url) + QUEUES
+    if not os.path.lexists(path):
+        yield _ok("mend", "there are no queues in this store")
+        return
+    yield from mending.mend(prepare(path, url.options.get("any_fs") == "yes"))
 
 
 def _ok(subject: str, text: str) -> Finding:
@@ -234,11 +247,15 @@ def _whole(place: Place, subject: str, count: str) -> Finding:
     return _ok(subject, f"whole, {size:.1f} MiB, {what}: {rows}")
 
 
-def _queues(place: Place) -> Iterator[Finding]:
-    """The same of the files of the serial queues."""
-    yield _whole(
+def _queues(place: Place, url: StoreURL) -> Iterator[Finding]:
+    """The same of the files of the serial queues, and do its tables agree with one another?"""
+    whole = _whole(
         place, "queues", "SELECT ifnull(sum(waiting + taken + dead), 0), 'jobs' FROM queues"
     )
+    if whole.level is Level.OK and (wrong := mending.looked(place)):
+        text = f"damaged: {'; '.join(wrong[:WRONG_MAX])}"
+        whole = Finding(Level.FAIL, "queues", text)
+    yield whole._replace(remedy=remedy(url)) if whole.level is Level.FAIL else whole
     yield from foreign.strangers(place)
     yield from _shut(place, "queues")
 

@@ -190,18 +190,25 @@ class Engine(Entry):
         if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
             return True
         left: bool = self._slow(files, self._lines.leave, leave, now)
+        if not left and files.gate.moved():  # it may stand in the files that took their place
+            raise Replaced
         return left
 
     def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """See :meth:`holdfast.core.ports.Store.leave_all`."""
-        return self._inside(within, self._leave_all, leaves)
+        left: set[Leave] = set()
+        return self._inside(within, self._leave_all, leaves, left)
 
     def _leave_all(
-        self, files: Files, now: float, leaves: Sequence[Leave]
+        self, files: Files, now: float, leaves: Sequence[Leave], left: set[Leave]
     ) -> list[bool | Exception]:
-        answers = [self._let_go(files, leave, now) for leave in leaves]
+        """``left``: those that have left files in whose place there are others by now."""
+        answers = [one in left or self._let_go(files, one, now) for one in leaves]
         if None in answers:
             answers = self._roomy(files, now, self._leave_rest, leaves, answers)
+        if False in answers and files.gate.moved():  # as in `_leave`
+            left.update(one for one, gone in zip(leaves, answers, strict=True) if gone is True)
+            raise Replaced
         return [answer for answer in answers if answer is not None]
 
     def _let_go(self, files: Files, leave: Leave, now: float) -> bool | Exception | None:
@@ -235,7 +242,10 @@ class Engine(Entry):
         """See :meth:`holdfast.core.ports.Store.resize`."""
 
         def work(files: Files, now: float) -> int | Mismatch | None:
-            return self._slow(files, self._lines.resize, name, capacity, now)
+            former = self._slow(files, self._lines.resize, name, capacity, now)
+            if files.gate.moved():
+                raise Replaced
+            return former
 
         return self._inside(within, work)
 

@@ -6,7 +6,7 @@ import sqlite3
 import struct
 
 from ....errors import HoldfastError
-from .database import explain
+from .database import MOVE_AWAY, explain
 
 #: What working with such a row raises, or taking in a claim with a number that is too large. What
 #: the caller gave was checked before.
@@ -23,6 +23,10 @@ UNREADABLE = (
 )
 
 
+class Unsound(ValueError):
+    """Rows that contradict each other, in words."""
+
+
 def corrupt(text: str) -> sqlite3.DatabaseError:
     """What SQLite raises for a damaged file: for damage that it doesn't see."""
     wrong = sqlite3.DatabaseError(text)
@@ -35,10 +39,11 @@ def senseless(name: str) -> sqlite3.DatabaseError:
     return corrupt(f"the line {name!r} says what can't be")
 
 
-def unreadable(wrong: Exception, label: str) -> Exception:
+def unreadable(wrong: Exception, label: str, remedy: str = MOVE_AWAY) -> Exception:
     """One of our errors for one of `UNREADABLE`."""
     if isinstance(wrong, HoldfastError):
         return wrong
-    clear = explain(corrupt(repr(wrong)), label, False)
+    text = str(wrong) if isinstance(wrong, Unsound) else repr(wrong)
+    clear = explain(corrupt(text), label, False, remedy)
     clear.__cause__ = wrong
     return clear

@@ -50,6 +50,8 @@ def open_file(path: str, place: Place, flags: int = os.O_CREAT) -> tuple[int, os
             os.fchmod(fd, place.file_mode)
     except OSError as wrong:
         os.close(fd)
+        if isinstance(wrong, StoreUnavailable):
+            raise
         raise unusable(path, wrong) from None
     except BaseException:
         os.close(fd)

@@ -95,6 +95,12 @@ def jobs() -> Any:
 
 
 @cache
+def books() -> dict[str, str]:
+    """The rules that a database of serial queues keeps, in order, and how each is made true."""
+    return blocks(_text("books.sql"))
+
+
+@cache
 def create_values() -> dict[str, str]:
     """The statements that make a new database of refresh guards, in order."""
     return blocks(_text("values.sql"))

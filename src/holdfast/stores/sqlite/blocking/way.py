@@ -27,7 +27,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ....errors import HoldfastError, NotSupported, StoreUnavailable
 from ....url import StoreURL
 from .closing import leak
-from .database import explain
+from .database import MOVE_AWAY, explain
 from .gate import Damaged, Gate, Replaced
 from .header import PID, WHEN, WORLD
 from .odd import UNREADABLE, unreadable
@@ -69,6 +69,9 @@ F = TypeVar("F", bound=Room)
 
 class Way(Generic[F]):
     """A client's files, open or not yet, and the way into them."""
+
+    #: What to do about damaged files.
+    remedy = MOVE_AWAY
 
     def __init__(self, url: StoreURL) -> None:
         self.url = url
@@ -154,9 +157,9 @@ class Way(Generic[F]):
         except HoldfastError:
             raise
         except (sqlite3.Error, UnicodeDecodeError) as wrong:
-            raise explain(wrong, self.label, False) from wrong
+            raise explain(wrong, self.label, False, self.remedy) from wrong
         except UNREADABLE as wrong:
-            raise unreadable(wrong, self.label) from wrong
+            raise unreadable(wrong, self.label, self.remedy) from wrong
         finally:
             try:
                 if self.inside == me and (opened := self._files) is not None:

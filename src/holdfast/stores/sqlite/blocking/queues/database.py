@@ -7,10 +7,14 @@ does, too. ``kill -9`` of any process loses nothing, as the kernel has what was 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 
 from .....url import StoreURL
-from ..database import ROOM, Database
+from ..database import ROOM, Database, write
+from ..owned import open_parent
+from ..paths import unusable
 from ..sql import create_queues, verbs
 
 #: Which transactions wait for the disk, by the option ``sync``: the usual ones, and those that
@@ -33,7 +37,7 @@ class JobDatabase(Database):
     def tune(self, url: StoreURL) -> None:
         """Open it, and let it wait for the disk as the URL says."""
         if not self.there:
-            self._make(_fill, PAGE_SIZE)
+            self.remake(_fill, PAGE_SIZE)
         self.connect()
         run = self.connection.execute
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
@@ -49,6 +53,22 @@ class JobDatabase(Database):
             self._mode = ""  # in case an interrupt comes between
             self.connection.execute(f"PRAGMA synchronous = {mode}")
             self._mode = mode
+
+    def put_aside(self) -> str:
+        """Keep a copy of it and of its log beside it, for people to look into; its path."""
+        folder = open_parent(self.place)
+        try:
+            names = (f"{os.path.basename(self.path)}-damaged-{n}" for n in range(1, 1 << 20))
+            name = next(one for one in names if one not in os.listdir(folder))
+            size = os.fstat(self.guard).st_size
+            write(folder, name, os.pread(self.guard, size, 0), self.place.file_mode)
+            with contextlib.suppress(FileNotFoundError), open(self.path + "-wal", "rb") as log:
+                write(folder, name + "-wal", log.read(), self.place.file_mode)
+        except OSError as wrong:
+            raise unusable(self.path + "-damaged", wrong) from None
+        finally:
+            os.close(folder)
+        return f"{os.path.dirname(self.path)}/{name}"
 
 
 def _fill(made: sqlite3.Connection) -> None:

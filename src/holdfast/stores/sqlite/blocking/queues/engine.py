@@ -29,7 +29,7 @@ from ..odd import UNREADABLE, unreadable
 from ..paths import Place
 from ..place import QUEUES
 from . import look, putting
-from .files import JobFiles
+from .files import JobFiles, remedy
 from .jobs import Jobs
 
 A = TypeVar("A")
@@ -43,6 +43,7 @@ class JobEngine(AnnexEngine[JobFiles]):
     what = "queues"
 
     def _made(self, place: Place, gate: Gate, header: Header, now: float) -> JobFiles:
+        self.remedy = remedy(self.url)
         return JobFiles(place, gate, header, self.url, now)
 
     # -- the verbs ---------------------------------------------------------------------------
@@ -77,13 +78,13 @@ class JobEngine(AnnexEngine[JobFiles]):
     def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
         """See :meth:`holdfast.core.queue.ports.Queues.settle`."""
         return self._do(
-            within, lambda jobs, _: [_alone(self.label, jobs, jobs.settle, one) for one in settles]
+            within, lambda jobs, _: [self._alone(jobs, jobs.settle, one) for one in settles]
         )
 
     def extend(self, extends: Sequence[Extend], within: float) -> list[Held | Gone | Exception]:
         """See :meth:`holdfast.core.queue.ports.Queues.extend`."""
         return self._do(
-            within, lambda jobs, _: [_alone(self.label, jobs, jobs.extend, one) for one in extends]
+            within, lambda jobs, _: [self._alone(jobs, jobs.extend, one) for one in extends]
         )
 
     def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
@@ -133,6 +134,8 @@ class JobEngine(AnnexEngine[JobFiles]):
         try:
             answer = self._commit(files, now, work)
         except sqlite3.OperationalError as wrong:
+            if files.moved():  # another may have come through a new gate, and write as well
+                raise Replaced from wrong
             if durable or not full(wrong):
                 raise
             # Nothing is accepted where there is no room, but what is there can be settled: with the
@@ -140,8 +143,9 @@ class JobEngine(AnnexEngine[JobFiles]):
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work)
-        # Last, because what is written to files that are no longer the store's is worth nothing.
-        if files.moved():
+        # Last, because what is written to a file that is no longer the store's is worth nothing. A
+        # gate that was deleted meanwhile changes nothing: others find what was committed.
+        if files.replaced():
             raise Replaced
         return answer
 
@@ -152,6 +156,19 @@ class JobEngine(AnnexEngine[JobFiles]):
         jobs.save()
         files.run("COMMIT")
         self._outbox.extend(jobs.wakes.items())
+        return answer
+
+    def _alone(self, jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
+        """One of a batch: what is wrong with it stays its own trouble."""
+        kept = jobs.point()
+        jobs.run("SAVEPOINT one")
+        try:
+            answer: T | Exception = work(asked)
+        except UNREADABLE as wrong:
+            jobs.run("ROLLBACK TO one")
+            jobs.back_to(kept)
+            answer = unreadable(wrong, self.label, self.remedy)
+        jobs.run("RELEASE one")
         return answer
 
     def _see(self, within: float, work: Callable[[Jobs], T]) -> T:
@@ -178,17 +195,3 @@ class JobEngine(AnnexEngine[JobFiles]):
             files = self._files
             if files is not None:
                 files.ears.rouse(queue, count, files.post)
-
-
-def _alone(label: str, jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
-    """One of a batch: what is wrong with it stays its own trouble."""
-    kept = jobs.point()
-    jobs.run("SAVEPOINT one")
-    try:
-        answer: T | Exception = work(asked)
-    except UNREADABLE as wrong:
-        jobs.run("ROLLBACK TO one")
-        jobs.back_to(kept)
-        answer = unreadable(wrong, label)
-    jobs.run("RELEASE one")
-    return answer

@@ -26,6 +26,7 @@ class JobFiles(AnnexFiles[JobDatabase]):
 
     def __init__(self, place: Place, gate: Gate, header: Header, url: StoreURL, now: float) -> None:
         self._url = url
+        self.remedy = remedy(url)
         super().__init__(place, gate, header, now)
 
     def _agree(self, header: Header, now: float) -> JobDatabase:
@@ -44,6 +45,16 @@ class JobFiles(AnnexFiles[JobDatabase]):
     def empty(self, session: str) -> bool:
         """Has this session nothing on loan?"""
         return self.run(_SQL.session_there, (session,)).fetchone() is None
+
+
+def remedy(url: StoreURL) -> str:
+    """What to do about damaged queues."""
+    import shlex  # because few programs meet this error
+
+    return (
+        f"run holdfast doctor --mend --url {shlex.quote(str(url))}, which gets the queues going "
+        "again and says which jobs are gone"
+    )
 
 
 def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:

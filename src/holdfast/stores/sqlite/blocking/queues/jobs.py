@@ -25,7 +25,9 @@ from .....core.queue.model import (
     Verdict,
 )
 from .....core.queue.policy import EXPIRED_REASON, rate_burst
+from ..odd import Unsound
 from ..sql import jobs as statements
+from .books import called
 from .rows import GROUPED, PLAIN, Loan, QueueRow
 
 #: So many leases that are over are taken back by one verb; the next one goes on.
@@ -86,6 +88,21 @@ class Jobs:
         """All since then has not happened."""
         self._queues = point
 
+    def job(self, what: str, job: int) -> Any:
+        """What this statement says of a job that must be there."""
+        row = self.run(what, (job,)).fetchone()
+        if row is None:
+            names = {queue.id: queue.name for queue in self._queues.values()}
+            raise Unsound(f"{called(job, names)} is gone, though it is in line or on loan")
+        return row
+
+    def group(self, grp: int) -> Any:
+        """Until when a group rests, and how many jobs it has; it must be there."""
+        row = self.run(_SQL.group_get, (grp,)).fetchone()
+        if row is None:
+            raise Unsound(f"the group {grp} is gone, though there are jobs of it")
+        return row
+
     # -- taking ----------------------------------------------------------------------------
 
     def take(self, take: Take, session: str, dead: Callable[[str], bool]) -> Taken:
@@ -118,7 +135,7 @@ class Jobs:
                 return
             due, job, grp = first
             run(_SQL.ready_drop, (queue.lane(grp), due, job))
-            _, attempts, _, _ = run(_SQL.job_end, (job,)).fetchone()
+            _, attempts, _, _ = self.job(_SQL.job_end, job)
             rest = None if pace.start is Start.TAKE or not grp else pace.min_interval
             if grp and pace.start is Start.TAKE:
                 run(_SQL.group_due, (grp, now + pace.min_interval))
@@ -155,7 +172,7 @@ class Jobs:
         return None
 
     def _delivered(self, loan: Loan) -> Delivered:
-        job_id, group, payload, _, accepted = self.run(_SQL.job_get, (loan.job,)).fetchone()
+        job_id, group, payload, _, accepted = self.job(_SQL.job_get, loan.job)
         age = self.now - accepted
         return Delivered(loan.job, job_id, group, payload, loan.attempt, loan.fence, age)
 
@@ -261,8 +278,8 @@ class Jobs:
         run, job, grp = self.run, loan.job, loan.grp
         run(_SQL.loan_drop, (job,))
         queue.taken -= 1
-        due, attempts, job_id, until = run(_SQL.job_end, (job,)).fetchone()
-        rested, size = run(_SQL.group_get, (grp,)).fetchone() if grp else (0.0, 0)
+        due, attempts, job_id, until = self.job(_SQL.job_end, job)
+        rested, size = self.group(grp) if grp else (0.0, 0)
         if loan.rest is not None:
             rested = max(rested, when + loan.rest)
         if verdict is Verdict.ACK:
@@ -301,10 +318,10 @@ class Jobs:
 
     def drop(self, queue: QueueRow, job: int, grp: int) -> None:
         """Remove a job that isn't on loan and has no place in the order."""
-        _, _, job_id, until = self.run(_SQL.job_end, (job,)).fetchone()
+        _, _, job_id, until = self.job(_SQL.job_end, job)
         self._forget(queue, job, job_id, until)
         if grp:
-            rested, size = self.run(_SQL.group_get, (grp,)).fetchone()
+            rested, size = self.group(grp)
             self._keep_group(queue, grp, rested, size - 1)
 
     # -- the order in which jobs are served --------------------------------------------------
@@ -313,7 +330,7 @@ class Jobs:
         """Give a group its place, unless its first job is on loan or there is none."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None and not self.run(_SQL.loan_there, (first[0],)).fetchone():
-            rested, _ = self.run(_SQL.group_get, (grp,)).fetchone()
+            rested, _ = self.group(grp)
             self._lead(queue, grp, rested)
 
     def _lead(self, queue: QueueRow, grp: int, rested: float) -> None:
@@ -335,7 +352,7 @@ class Jobs:
         """The same for the first job of a group."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None:
-            rested, _ = self.run(_SQL.group_get, (grp,)).fetchone()
+            rested, _ = self.group(grp)
             self.take_out(queue, first[0], max(first[1], rested), grp)
 
     def wake(self, queue: QueueRow, moments: list[float]) -> None:

@@ -39,7 +39,7 @@ class ValueDatabase(Database):
             # has its place in the file already can be written then.
             made.execute(verbs().meta_set, ("room", bytes(ROOM)))
 
-        self._make(fill, PAGE_SIZE)
+        self.remake(fill, PAGE_SIZE)
 
     def tune(self) -> None:
         """Open it."""

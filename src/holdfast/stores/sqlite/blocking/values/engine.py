@@ -142,9 +142,15 @@ class ValueEngine(AnnexEngine[ValueFiles]):
 
     def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
         """See :meth:`holdfast.core.guard.ports.Guards.invalidate`."""
-        return self._do(
-            within, lambda values, _: [values.invalidate(entry) for entry in entries], entries
-        )
+        there = [False] * len(entries)
+
+        def work(values: Values, _: ValueFiles) -> list[bool]:
+            # Again, if the files were replaced meanwhile: what was there was there.
+            for at, entry in enumerate(entries):
+                there[at] = values.invalidate(entry) or there[at]
+            return there
+
+        return self._do(within, work, entries)
 
     def tally(self, guard: str, tally: Tally, within: float) -> None:
         """See :meth:`holdfast.core.guard.ports.Guards.tally`."""

@@ -1,0 +1,164 @@
+"""Whether the database of queues says what can be, and how it is mended. The rules: ``books.sql``.
+
+What a foreign checkpoint or a bad disk leaves is a file whose tables are of different moments, or
+can't be read in part. SQLite's own check sees little of the first. It is mended by a new database:
+every row that can be read, and all that follows from the jobs derived from them again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+from ..sql import books, create_queues
+from .rows import SEQ_BITS
+
+#: So many looks into a table that can't be read as a whole.
+LOOKS_MAX = 200
+#: Tables in which each row has a number, and those that have another key.
+NUMBERED = ("queues", "groups", "jobs", "loans")
+KEYED = ("known", "lanes", "tombs", "meta")
+FIRST, LAST = -(1 << 63), (1 << 63) - 1
+
+
+def prepare(connection: sqlite3.Connection, now: float) -> None:
+    """Give a connection what the rules use."""
+    names: dict[int, str] = {}
+    with suppress(sqlite3.Error):
+        names.update(connection.execute("SELECT id, name FROM queues"))
+    connection.create_function("called", 1, lambda job: called(job, names))
+    connection.create_function("moment", 0, lambda: now)
+    connection.create_function("readable", 2, _readable, deterministic=True)
+    connection.create_function("clock", 1, _is_clock, deterministic=True)
+    for name, statement in books().items():
+        if name.startswith("view"):
+            connection.execute(statement)
+
+
+def called(job: int, names: Mapping[int, object]) -> str:
+    """A job in words: its place among all that its queue has accepted, and the queue."""
+    queue = job >> SEQ_BITS
+    return f"job {job & (1 << SEQ_BITS) - 1} of queue {names.get(queue, f'number {queue}')!r}"
+
+
+def _readable(kind: str, raw: bytes | None) -> bool:
+    if kind != "text" or raw is None:
+        return False
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_clock(raw: bytes | None) -> bool:
+    """Is it the name of a boot, and what is added to its clock?"""
+    try:
+        boot, _, offset = (raw or b"").decode().partition(" ")
+        return int(boot) >= 0 and abs(float(offset)) < 1e11
+    except ValueError:
+        return False
+
+
+def broken(connection: sqlite3.Connection, most: int = 3) -> list[str]:
+    """What breaks the rules, in words; up to so many of each."""
+    found: list[str] = []
+    for name, statement in books().items():
+        kind, _, what = name.partition(" ")
+        if kind == "must":
+            rows = connection.execute(f"{statement} LIMIT {most}")
+            found += [words for (words,) in rows]
+        elif kind == "drop":
+            (count,) = connection.execute(f"SELECT count(*) FROM {statement}").fetchone()  # noqa: S608
+            found += [f"{count} times a {what} that can't be"] * bool(count)
+    return found
+
+
+def settle(connection: sqlite3.Connection) -> None:
+    """Make the rules true."""
+    for name, statement in books().items():
+        if name.startswith("mend"):
+            connection.execute(statement)
+        elif name.startswith("drop"):
+            connection.execute(f"DELETE FROM {statement}")  # noqa: S608
+
+
+def salvage(old: sqlite3.Connection, made: sqlite3.Connection) -> set[str]:
+    """Fill a new database with every row of a damaged one that can be read; the tables of which
+    some can't."""
+    for statement in create_queues().values():
+        made.execute(statement)
+    old.text_factory = _text
+    unread: set[str] = set()
+    for table in (*NUMBERED, *KEYED):
+        columns = made.execute("SELECT count(*) FROM pragma_table_info(?)", (table,)).fetchone()[0]
+        places = ", ".join("?" * columns)
+        rows = (_numbered if table in NUMBERED else _keyed)(old, table, unread)
+        sql = f"INSERT OR IGNORE INTO {table} VALUES ({places})"  # noqa: S608 - constants
+        made.executemany(sql, rows)
+    return unread
+
+
+def _text(raw: bytes) -> str | bytes:
+    """Text; what isn't any stays as it is, so that the rules find it."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def _numbered(
+    old: sqlite3.Connection, table: str, unread: set[str]
+) -> Iterator[tuple[object, ...]]:
+    """The rows of a table, in the parts of it that can be read: from both ends of what can't be,
+    and then from its middle."""
+    looks, parts = 0, [(FIRST, LAST)]
+    while parts and looks < LOOKS_MAX:
+        first, last = parts.pop()
+        looks += 1
+        where = "NOT INDEXED WHERE rowid BETWEEN ? AND ? ORDER BY rowid"
+        sql = f"SELECT rowid, * FROM {table} {where}"  # noqa: S608 - constants, all of them
+        low, high = first - 1, last + 1
+        with suppress(sqlite3.Error):
+            for number, *row in old.execute(sql, (first, last)):
+                yield tuple(row)
+                low = number
+            continue
+        unread.add(table)
+        with suppress(sqlite3.Error):
+            for number, *row in old.execute(f"{sql} DESC", (low + 1, last)):
+                yield tuple(row)
+                high = number
+        if high - low > 2:
+            middle = (low + high) // 2
+            parts += [(low + 1, middle), (middle + 1, high - 1)]
+
+
+def _keyed(old: sqlite3.Connection, table: str, unread: set[str]) -> Iterator[tuple[object, ...]]:
+    """The same from both ends of the table."""
+    for order in ("ASC", "DESC"):
+        with suppress(sqlite3.Error):
+            sql = f"SELECT * FROM {table} ORDER BY 1 {order}"  # noqa: S608 - constants
+            yield from old.execute(sql)
+            return
+        unread.add(table)
+
+
+def gone(old: sqlite3.Connection, made: sqlite3.Connection) -> dict[int, str]:
+    """The jobs that something of the old database speaks of, and that aren't there: by number the
+    id, as far as it is known."""
+    found: dict[int, str] = {}
+    there: Callable[[object], bool] = lambda job: (  # noqa: E731
+        made.execute("SELECT 1 FROM jobs WHERE job = ?", (job,)).fetchone() is not None
+    )
+    for sql in (
+        "SELECT job, '' FROM ready",
+        "SELECT job, '' FROM loans",
+        "SELECT job, id FROM jobs INDEXED BY jobs_by_id",
+    ):
+        with suppress(sqlite3.Error):
+            for job, job_id in old.execute(sql):
+                if isinstance(job, int) and not there(job):
+                    found[job] = job_id if isinstance(job_id, str) else ""
+    return found

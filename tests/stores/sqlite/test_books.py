@@ -1,0 +1,255 @@
+"""Damaged queues: a take says so, the doctor finds it, and what is mended works on."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client, ConfigError, HoldfastError
+from holdfast.core.finding import Finding, Level
+from holdfast.testing.promise import promised
+from holdfast.url import find
+from tests.fenced.process import Child
+from tests.stores.sqlite.books import audit
+from tests.stores.sqlite.test_odd_rows import ODD, replaced, rows
+from tests.torture.scale import seed_of, times
+
+PAGE = 4096
+#: Tables whose rows are looked at one by one.
+TABLES = ("queues", "groups", "jobs", "ready", "loans", "known", "lanes", "tombs", "meta")
+
+
+def told(path: Path, what: str = "") -> list[Finding]:
+    """What the doctor finds of the queues, or what is said of their mending."""
+    store, url = find(f"sqlite://{path}")
+    if what == "mend":
+        return list(store.mend(url))
+    return [one for one in store.examine(url) if one.subject == "queues"]
+
+
+def change(path: Path, *statements: str) -> None:
+    """Change the queues past the code that keeps them."""
+    with closing(sqlite3.connect(f"{path}-queues", isolation_level=None)) as books:
+        for statement in statements:
+            books.execute(statement)
+
+
+def ids(path: Path) -> set[str]:
+    """The jobs that are there."""
+    with closing(sqlite3.connect(f"{path}-queues")) as books:
+        return {f"{job_id}" for (job_id,) in books.execute("SELECT id FROM jobs")}
+
+
+def fill(path: Path, turns: int) -> None:
+    """Queues with some of everything, left by a worker that was killed with jobs on loan."""
+
+    def works(child: Child) -> None:
+        client = Client(f"sqlite://{path}?sync=none")
+        for turn in range(turns):
+            for name in ("q", "r"):
+                queue = client.queue(name, min_interval=0.01)
+                queue.put_many(("x" * 300 for _ in range(5)), group=f"g{turn}")
+                queue.put_many(range(6))
+                queue.put("known", id=f"known {turn}")
+                queue.put("later", delay=3600)
+                for job in queue.take_many(4, timeout=0)[:2]:
+                    job.ack() if job.fence % 2 else job.dead_letter("no use")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with Child(works) as child:
+        assert child.end() == -signal.SIGKILL
+    with Client(f"sqlite://{path}") as client:
+        client.queue("q").stats()  # and the last one who closes it copies the log back
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """One database of queues at three moments, the latest last."""
+    path = tmp_path_factory.mktemp("queues") / "locks.db"
+    path.parent.chmod(0o700)
+    found = []
+    for _ in range(3):
+        fill(path, 3)
+        found.append(Path(f"{path}-queues").read_bytes())
+    return found
+
+
+def drain(path: Path) -> int:
+    """Put some, and take and ack all that is due; how many."""
+    count = 0
+    with Client(f"sqlite://{path}?sync=none") as client:
+        for name in [one.name for one in client.queues()]:
+            queue = client.queue(name)
+            queue.put_many(["more", "more"], group="g1")
+            queue.put("more")
+            while jobs := queue.take_many(50, timeout=0):
+                assert all(queue.ack_many(jobs))
+                count += len(jobs)
+            queue.jobs()
+            queue.purge("dead")
+    return count
+
+
+# -- one after the other -------------------------------------------------------------------------
+
+
+def test_a_take_says_what_is_damaged_and_how_it_is_mended_and_then_it_goes_on(path: Path) -> None:
+    url = f"sqlite://{path}"
+    with Client(url) as client:
+        queue = client.queue("q")
+        queue.put_many(range(3), group="g")
+        first = queue.take(timeout=0)
+        assert first is not None
+        queue.put("lost", id="lost")
+        queue.put("kept")
+        # Given a job that is gone, though it stands in line
+        change(path, "DELETE FROM jobs WHERE id = 'lost'")
+        # Then a take says so, and the remedy
+        with pytest.raises(ConfigError, match="job 4 of queue 'q' is gone") as raised:
+            queue.take(timeout=0)
+        assert f"run holdfast doctor --mend --url {url}," in str(raised.value)
+        # The doctor says it, too
+        (found,) = told(path)
+        assert found.level is Level.FAIL
+        assert "job 4 of queue 'q' is to be served, and gone" in found.text
+        assert f"holdfast doctor --mend --url {url}," in found.remedy
+        # When it is mended while clients are at it
+        gone = [one.text for one in told(path, "mend") if one.subject == "gone"]
+        # Then the job is named, what is on loan still counts, and all others are served
+        assert gone == ["job 4 of queue 'q'"]
+        (found,) = told(path)
+        assert found.level is Level.OK
+        assert first.ack()
+        assert audit(path) == {"q": (3, 0, 0)}
+        assert sorted(str(job.payload) for job in queue.take_many(9, timeout=0)) == ["1", "kept"]
+
+
+def test_a_job_of_which_only_its_id_is_left_is_named(path: Path) -> None:
+    with Client(f"sqlite://{path}") as client:
+        client.queue("q").put_many([{"payload": n, "id": f"job {n}"} for n in range(3)])
+    # Given a table that is behind its index, as a lost page leaves it
+    index = "CREATE INDEX jobs_by_id ON jobs (id)"
+    with closing(sqlite3.connect(f"{path}-queues", isolation_level=None)) as books:
+        (root,) = books.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'jobs_by_id'"
+        ).fetchone()
+        books.execute("PRAGMA writable_schema = 1")
+        books.execute("DELETE FROM sqlite_master WHERE name = 'jobs_by_id'")
+    change(path, "DELETE FROM jobs WHERE id = 'job 1'", "DELETE FROM ready WHERE job & 255 = 2")
+    with closing(sqlite3.connect(f"{path}-queues", isolation_level=None)) as books:
+        books.execute("PRAGMA writable_schema = 1")
+        books.execute(
+            "INSERT INTO sqlite_master VALUES ('index', 'jobs_by_id', 'jobs', ?, ?)", (root, index)
+        )
+    (found,) = told(path)
+    assert found.level is Level.FAIL
+    gone = [one.text for one in told(path, "mend") if one.subject == "gone"]
+    assert gone == ["job 2 of queue 'q', id 'job 1'"]
+    assert told(path)[0].level is Level.OK
+
+
+def test_what_is_whole_is_not_changed(path: Path, versions: list[bytes]) -> None:
+    assert [one.level for one in told(path, "mend")] == [Level.OK]
+    Path(f"{path}-queues").write_bytes(versions[-1])
+    Path(f"{path}-queues").chmod(0o600)
+    (found,) = told(path, "mend")
+    assert (found.level, found.text) == (Level.OK, "the queues are whole: nothing is changed")
+    assert Path(f"{path}-queues").read_bytes() == versions[-1]
+
+
+# -- by chance -----------------------------------------------------------------------------------
+
+
+def damage(file: Path, versions: list[bytes], chance: random.Random) -> str:
+    """Damage it in one way of many; which, in words."""
+    match chance.choice(("row", "row", "value", "value", "value", "pages", "pages", "bytes")):
+        case "row":
+            table = chance.choice(TABLES)
+            with closing(sqlite3.connect(file, isolation_level=None)) as books:
+                (count,) = books.execute(f"SELECT count(*) FROM {table}").fetchone()
+                keys = [r[1] for r in books.execute(f"PRAGMA table_info({table})") if r[5]]
+                at = chance.randrange(max(1, count))
+                columns = ", ".join(keys)
+                row = f"SELECT {columns} FROM {table} LIMIT {chance.choice((1, 1, 3))} OFFSET {at}"
+                books.execute(f"DELETE FROM {table} WHERE ({columns}) IN ({row})")
+            return f"{table}: row {at} removed"
+        case "value":
+            table, column, at = chance.choice([*rows(file)])
+            value = chance.choice((*ODD, 1, 2, 7, 2**41 + 3))
+            replaced(file, table, column, at, value)
+            return f"{table}.{column}[{at}] = {value!r}"
+        case "pages":  # as a lost commit leaves them
+            data = bytearray(versions[-1])
+            old = chance.choice(versions[:-1])
+            pages = chance.sample(range(len(old) // PAGE), chance.choice((1, 1, 2, 5)))
+            for page in pages:
+                data[page * PAGE : (page + 1) * PAGE] = old[page * PAGE : (page + 1) * PAGE]
+            file.write_bytes(data)
+            return f"pages {pages} are {versions.index(old) - 2}"
+        case _:
+            data = bytearray(versions[-1])
+            at = chance.randrange(len(data))
+            data[at : at + chance.choice((1, 8, PAGE))] = b""
+            data = data.ljust(len(versions[-1]), b"\xff")
+            file.write_bytes(data)
+            return f"cut at {at}"
+
+
+def judged(path: Path, before: set[str]) -> Iterator[str]:
+    """Is it found, mended and served, or refused? What is wrong."""
+    found = told(path)
+    if found and found[0].level is Level.FAIL:
+        if "doctor --mend" not in found[0].remedy:
+            yield f"no remedy: {found[0]}"
+        content = Path(f"{path}-queues").read_bytes()
+        try:
+            said = told(path, "mend")
+        except HoldfastError as refused:
+            if not re.search("damaged|can't be mended|is not a SQLite|another appl", str(refused)):
+                yield f"refused without a word: {refused}"
+            if Path(f"{path}-queues").read_bytes() != content:
+                yield "refused, and changed"
+            return
+        missing = before - ids(path)
+        counted = sum(one.subject == "gone" for one in said)
+        if missing and not counted:
+            yield f"{len(missing)} are gone, and nobody says so"
+        (again,) = told(path)
+        if again.level is not Level.OK:
+            yield f"mended, and still wrong: {again.text}"
+    audit(path)
+    drain(path)
+    audit(path)
+
+
+def test_whatever_is_damaged_is_found_and_mended_or_refused(
+    versions: list[bytes], tmp_path: Path
+) -> None:
+    chance = random.Random(seed_of("books"))
+    wrong, kinds = [], []
+    for number in range(times(4000, 25)):
+        folder = tmp_path / f"{number}"
+        folder.mkdir(mode=0o700)
+        path = folder / "locks.db"
+        file = Path(f"{path}-queues")
+        file.touch(0o600)
+        file.write_bytes(versions[-1])
+        before = ids(path)
+        what = damage(file, versions, chance)
+        try:
+            wrong += [f"{what}: {one}" for one in judged(path, before)]
+        except (Exception, AssertionError) as failure:
+            wrong.append(f"{what}: {failure!r}")
+        shutil.rmtree(folder)
+        kinds.append(what)
+    with promised("damaged queues are found, and mended or refused"):
+        assert not wrong, "\n".join(wrong)
