@@ -172,6 +172,14 @@ class Context:
                 self.keeper.drop(lease)
                 _warn_orphan(lease, self.fence_of(lease, " (fence {})"))
 
+    def all_unrenewed(self) -> list[HoldBase]:
+        """The holds that nobody renews, though other threads make some meanwhile."""
+        while True:
+            try:
+                return list(self.unrenewed)
+            except RuntimeError:
+                continue
+
     def fence_of(self, lease: Lease, words: str) -> str:
         """These words with the fence of a lease; nothing on a store that gives none."""
         return words.format(lease.fence) if self.store.capabilities.fences else ""

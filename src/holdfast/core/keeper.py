@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,6 @@ from .undos import Undos
 
 if TYPE_CHECKING:
     from .context import Context
-    from .hold import HoldBase
 
 log = logging.getLogger("holdfast")
 
@@ -149,7 +148,9 @@ class Keeper:
                 return  # another thread took it
             try:
                 self._ctx.runtime.follow(call(hold, lease.reason), TOLD.format(lease.name))
-            except Exception:
+            except BaseException as stop:  # what it exits by isn't for whoever calls it here
+                if self._ctx.runtime.interrupts(stop):
+                    raise
                 log.exception("%s raised", TOLD.format(lease.name))
 
     def stop(self) -> None:
@@ -172,7 +173,7 @@ class Keeper:
         """The client closes: every lease is lost; the leaves that remain to be carried out."""
         leaves = list(self._undos)
         leases = self._schedule.empty() + self._asked
-        leases += [hold._lease for hold in _listed(self._ctx.unrenewed)]
+        leases += [hold._lease for hold in self._ctx.all_unrenewed()]
         self._undos = Undos()
         for lease in leases:
             if lease.end is None and not lease.closing:
@@ -389,12 +390,3 @@ class Keeper:
         self.lose(lease, reason)
         now = self._ctx.now()
         self._undos.add(now, lease.undo(reason), now + lease.ttl)
-
-
-def _listed(holds: Collection[HoldBase]) -> list[HoldBase]:
-    """These holds, though other threads make some meanwhile."""
-    while True:
-        try:
-            return list(holds)
-        except RuntimeError:
-            continue

@@ -237,7 +237,9 @@ def another_loop() -> ConfigError:
 async def _awaited(made: Awaitable[object], what: str) -> None:
     try:
         await made
-    except Exception:
+    except BaseException as stop:
+        if AioRuntime.interrupts(stop):
+            raise
         log.exception("%s raised", what)
 
 

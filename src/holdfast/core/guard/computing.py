@@ -73,7 +73,9 @@ class Computation:
     async def _behind(self) -> None:
         try:
             await self.run()
-        except Exception:
+        except BaseException as stop:
+            if isinstance(stop, GeneratorExit) or self._ctx.runtime.interrupts(stop):
+                raise
             log.exception("refreshing %s in the background failed", self._lease.name)
 
     async def run(self) -> tuple[Value, bool]:

@@ -37,9 +37,11 @@ _UNAVAILABLE = {
     "22003": "a row of its tables holds a number that can't be: somebody has changed it by hand",
     "55": "somebody keeps a row or a table locked for too long",
     "57": "it is being stopped or started, or somebody ended the request",
+    "57014": "the request was ended: by statement_timeout, if that is short there, or by somebody",
     "58": "its machine has trouble",
     "XX": "it has met an error of its own",
-    READ_ONLY: "it is a standby, and takes nothing in",
+    READ_ONLY: "it has become a standby, or default_transaction_read_only was turned on, and takes "
+    "nothing in",
     "53300": "it has as many connections as it may have (max_connections)",
 }
 #: What stays wrong until somebody changes it.
@@ -88,11 +90,21 @@ def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
 #: An attempt to connect fails without a code: these words say that it will go on failing.
 _NO_ENTRY = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|does not exist"
-    r"|invalid (?:connection option|port|sslmode|integer|channel_binding)"
-    r"|permission denied for database"
-    r"|certificate verify failed|does not support SSL|role \S+ is not permitted",
+    r"|invalid (?:connection option|port|integer|\S+ (?:value|range))"
+    r"|could not parse network address|weak sslmode|requirepeer specifies"
+    r"|channel binding (?:required|is required)|authentication method requirement"
+    r"|permission denied for database|not currently accepting connections"
+    r"|(?:definition of service|service file) \S+ not found"
+    # What the server says to options= and to client_encoding=
+    r"|unrecognized configuration parameter|invalid value for parameter"
+    r"|permission denied to set parameter|cannot set parameter|invalid command-line argument"
+    r"|certificate verify failed|does not match host name|requires a valid client certificate"
+    r"|does not support SSL|unsupported protocol|no protocols available|tlsv1\S* alert"
+    r"|role \S+ is not permitted",
     re.IGNORECASE,
 )
+#: The same of a file that the URL names; one that isn't there is named by the system's own words.
+_FILE = re.compile(r"(?:certificate|private key|root certificate|CRL)\b.* file|certificate present")
 
 
 #: The same of these: others have all connections.
@@ -112,7 +124,7 @@ def identifier(name: str) -> str:
 def no_entry(said: str, label: str) -> HoldfastError:
     """The exception for an attempt to connect that failed with these words."""
     text = " ".join(said.split()) or "no reason was given"
-    if _NO_ENTRY.search(text) and "No such file" not in text:
+    if _FILE.search(text) or (_NO_ENTRY.search(text) and "No such file" not in text):
         return ConfigError(f"{label} doesn't let us in: {text}")
     if _FULL.search(text):
         text += (

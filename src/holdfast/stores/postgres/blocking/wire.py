@@ -9,6 +9,7 @@ import ipaddress
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
@@ -26,14 +27,20 @@ Steps = Generator[tuple[int, int], None, T]
 OLDEST = 130_000
 _HELLO = b"""
 SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recovery(),
-    current_setting('is_superuser'),
+    current_setting('is_superuser'), current_setting('transaction_read_only'),
     CASE WHEN pg_backend_pid() = $1::int
         THEN set_config('default_transaction_isolation', 'read committed', false)
-            || set_config('lock_timeout', $2, false)
+            || set_config('lock_timeout', $2, false) || set_config('statement_timeout', '0', false)
             || set_config('enable_seqscan', 'off', false)
             || set_config('enable_bitmapscan', 'off', false)
             || set_config('enable_sort', 'off', false) || set_config('jit', 'off', false) END
 """
+#: Said to whoever may not write though the server takes writes from others.
+READ_ONLY_SET = (
+    "its transactions are read only, as default_transaction_read_only is on. Some hosts turn it on "
+    "when a disk is full: make room. Else turn it off where it was set: for the user, for the "
+    "database, for the server, or in options= of the URL"
+)
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
@@ -52,7 +59,10 @@ class Peer(NamedTuple):
 
 def local(conninfo: str) -> bool:
     """Can connecting begin without a look-up of a name, which may take its time?"""
-    words = conninfo_to_dict(conninfo)
+    try:
+        words = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as wrong:  # libpq is older than an option
+        raise ConfigError(f"the libpq that psycopg uses refuses this URL: {wrong}") from None
     host = str(words.get("hostaddr") or words.get("host") or "/")
     if host.startswith(("/", "@")):
         return True
@@ -93,11 +103,13 @@ def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
     """
     ours, label = conn.backend_pid, settings.label
     conn.send_query_params(_HELLO, [b"%d" % ours, b"%d" % SESSION_MS])
-    ((pid, version, standby, superuser, _),) = yield from _rows(conn)
+    ((pid, version, standby, superuser, read_only, _),) = yield from _rows(conn)
     if int(version or 0) < OLDEST:
         raise ConfigError(f"{label} is older than PostgreSQL {OLDEST // 10_000}")
     if standby == b"t":
         raise StoreUnavailable(f"{label} can't do that now: it is a standby, and takes nothing in")
+    if read_only == b"on":
+        raise ConfigError(f"{label} can't be used: {READ_ONLY_SET}")
     if superuser == b"on":
         try:
             yield from saying(conn, owners(settings.schema, settings.trust))
