@@ -12,7 +12,27 @@ NURSERY = "holdfast.cli.queue.nursery"
 ORIGIN = "tests/cli/test_origin.py"
 TEST = "tests/cli/test_queue_work.py::test_"
 
+MCP = "tests/cli/test_mcp.py::test_"
+
 CLI = [
+    bug(
+        "an agent uses any name, whatever prefix it may use",
+        f"{MCP}what_makes_no_sense_is_refused_with_a_remedy",
+        ("holdfast.cli.mcp.agent", "        if not self._may(name):\n", "        if False:\n"),
+        commands=True,
+    ),
+    bug(
+        "what an agent holds lasts as long as its session",
+        f"{MCP}a_hold_ends_with_its_time_and_only_what_is_held_can_be_given_back[sqlite]",
+        ("holdfast.cli.mcp.agent", "call_later(seconds, self._end)", "call_later(1e6, self._end)"),
+        commands=True,
+    ),
+    bug(
+        "what an agent held stays taken after its process was killed",
+        f"{MCP}what_a_killed_session_holds_on_a_server_is_free_after_one_lease",
+        ("holdfast.cli.mcp.agent", "TTL_S = 20.0\n", "TTL_S = 600.0\n"),
+        commands=True,
+    ),
     bug(
         "a run without a named store doesn't say so",
         f"{ORIGIN}::test_a_run_without_a_named_store_says_that_it_excludes_nobody_elsewhere",

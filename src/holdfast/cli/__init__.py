@@ -137,6 +137,8 @@ def _of(command: str) -> Callable[[argparse.Namespace], int]:
         from .guard import guard as call
     elif command == "show":
         from .look import show as call
+    elif command == "mcp":
+        from .mcp import mcp as call
     elif command == "ls":
         from .look import ls as call
     else:

@@ -98,11 +98,15 @@ def required(options: argparse.Namespace) -> None:
         )
 
 
+#: What takes something for others to see.
+_TAKING = ("run", "acquire", "pick", "mcp", "put", "work")
+
+
 def shared(options: argparse.Namespace) -> None:
     """Refuse a store in memory to a command that ends with it, unless it only looks."""
     url = getattr(options, "url", None) or os.environ.get(ENV) or ""
     verb = getattr(options, "verb", None) or options.command
-    if url.lower().startswith("memory://") and verb in ("run", "acquire", "pick", "put", "work"):
+    if url.lower().startswith("memory://") and verb in _TAKING:
         raise ConfigError(
             f"a store in memory ends with this command: `{verb}` would exclude or tell nobody. "
             "Name a store that others can reach by --url"

@@ -12,6 +12,7 @@ from ..core import checks
 from ..url import did_you_mean, scrubbed
 from .across import tree as across
 from .guard import tree as guard
+from .mcp import tree as mcp
 from .options import busy, checked, duration, kinds, required, url, waiting, whole
 from .queue import tree as queue
 
@@ -249,6 +250,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "break": (_break, "take a lock away from its holder"),
     "queue": (queue.commands, "put jobs into serial queues, work on them, look and mend"),
     "guard": (guard.commands, "look at refresh guards, and have values computed anew"),
+    "mcp": (mcp.command, "serve a coding agent its locks, over the Model Context Protocol"),
     "doctor": (_doctor, "say what is wrong with the store, and the remedy"),
     "purge": (_purge, "remove the rows of row locks that nobody uses"),
     "schema": (_schema, "print or make the tables of a store in a database"),

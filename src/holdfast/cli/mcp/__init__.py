@@ -1,0 +1,22 @@
+"""``holdfast mcp``: locks for coding agents, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+
+from ...errors import ConfigError
+
+
+def mcp(options: argparse.Namespace) -> int:
+    """Serve one agent until its session ends; the exit status."""
+    try:
+        from .server import serve
+    except ModuleNotFoundError as missing:
+        if not (missing.name or "").startswith("mcp"):
+            raise
+        raise ConfigError(
+            "`holdfast mcp` needs the SDK of the protocol: pip install 'holdfast[mcp]'"
+        ) from None
+    gc.enable()  # it goes on for long
+    return serve(options)

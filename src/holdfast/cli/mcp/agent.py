@@ -1,0 +1,283 @@
+"""What one agent holds, and what it is told: short texts that a model can act on.
+
+A hold is renewed in short leases as long as the session's process lives, so a process that is
+killed keeps nobody out for long; and it is released when the time that the agent asked for is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+from ...aio import AsyncClient, AsyncHold, AsyncLock, AsyncSemaphore
+from ...core.model import ClaimRecord, LineRecord
+from ...errors import HoldfastError
+from ..text import count, lapses, seconds, span, until, visible
+
+#: The lease, seconds: so long a name stays taken after its agent's process was killed, at most.
+TTL_S = 20.0
+#: Seconds between two words to one who waits, and between two looks whether a name is free.
+TELL_S, LOOK_S = 3.0, 0.5
+#: A call waits no longer, seconds: clients give up on calls that take minutes.
+WAIT_S_MAX = 600.0
+
+#: Tells the client how many of the seconds to wait are over, and where in line that is.
+Progress = Callable[[float, float, str], Awaitable[None]]
+
+
+class Refused(Exception):
+    """What was asked for can't be done; the text says why, and what to do."""
+
+
+class Taken:
+    """One hold, and when its time is over."""
+
+    def __init__(self, hold: AsyncHold, lasts: float, end: Callable[[], object]) -> None:
+        self.hold = hold
+        self._end = end
+        self.last(lasts)
+
+    def last(self, seconds: float) -> None:
+        """Its time is over after these seconds; then it is ended."""
+        self.timer = asyncio.get_running_loop().call_later(seconds, self._end)
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left of it."""
+        return max(0.0, self.timer.when() - asyncio.get_running_loop().time())
+
+
+class Agent:
+    """One session: what it holds, each under its name."""
+
+    def __init__(
+        self, client: AsyncClient, lasts: float, longest: float, prefixes: tuple[str, ...] = ()
+    ) -> None:
+        self.client = client
+        self.lasts, self.longest = min(lasts, longest), longest
+        self.prefixes = prefixes
+        self.taken: dict[str, Taken] = {}
+        #: Why what it held is over, by the name.
+        self.over: dict[str, str] = {}
+        #: Releases under way, which nobody waits for.
+        self._ending: set[asyncio.Future[None]] = set()
+        #: The names that a call waits for.
+        self.wanted: set[str] = set()
+
+    async def look(self, prefix: str) -> str:
+        """Who holds what."""
+        lines = [one for one in await self.client.inspect(prefix) if self._may(one.name)]
+        if not lines:
+            return f"Nobody holds or waits for anything{f' below {prefix!r}' if prefix else ''}."
+        return "\n".join(map(self._line, lines))
+
+    async def acquire(
+        self, name: str, permits: int | None, lasts: str, wait: str, progress: Progress
+    ) -> str:
+        """Take a lock, or one of several permits."""
+        self._allow(name)
+        length, longest = self._length(lasts), _seconds("wait", wait, 0.0, WAIT_S_MAX)
+        if name in self.taken:
+            raise Refused(f"{self._mine(name)} Call renew to keep it for longer.")
+        if name in self.wanted:
+            raise Refused(f"Another call of yours waits for {name!r} already.")
+        client = self.client
+        lock: AsyncLock | AsyncSemaphore = client.lock(name, ttl=TTL_S)
+        if permits is not None:
+            lock = client.semaphore(name, permits, ttl=TTL_S)
+        self.wanted.add(name)
+        try:
+            hold = await self._waited(name, lock.acquire(timeout=longest), longest, progress)
+        finally:
+            self.wanted.discard(name)
+        if hold is None:
+            return f"{await self._busy(name)} {_no_more_in_line(longest)}"
+        self.over.pop(name, None)
+        self.taken[name] = Taken(hold, length, lambda: self._end(name, hold))
+        hold.on_lost(lambda _, reason: self._drop(name, hold, f"it was lost: {reason}"))
+        return (
+            f"You hold {name!r} now, for {span(length)}, {until(length)} (fence {hold.fence}). "
+            "Call release as soon as you are done; call renew before then if you need it longer."
+        )
+
+    async def renew(self, name: str, lasts: str) -> str:
+        """Keep a hold for longer."""
+        length = self._length(lasts)
+        taken = self._of(name)
+        await taken.hold.extend()
+        taken.timer.cancel()
+        taken.last(length)
+        return self._mine(name)
+
+    async def check(self, name: str) -> str:
+        """Is it still held by this agent?"""
+        self._allow(name)
+        taken = self.taken.get(name)
+        if taken is not None:
+            taken.hold.check()
+            return self._mine(name)
+        over = self.over.get(name)
+        return f"You don't hold {name!r}{f': {over}' if over else ''}. {await self._who(name)}"
+
+    async def release(self, name: str) -> str:
+        """Give it back."""
+        taken = self._of(name)
+        there = await taken.hold.release()
+        self._drop(name, taken.hold, "you have released it")
+        if there:
+            return f"{name!r} is released; whoever is next in line has it."
+        return f"{name!r} had been lost before: somebody else may have worked meanwhile."
+
+    async def wait(self, name: str, wait: str, progress: Progress) -> str:
+        """Wait until nobody holds it."""
+        self._allow(name)
+        longest = _seconds("wait", wait, 0.0, WAIT_S_MAX)
+        if name in self.taken:
+            raise Refused(f"{self._mine(name)} You would wait for yourself.")
+        begun, told = monotonic(), 0.0
+        while (await self._holders(name))[0]:
+            waited = monotonic() - begun
+            if waited >= longest:
+                return f"{await self._who(name)} You waited {span(longest)}; wait again, or go on."
+            if waited >= told:
+                await progress(waited, longest, f"{name!r} is held")
+                told = waited + TELL_S
+            await asyncio.sleep(min(LOOK_S, longest - waited))
+        return f"Nobody holds {name!r} now. That may change at once: to be sure of it, acquire it."
+
+    async def break_(self, name: str, fence: int) -> str:
+        """Take it away from its holder."""
+        self._allow(name)
+        if await self.client.break_(name, fence):
+            return (
+                f"{name!r} is taken away from the holder with fence {fence}. It learns of that at "
+                "its next renewal, and may work until then."
+            )
+        return f"Nobody has {name!r} with fence {fence} (any more). {await self._who(name)}"
+
+    async def close(self) -> None:
+        """The session is over: release everything."""
+        for taken in self.taken.values():
+            taken.timer.cancel()
+        await self.client.close()
+
+    # -- the parts ---------------------------------------------------------------------------
+
+    async def _waited(
+        self, name: str, work: Awaitable[AsyncHold | None], longest: float, progress: Progress
+    ) -> AsyncHold | None:
+        """What an acquire gives, with a word to the client now and then."""
+        task = asyncio.ensure_future(work)
+        begun = monotonic()
+        try:
+            while not (await asyncio.wait({task}, timeout=TELL_S))[0]:
+                _, before = await self._holders(name)
+                words = f"{before} of {name!r} are served before you" if before else "next in line"
+                await progress(monotonic() - begun, longest, words)
+            return task.result()
+        except BaseException:
+            task.cancel()
+            with contextlib.suppress(BaseException):
+                hold = await task
+                if hold is not None:  # it came in the same moment
+                    await hold.release()
+            raise
+
+    def _end(self, name: str, hold: AsyncHold) -> None:
+        """Its time is over: release it."""
+        self._drop(name, hold, "its time was over")
+        ending = asyncio.ensure_future(_released(hold))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    def _drop(self, name: str, hold: AsyncHold, why: str) -> None:
+        taken = self.taken.get(name)
+        if taken is not None and taken.hold is hold:
+            taken.timer.cancel()
+            del self.taken[name]
+            self.over[name] = why
+
+    def _of(self, name: str) -> Taken:
+        self._allow(name)
+        taken = self.taken.get(name)
+        if taken is None:
+            over = self.over.get(name)
+            raise Refused(f"You don't hold {name!r}{f': {over}' if over else ''}.")
+        return taken
+
+    def _may(self, name: str) -> bool:
+        return not self.prefixes or name.startswith(self.prefixes)
+
+    def _allow(self, name: str) -> None:
+        if not self._may(name):
+            allowed = " or ".join(map(repr, self.prefixes))
+            raise Refused(f"Names must begin with {allowed} here; {name!r} doesn't.")
+
+    def _length(self, lasts: str) -> float:
+        return _seconds("lasts", lasts, 1.0, self.longest) if lasts else self.lasts
+
+    def _mine(self, name: str) -> str:
+        taken = self.taken[name]
+        left = taken.left
+        return f"You hold {name!r} for {span(left)} more, {until(left)} (fence {taken.hold.fence})."
+
+    async def _holders(self, name: str) -> tuple[tuple[ClaimRecord, ...], int]:
+        """Who holds a name, and how many wait for it before this agent."""
+        lines = await self.client.inspect(name, exact=True)
+        if not lines:
+            return (), 0
+        own = [c.position for c in lines[0].waiters if c.owner == self.client.owner]
+        return tuple(lines[0].holders), own[0] - 1 if own else len(lines[0].waiters)
+
+    async def _who(self, name: str) -> str:
+        holders, waiting = await self._holders(name)
+        if not holders:
+            return f"Nobody holds {name!r}."
+        more = f"; {count(waiting, 'other')} {'waits' if waiting == 1 else 'wait'}"
+        return f"{name!r} is held by {_held(holders)}{more if waiting else ''}."
+
+    async def _busy(self, name: str) -> str:
+        told = await self._who(name)
+        return told if "is held by" in told else f"{name!r} is busy."
+
+    def _line(self, line: LineRecord) -> str:
+        what = line.kind
+        if what == "semaphore":
+            what += f", {sum(c.weight for c in line.holders)} of {line.capacity} permits taken"
+        you = " (you)" if line.name in self.taken else ""
+        holders = _held(line.holders) if line.holders else "nobody yet"
+        return f"{line.name} ({what}): {holders}{you}; {count(len(line.waiters), 'waiter')}"
+
+
+async def _released(hold: AsyncHold) -> None:
+    with contextlib.suppress(HoldfastError):  # then it ends with its lease
+        await hold.release()
+
+
+def _held(holders: tuple[ClaimRecord, ...]) -> str:
+    """Who holds, since when, and until when."""
+    first = holders[0]
+    text = f"{visible(first.owner)} for {span(max(0.0, first.age))} (fence {first.fence}; ends "
+    text += f"{lapses(first.expires_in)})"
+    return text + (f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else "")
+
+
+def _no_more_in_line(longest: float) -> str:
+    words = f"You waited {span(longest)} and are not in line any more. " if longest else ""
+    return (
+        f"{words}Do something that doesn't need it, or acquire it again with a longer wait: all "
+        "are served in the order in which they came."
+    )
+
+
+def _seconds(what: str, text: str, least: float, most: float) -> float:
+    """A duration that a model has written, within limits."""
+    try:
+        found = seconds(text)
+    except ValueError as wrong:
+        raise Refused(f"{what}: {wrong}") from None
+    if not least <= found <= most:
+        raise Refused(f"{what}: {text} is not from {span(least)} to {span(most)}.")
+    return found

@@ -1,0 +1,182 @@
+"""The tools, as the SDK of the protocol has them. What they do stands in ``agent``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+
+from ... import __version__
+from ...aio import AsyncClient
+from ...errors import HoldfastError
+from .. import codes, origin
+from ..text import span
+from .agent import Agent, Progress, Refused
+
+#: What ends us; everything is released before.
+ENDING = ("TERM", "HUP", "INT")
+INSTRUCTIONS = """\
+Locks that all agents, scripts and people on this store respect. Before you use something that
+only one may use at a time (a test run, a port, a GPU, a browser profile, a worktree, a
+deployment), acquire its name; release it as soon as you are done. A lock that is busy has a line:
+wait in it, or do something else first. What you hold lasts {lasts} unless you say otherwise or
+renew it, and ends with your session. Durations are written 90s, 10m, 2h. Don't work on with
+something whose lock you have lost."""
+
+Tool = Callable[..., Awaitable[str]]
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve on stdin and stdout until stdin ends or a signal comes; the exit status."""
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # each refused call is a line on stderr else
+    # At once, because a thread of the SDK's that reads stdin would be waited for.
+    os._exit(asyncio.run(_serve(options)))
+
+
+async def _serve(options: argparse.Namespace) -> int:
+    client = AsyncClient(options.url, label="mcp")
+    client._ctx.owner = options.owner or client.owner
+    origin.tell(options, client.url)
+    agent = Agent(client, options.lasts, options.longest, tuple(options.prefixes))
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    by: list[int] = []
+
+    def end(number: int) -> None:
+        by.append(number)
+        ended.set()
+
+    for name in ENDING:
+        number = getattr(signal, f"SIG{name}", None)
+        if number is not None:
+            with contextlib.suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, end, number)
+    server = build(agent, allow_break=options.allow_break)
+    serving = asyncio.ensure_future(server.run_stdio_async())
+    ending = asyncio.ensure_future(ended.wait())
+    try:
+        await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+    finally:
+        await agent.close()
+    return codes.SIGNALLED + by[0] if by else 0
+
+
+def build(agent: Agent, *, allow_break: bool = False) -> MCPServer[Any]:
+    """A server with the tools of this agent."""
+    server = MCPServer(
+        "holdfast",
+        version=__version__,
+        instructions=INSTRUCTIONS.format(lasts=span(agent.lasts)),
+    )
+    for make in (*LOOKING, *TAKING, *([_break] if allow_break else [])):
+        tool = make(agent)
+        server.add_tool(
+            _told(tool),
+            name=tool.__name__.rstrip("_"),
+            annotations=ToolAnnotations(
+                read_only_hint=make in LOOKING, destructive_hint=make is _break
+            ),
+            structured_output=False,
+        )
+    return server
+
+
+def _told(tool: Tool) -> Tool:
+    """The same, with errors as texts for the model."""
+
+    @functools.wraps(tool)
+    async def call(*args: Any, **named: Any) -> str:
+        try:
+            return await tool(*args, **named)
+        except (HoldfastError, Refused) as wrong:
+            raise ToolError(str(wrong)) from None
+
+    return call
+
+
+def _progress(context: Context[Any, Any]) -> Progress:
+    async def progress(done: float, whole: float, words: str) -> None:
+        await context.report_progress(done, whole, words)
+
+    return progress
+
+
+def _list(agent: Agent) -> Tool:
+    async def list_(prefix: str = "") -> str:
+        """Show who holds what and how many wait, for names that begin with this prefix."""
+        return await agent.look(prefix)
+
+    return list_
+
+
+def _acquire(agent: Agent) -> Tool:
+    async def acquire(
+        name: str,
+        context: Context[Any, Any],
+        permits: int | None = None,
+        lasts: str = "",
+        wait: str = "30s",
+    ) -> str:
+        """Take the lock of this name, waiting in line for it.
+
+        permits: take one of so many permits instead (a semaphore; everybody must say the same
+        number). lasts: how long you need it, such as 10m. wait: how long to wait in line; 0s: not.
+        The fence is a number that grows with each holder.
+        """
+        return await agent.acquire(name, permits, lasts, wait, _progress(context))
+
+    return acquire
+
+
+def _renew(agent: Agent) -> Tool:
+    async def renew(name: str, lasts: str = "") -> str:
+        """Keep what you hold for so long from now on, such as 10m."""
+        return await agent.renew(name, lasts)
+
+    return renew
+
+
+def _check(agent: Agent) -> Tool:
+    async def check(name: str) -> str:
+        """Say whether you still hold this name and for how long, else who does."""
+        return await agent.check(name)
+
+    return check
+
+
+def _release(agent: Agent) -> Tool:
+    async def release(name: str) -> str:
+        """Give back what you hold. The next in line has it at once."""
+        return await agent.release(name)
+
+    return release
+
+
+def _wait(agent: Agent) -> Tool:
+    async def wait(name: str, context: Context[Any, Any], wait: str = "30s") -> str:
+        """Wait until nobody holds this name, without taking it."""
+        return await agent.wait(name, wait, _progress(context))
+
+    return wait
+
+
+def _break(agent: Agent) -> Tool:
+    async def break_(name: str, fence: int) -> str:
+        """Take a name away from whoever holds it with this fence. Ask a human before."""
+        return await agent.break_(name, fence)
+
+    return break_
+
+
+LOOKING, TAKING = (_list, _check, _wait), (_acquire, _renew, _release)

@@ -1,0 +1,46 @@
+"""The options of ``holdfast mcp``."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...core import checks
+from ...core.model import TTL_S_MAX
+from ..options import checked, duration, required, url
+
+#: How long a hold lasts for which nothing else was asked, and at the longest, in seconds.
+LASTS_S, LONGEST_S = 600.0, 3600.0
+
+
+def command(mcp: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    mcp.description = (
+        "Serve the tools of an MCP client, such as a coding agent, on stdin and stdout: list, "
+        "acquire, renew, check, release, wait. What it holds is released when its session ends."
+    )
+    mcp.epilog = """\
+in the configuration of a client:
+  {"mcpServers": {"holdfast": {"command": "holdfast", "args": ["mcp"]}}}
+"""
+    mcp.add_argument(
+        "--for", dest="lasts", metavar="DUR", type=duration(1.0, TTL_S_MAX), default=LASTS_S,
+        help="how long a hold lasts if the agent doesn't say it (10m)",
+    )  # fmt: skip
+    mcp.add_argument(
+        "--longest", metavar="DUR", type=duration(1.0, TTL_S_MAX), default=LONGEST_S,
+        help="how long it may last at the longest, from each renewal on (1h; at most 24h)",
+    )  # fmt: skip
+    mcp.add_argument(
+        "--prefix", dest="prefixes", metavar="PREFIX", action="append", default=[],
+        type=checked(checks.name),
+        help="only names that begin with it; may be said several times",
+    )  # fmt: skip
+    mcp.add_argument(
+        "--as", dest="owner", metavar="TEXT", type=checked(checks.owner),
+        help="the owner that others see (mcp@host:process)",
+    )  # fmt: skip
+    mcp.add_argument(
+        "--allow-break", action="store_true", help="a tool more: take a lock away from its holder"
+    )
+    required(mcp)
+    url(mcp)
