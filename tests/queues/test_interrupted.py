@@ -363,7 +363,7 @@ def test_ctrl_c_anywhere_in_a_loop_over_a_queue_loses_no_job() -> None:
             watch = look.queue("q")
             queue = client.queue("q", ttl=0.1, retry_first=0.0, retry_max=0.0)
             for number in range(tries):
-                watch.put_many([(number, 0), (number, 1)], group="g")
+                watch.put_many([[number, 0], [number, 1]], group="g")
                 seen: list[Any] = []
                 try:
                     signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-4, 1.5e-3))
