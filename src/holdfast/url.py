@@ -13,10 +13,11 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from .core import misnamed
+from .core.misnamed import did_you_mean
 from .core.model import Capabilities
 from .core.ports import Store
 from .errors import ConfigError
@@ -151,6 +152,12 @@ class StoreURL(NamedTuple):
     secret: str = ""
     native: Any = None
 
+    @property
+    def login(self) -> tuple[str, str | None]:
+        """User and password, as they are meant; None: no password is given."""
+        user, colon, password = self.secret.partition(":")
+        return plain(user), plain(password) if colon else None
+
     def __repr__(self) -> str:
         return f"StoreURL({str(self)!r})"
 
@@ -175,23 +182,6 @@ class StoreModule(Protocol):
     def open_aio(self, url: StoreURL) -> Store:
         """A store for one asyncio event loop."""
         ...
-
-
-def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> str:
-    """A hint for a misspelt word, or the list of what there is (of what is ``usual``, if given).
-
-    >>> did_you_mean("memmory", ["memory", "sqlite"])
-    'did you mean "memory"?'
-    >>> did_you_mean("q", ["memory", "sqlite"])
-    'known: memory, sqlite'
-    """
-    import difflib  # because it is slow to import and only mistakes need it
-
-    names = sorted(known)
-    near = difflib.get_close_matches(word, names, 1)
-    if near:
-        return f'did you mean "{near[0]}"?'
-    return "known: " + (", ".join(sorted(usual) or names) or "none")
 
 
 def default_url() -> str:
@@ -322,21 +312,41 @@ def parse(scheme: str, rest: str, known: Mapping[str, Callable[[str], Any]]) -> 
         )
     sound = bool(_HOSTS.fullmatch(host)) and not _ODD.search(path)
     sound = sound and (bool(at) or not host.startswith(":"))
+    if scheme not in FILES:
+        for part, text in (("login", userinfo), ("host", host), ("path", path)):
+            _check_text(scheme, f"the {part} of this URL", text)
     return StoreURL(
         scheme=scheme,
         host=host,
-        path=_plain(slash + path),
+        path=plain(slash + path),
         options=_options(scheme, query, known, sound and "@" not in query),
         secret=userinfo if at else "",
     )
 
 
-def _plain(path: str) -> str:
-    if "%" not in path:
-        return path
+def plain(text: str) -> str:
+    """A part of a URL without percent signs: what is meant."""
+    if "%" not in text:
+        return text
     from urllib.parse import unquote  # because it takes 4 ms to import
 
-    return unquote(path)
+    return unquote(text)
+
+
+def _check_text(scheme: str, what: str, text: str) -> None:
+    """Refuse what no server can be told. Drivers cut it off, or raise what they like."""
+    try:
+        if "%" in text:
+            from urllib.parse import unquote
+
+            text = unquote(text, errors="strict")
+        text.encode()
+    except UnicodeError:
+        raise ConfigError(
+            f"{scheme}://: {what} is no UTF-8 text; write each byte of its UTF-8 as %XX"
+        ) from None
+    if "\0" in text:
+        raise ConfigError(f"{scheme}://: {what} has a NUL character in it; take it out")
 
 
 def _options(
@@ -348,6 +358,8 @@ def _options(
     from urllib.parse import parse_qsl
 
     options: dict[str, Any] = {}
+    if scheme not in FILES:
+        _check_text(scheme, "what stands behind its '?'", query)
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in known:
             named = f"option {key!r}" if sound and _WORD.fullmatch(key) else "such option"
@@ -362,29 +374,3 @@ def _options(
 def scrubbed(text: str) -> str:
     """A text of others, such as an error, without what stands before an '@' in a URL."""
     return re.sub(r"://\S*@", "://***@", text)
-
-
-def word(*allowed: str) -> Callable[[str], str]:
-    """An option that is one of a few words."""
-
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(did_you_mean(text, allowed))
-        return text
-
-    return read
-
-
-def seconds(least: float, most: float) -> Callable[[str], float]:
-    """An option that is a number of seconds within limits."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError(f"not a number of seconds from {least:g} to {most:g}") from None
-        if not least <= value <= most:
-            raise ValueError(f"must be from {least:g} to {most:g} seconds")
-        return value
-
-    return read

@@ -11,7 +11,7 @@ import sqlalchemy.orm
 
 from holdfast import AsyncClient, Client, ConfigError
 from holdfast import url as urls
-from holdfast.core import unnamed
+from holdfast.core import unnamed, url_options
 
 CANARY = "hunter2"
 
@@ -160,10 +160,10 @@ def test_a_client_that_was_pickled_still_knows_its_password() -> None:
 
 
 def test_options_are_words_or_spans_of_time() -> None:
-    assert urls.word("poll", "push")("poll") == "poll"
+    assert url_options.word("poll", "push")("poll") == "poll"
     with pytest.raises(ValueError, match="poll"):
-        urls.word("poll", "push")("pol")
-    read = urls.seconds(0.1, 10)
+        url_options.word("poll", "push")("pol")
+    read = url_options.seconds(0.1, 10)
     assert read("2.5") == 2.5
     for text in ("", "x", "0.05", "11", "nan", "inf"):
         with pytest.raises(ValueError, match=r"0\.1 to 10"):

@@ -19,6 +19,13 @@ class Certificate(NamedTuple):
     certificate: Path
     key: Path
 
+    @property
+    def both(self) -> Path:
+        """A file with the certificate and its key."""
+        made = self.key.with_name("both.pem")
+        made.write_text(self.key.read_text() + self.certificate.read_text())
+        return made
+
     @classmethod
     def make(cls, folder: Path) -> Self:
         """A new one for localhost and 127.0.0.1, in this folder."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..core import checks
-from ..url import did_you_mean, scrubbed
+from ..core.misnamed import did_you_mean
+from ..url import scrubbed
 from .across import tree as across
 from .guard import tree as guard
 from .mcp import tree as mcp

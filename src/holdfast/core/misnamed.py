@@ -1,9 +1,26 @@
-"""What is said to whoever names a store by what can't name one."""
+"""What is said of a word that isn't known, and to whoever names a store by what can't name one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+
+def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> str:
+    """A hint for a misspelt word, or the list of what there is (of what is ``usual``, if given).
+
+    >>> did_you_mean("memmory", ["memory", "sqlite"])
+    'did you mean "memory"?'
+    >>> did_you_mean("q", ["memory", "sqlite"])
+    'known: memory, sqlite'
+    """
+    import difflib  # because it is slow to import and only mistakes need it
+
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, 1)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return "known: " + (", ".join(sorted(usual) or names) or "none")
 
 
 def no_url(text: str, as_path: str) -> str:

@@ -18,6 +18,7 @@ from holdfast.core.model import Loss
 from holdfast.stores.zookeeper.config import lease_of, settings
 from holdfast.url import find
 from tests.servers.process import free_port
+from tests.servers.tls import Certificate
 from tests.servers.zookeeper import ZooKeeperServer
 from tests.stores.zookeeper.conftest import MakeClient
 
@@ -57,7 +58,7 @@ def test_what_can_not_be_right_is_refused_in_words(text: str, words: str) -> Non
         settings(find(text)[1])
 
 
-def test_logins_and_tls_are_handed_to_kazoo_as_it_wants_them() -> None:
+def test_logins_and_tls_are_handed_to_kazoo_as_it_wants_them(certificate: Certificate) -> None:
     found = settings(find("zookeeper://an%40n:se%3Acret@a")[1])
     assert found.auth == (("digest", "an@n:se:cret"),)
     assert (found.acl, found.sasl) == ("creator", None)
@@ -66,13 +67,17 @@ def test_logins_and_tls_are_handed_to_kazoo_as_it_wants_them() -> None:
     assert by_sasl.sasl == {"mechanism": "DIGEST-MD5", "username": "ann", "password": "secret"}
     kerberos = settings(find("zookeeper://a?sasl=gssapi")[1])
     assert kerberos.sasl == {"mechanism": "GSSAPI", "service": "zookeeper"}
-    secure = settings(find("zookeeper://a?ca=/x&check_hostname=off")[1])
+    ca = str(certificate.certificate)
+    secure = settings(find(f"zookeeper://a?ca={ca}&check_hostname=off")[1])
     assert secure.tls == {
         "use_ssl": True,
         "verify_certs": True,
         "check_hostname": False,
-        "ca": "/x",
+        "ca": ca,
     }
+    # A file that has both is enough, though kazoo wants to be told of two
+    mine = settings(find(f"zookeeper://a?certfile={certificate.both}")[1])
+    assert mine.tls["keyfile"] == mine.tls["certfile"] == str(certificate.both)
     for one in (found, by_sasl):
         assert "secret" not in repr(one) + one.label
 

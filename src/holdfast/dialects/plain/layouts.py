@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ...url import StoreURL, word
+from ...core.url_options import word
+from ...url import StoreURL
 from ..opening import OPTIONS as _OF_DIALECTS
 from .tokens import SHAPES
 

@@ -21,8 +21,9 @@ from typing import Any
 from ...core.finding import Finding
 from ...core.model import Capabilities
 from ...core.ports import Store
+from ...core.url_options import seconds, word
 from ...errors import ConfigError
-from ...url import StoreURL, seconds, word
+from ...url import StoreURL
 from .. import opening
 from .library import SCRIPTS
 from .requests import FAIR_WAIT_S, Options

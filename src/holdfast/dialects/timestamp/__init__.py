@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from ...core.finding import Finding
 from ...core.ports import Store
-from ...url import StoreURL, word
+from ...core.url_options import word
+from ...url import StoreURL
 from ..opening import OPTIONS as _OF_DIALECTS
 from ..opening import no_driver, reach
 from .store import CAPABILITIES, TimestampStore

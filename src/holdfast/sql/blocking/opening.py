@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from ...core.misnamed import did_you_mean
+from ...core.url_options import word
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
-from ...url import did_you_mean, parse, word
+from ...url import parse
 
 #: Options of the stores at such a URL, which say nothing of how to reach the server.
 _OF_POSTGRES = ("schema", "durable", "guard", "grace", "create", "pool", "pooler", "trust")

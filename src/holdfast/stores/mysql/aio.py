@@ -23,7 +23,7 @@ from asyncmy.cursors import Cursor
 from ...errors import HoldfastError, StoreUnavailable
 from ...runtime.aio import another_loop, require_readers, sever
 from .blocking.lost import PATIENT_S, Graveyard, Lost, twin_of
-from .complaints import GARBLED, ServerSaid, complaint, garbled, heard, not_made
+from .complaints import GARBLED, ServerSaid, complaint, garbled, heard, no_entry, not_made
 from .config import Settings
 from .exchange import Exchange, Silent
 from .replies import Rows
@@ -353,10 +353,7 @@ async def _connect(settings: Settings) -> LoopLink:
         if isinstance(wrong, ServerSaid):
             raise complaint(wrong, settings.label) from None
         if isinstance(wrong, theirs.MySQLError | OSError | RuntimeError):
-            known = heard(wrong)
-            if known is not None:
-                raise complaint(known, settings.label) from None
-            raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from None
+            raise no_entry(wrong, settings) from None
         if settings.engine is not None and isinstance(wrong, Exception):
             raise not_made(settings.label, wrong) from wrong
         raise
@@ -369,7 +366,7 @@ def _new(settings: Settings) -> Any:
         port=settings.port,
         unix_socket=settings.socket or None,
         user=settings.user or None,
-        password=settings.password,
+        password=settings.password.encode(),  # a text would be taken as Latin-1
         database=settings.database,
         charset="utf8mb4",
         autocommit=True,

@@ -6,6 +6,8 @@ import struct
 
 from ...core.queue.model import TooLarge
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
+from ...runtime import tls
+from .config import Settings
 
 #: The whole transaction was rolled back: a dead-lock, or another node of a Galera cluster was
 #: first; a row's lock was not to be had; the row was changed since it was first read.
@@ -16,6 +18,8 @@ MISSING = frozenset({1146, 1305, 1054})
 _TOO_LONG = 1153
 #: After these the connection leads nowhere.
 OVER = frozenset({1053, 1077, 1079, 1080, 1152, _TOO_LONG, 1159, 1161, 1317, 1927, 3169, 4031})
+#: What a driver says of a server that knows no TLS.
+_NO_TLS = 2026
 #: From here to 2999 it is the driver that speaks: of a connection that broke or never was.
 DRIVER = range(2000, 3000)
 
@@ -71,6 +75,7 @@ _WRONG = {
     1665: "its binary log is kept as statements, which InnoDB can't do for READ COMMITTED; set "
     "binlog_format to ROW or MIXED",
     1286: "it has no InnoDB",
+    3159: "it takes connections by TLS alone; write ssl_mode=verify_identity",
     1419: "it wants another right for making procedures; make the tables as an administrator: "
     "holdfast schema",
 }
@@ -95,6 +100,23 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
             f"`holdfast schema` ({error})"
         )
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
+
+
+def no_entry(wrong: Exception, settings: Settings) -> HoldfastError:
+    """The error for a connection that could not be made."""
+    said = heard(wrong)
+    if said is not None:
+        return complaint(said, settings.label)
+    label = settings.label
+    seen = f"{wrong} {tls.failure(wrong) or ''}"
+    if wrong.args[:1] == (_NO_TLS,) or "WRONG_VERSION_NUMBER" in seen:  # asyncmy just begins
+        return ConfigError(f"{label} doesn't speak TLS, and ssl_mode={settings.tls} asks for that")
+    if "CERTIFICATE_VERIFY_FAILED" in seen:
+        return ConfigError(
+            f"the certificate of {label} is not to be trusted, or is for another host: name the "
+            f"authority that signed it, as ssl_ca=, and the host as it does. It said: {wrong}"
+        )
+    return StoreUnavailable(f"{label} took no connection: {wrong}")
 
 
 def not_made(label: str, wrong: Exception) -> StoreUnavailable:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...core.url_options import any_text, is_port, number, seconds, word
 from ...errors import ConfigError
-from ...url import seconds, word
+from ...runtime import tls
 
 if TYPE_CHECKING:
     import ssl
@@ -26,6 +27,8 @@ PREFIX_MAX = 30
 _PREFIX = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{PREFIX_MAX - 1}}}")
 #: From no TLS at all to a certificate that must be trusted and name the host.
 TLS = ("disabled", "required", "verify_ca", "verify_identity")
+#: What is read of files then.
+_TLS_OPTIONS = {"ca": "ssl_ca", "cert": "ssl_cert", "key": "ssl_key"}
 
 
 class Settings(NamedTuple):
@@ -58,12 +61,11 @@ class Settings(NamedTuple):
             return None
         import ssl  # because few need it, and it is slow to import
 
-        made = ssl.create_default_context(cafile=self.ca)
+        given = {"ssl_ca": self.ca, "ssl_cert": self.cert, "ssl_key": self.key}
+        made = tls.context("mysql", _TLS_OPTIONS, given)
         made.check_hostname = self.tls == "verify_identity"
         if self.tls == "required":
             made.verify_mode = ssl.CERT_NONE
-        if self.cert:
-            made.load_cert_chain(self.cert, self.key)
         return made
 
 
@@ -73,27 +75,17 @@ def _prefix(text: str) -> str:
     return text
 
 
-def _pool(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= POOL_MAX):
-        raise ValueError(f"must be a number from 1 to {POOL_MAX}")
-    return int(text)
-
-
-def _text(text: str) -> str:
-    return text
-
-
 #: Everything that a URL may say behind its question mark.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "prefix": _prefix,
-    "pool": _pool,
-    "unix_socket": _text,
+    "pool": number(1, POOL_MAX),
+    "unix_socket": any_text,
     "connect_timeout": seconds(0.1, 3600.0),
     "ssl_mode": word(*TLS),
-    "ssl_ca": _text,
-    "ssl_cert": _text,
-    "ssl_key": _text,
-    "charset": _text,
+    "ssl_ca": any_text,
+    "ssl_cert": any_text,
+    "ssl_key": any_text,
+    "charset": any_text,
     "read_timeout": seconds(0.0, 86_400.0),
     "write_timeout": seconds(0.0, 86_400.0),
 }
@@ -101,8 +93,6 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 def settings(url: StoreURL) -> Settings:
     """How to reach the server that a URL or an engine of SQLAlchemy's names."""
-    from urllib.parse import unquote
-
     if url.native is not None:
         return _of_engine(url)
     options = url.options
@@ -113,20 +103,26 @@ def settings(url: StoreURL) -> Settings:
             f"{url}: the path of a {url.scheme}:// URL is the database in which holdfast keeps its "
             f"tables, as in {url.scheme}://user:password@localhost:{PORT}/app"
         )
-    user, _, password = url.secret.partition(":")
+    user, password = url.login
     socket = options.get("unix_socket", "")
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     prefix = options.get("prefix", DEFAULT_PREFIX)
     label = str(url._replace(host="" if socket else place, path="/" + database))
     said = [f"unix_socket={socket}"] if socket else []
     said += [f"prefix={prefix}"] if prefix != DEFAULT_PREFIX else []
+    files = [name for name in _TLS_OPTIONS.values() if options.get(name)]
     by_default = TLS[2] if options.get("ssl_ca") else TLS[0]
-    return Settings(
+    if files and options.get("ssl_mode", by_default) == TLS[0]:
+        raise ConfigError(
+            f"{url.scheme}:// option {files[0]}: this connection goes without TLS; leave it out, "
+            "or write ssl_mode=verify_identity"
+        )
+    found = Settings(
         host=host,
         port=port,
         socket=socket,
-        user=unquote(user),
-        password=unquote(password),
+        user=user,
+        password=password or "",
         database=database,
         label=label + ("?" + "&".join(said) if said else ""),
         prefix=prefix,
@@ -137,6 +133,8 @@ def settings(url: StoreURL) -> Settings:
         key=options.get("ssl_key") or None,
         pool=options.get("pool", POOL),
     )
+    found.context()
+    return found
 
 
 def of_driver(found: Settings, driver: str, maker: str) -> Settings:
@@ -178,7 +176,7 @@ def _place(url: StoreURL) -> tuple[str, int]:
     else:
         host, _, port = text.partition(":")
         good = True
-    if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+    if not good or (port and not is_port(port)):
         raise ConfigError(
             f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port"
         )

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...core.policy import PATIENCE_S
+from ...core.url_options import any_text, number, seconds, word
 from ...errors import ConfigError
-from ...url import StoreURL, seconds, word
+from ...url import StoreURL, plain
 
 DEFAULT_SCHEMA = "holdfast"
 #: So many connections a client has at most, and one more to listen.
@@ -23,7 +24,7 @@ WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
-_PLACE = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::([0-9]+))?")
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 
 
 class Settings(NamedTuple):
@@ -58,10 +59,6 @@ class Settings(NamedTuple):
         return f"Settings({self.label!r})"
 
 
-def _text(text: str) -> str:
-    return text
-
-
 def _schema(text: str) -> str:
     if not _SCHEMA.fullmatch(text) or text.startswith("pg_"):
         raise ValueError("small letters, digits and _, at most 63, and not pg_ at its beginning")
@@ -75,13 +72,10 @@ def _roles(text: str) -> tuple[str, ...]:
     return found
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-            raise ValueError(f"must be a number from {least} to {most}")
-        return int(text)
-
-    return read
+def _attributes(text: str) -> str:
+    if text in ("standby", "read-only"):
+        raise ValueError("holdfast writes, so it needs a server that can be written to")
+    return word("any", "read-write", "primary", "prefer-standby")(text)
 
 
 #: What libpq is told as it is.
@@ -126,6 +120,50 @@ LIBPQ = (
     "tcp_user_timeout",
     "user",
 )
+_switch = word("0", "1")
+_version = word("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "")
+_whole = number(0, (1 << 31) - 1)
+
+
+def _number_text(text: str) -> str:
+    _whole(text)
+    return text
+
+
+def _ports(text: str) -> str:
+    for one in filter(None, text.split(",")):
+        number(0, 65535)(one)
+    return text
+
+
+def _wait(text: str) -> str:
+    if text.removeprefix("-").isdigit() and text.isascii():
+        return text
+    raise ValueError("must be a whole number of seconds; 0: as long as holdfast waits")
+
+
+#: Which words of libpq may be told what; the others are any text.
+_TOLD: Mapping[str, Callable[[str], str]] = {
+    "channel_binding": word("disable", "prefer", "require"),
+    "connect_timeout": _wait,
+    "gssdelegation": _switch,
+    "gssencmode": word("disable", "prefer", "require"),
+    "keepalives": _number_text,
+    "keepalives_count": _number_text,
+    "keepalives_idle": _number_text,
+    "keepalives_interval": _number_text,
+    "load_balance_hosts": word("disable", "random"),
+    "ssl_max_protocol_version": _version,
+    "ssl_min_protocol_version": _version,
+    "port": _ports,
+    "sslcertmode": word("disable", "allow", "require"),
+    "sslcompression": _switch,
+    "sslmode": word("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "sslnegotiation": word("postgres", "direct"),
+    "sslsni": _switch,
+    "target_session_attrs": _attributes,
+    "tcp_user_timeout": _number_text,
+}
 #: Everything that a URL may say behind its question mark.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "schema": _schema,
@@ -133,10 +171,11 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "guard": word("reclaim", "strict", "off"),
     "grace": seconds(GRACE_S_MIN, GRACE_S_MAX),
     "create": word("on", "off"),
-    "pool": _number(1, POOL_MAX),
+    "pool": number(1, POOL_MAX),
     "pooler": word("transaction", "session"),
     "trust": _roles,
-    **dict.fromkeys(LIBPQ, _text),
+    **dict.fromkeys(LIBPQ, any_text),
+    **_TOLD,
 }
 
 
@@ -145,11 +184,11 @@ def settings(url: StoreURL) -> Settings:
     if url.native is not None:
         return _settings(_of_native(url.native), {})
     words = {key: value for key, value in url.options.items() if key in LIBPQ}
-    user, colon, password = url.secret.partition(":")
+    user, password = url.login
     if user:
-        words.setdefault("user", _plain(user))
-    if colon:
-        words.setdefault("password", _plain(password))
+        words.setdefault("user", user)
+    if password is not None:
+        words.setdefault("password", password)
     if url.host:
         hosts, ports = _places(url)
         words.setdefault("host", hosts)
@@ -195,8 +234,6 @@ def _conninfos(words: dict[str, str]) -> Iterator[str]:
         "keepalives_count": "3",
         "fallback_application_name": "holdfast",
     }
-    if many > 1:
-        default["target_session_attrs"] = "read-write"
     for at in range(many):
         mine = {key: values[at if len(values) > 1 else 0] for key, values in hosts.items()}
         all_words = default | words | mine
@@ -213,7 +250,7 @@ def _places(url: StoreURL) -> tuple[str, str]:
                 f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port, "
                 "with a comma between several"
             )
-        hosts.append(_plain(found[1].strip("[]")))
+        hosts.append(plain(found[1].strip("[]")))
         ports.append(found[2] or "")
     return ",".join(hosts), ",".join(ports)
 
@@ -239,14 +276,6 @@ def _label(words: Mapping[str, str], options: Mapping[str, Any]) -> str:
 def _quoted(value: str) -> str:
     text = str(value).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{text}'"
-
-
-def _plain(text: str) -> str:
-    if "%" not in text:
-        return text
-    from urllib.parse import unquote
-
-    return unquote(text)
 
 
 # -- what somebody has --------------------------------------------------------------------------

@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ...core.url_options import any_text, is_port, number, seconds, word
 from ...errors import ConfigError
-from ...url import StoreURL, seconds, word
+from ...runtime import tls
+from ...url import StoreURL, plain
 
 PORT = 6379
 DEFAULT_PREFIX = "holdfast"
@@ -78,21 +80,8 @@ def _prefix(text: str) -> str:
     return text
 
 
-def _text(text: str) -> str:
-    return text
-
-
 def _yes(text: str) -> bool:
     return text.lower() not in _NO
-
-
-def _number(least: int, most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-            raise ValueError(f"must be a number from {least} to {most}")
-        return int(text)
-
-    return read
 
 
 def _requirement(text: str) -> str:
@@ -110,42 +99,58 @@ def _flags(text: str) -> list[Any]:
     return flags
 
 
+def _version(text: str) -> int:
+    if text not in ("769", "770", "771", "772"):
+        raise ValueError("must be 769 (TLS 1.0), 770, 771 (TLS 1.2) or 772 (TLS 1.3)")
+    return int(text)
+
+
 _any_time = seconds(0.0, 86_400.0)
-_any_number = _number(0, 1 << 31)
+_any_number = number(0, 1 << 31)
 #: The shortest and the longest time in which the guard lets nobody in.
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 REPLICAS_MAX = 100
 
 #: Of these redis-py's connections are made.
 _ARGUMENTS: dict[str, Callable[[str], Any]] = {
-    "username": _text,
-    "password": _text,
-    "client_name": _text,
+    "username": any_text,
+    "password": any_text,
+    "client_name": any_text,
     "socket_keepalive": _yes,
-    "ssl_keyfile": _text,
-    "ssl_certfile": _text,
-    "ssl_password": _text,
+    "ssl_keyfile": any_text,
+    "ssl_certfile": any_text,
+    "ssl_password": any_text,
     "ssl_cert_reqs": _requirement,
-    "ssl_ca_certs": _text,
-    "ssl_ca_path": _text,
-    "ssl_ca_data": _text,
+    "ssl_ca_certs": any_text,
+    "ssl_ca_path": any_text,
+    "ssl_ca_data": any_text,
     "ssl_check_hostname": _yes,
-    "ssl_ciphers": _text,
-    "ssl_min_version": _any_number,
+    "ssl_ciphers": any_text,
+    "ssl_min_version": _version,
     "ssl_include_verify_flags": _flags,
     "ssl_exclude_verify_flags": _flags,
     "ssl_validate_ocsp": _yes,
     "ssl_validate_ocsp_stapled": _yes,
 }
+#: What is tried of them when the URL is read.
+_TLS = {
+    "ca": "ssl_ca_certs",
+    "ca_path": "ssl_ca_path",
+    "ca_data": "ssl_ca_data",
+    "cert": "ssl_certfile",
+    "key": "ssl_keyfile",
+    "password": "ssl_password",
+    "ciphers": "ssl_ciphers",
+}
 #: These are understood by redis-py, Celery or kombu, and mean nothing here.
 _ACCEPTED: dict[str, Callable[[str], Any]] = {
     "decode_responses": _yes,
-    "encoding": _text,
-    "encoding_errors": _text,
+    "encoding": any_text,
+    "encoding_errors": any_text,
     "health_check_interval": _any_number,
     "legacy_responses": _yes,
     "max_connections": _any_number,
-    "retry_on_error": _text,
+    "retry_on_error": any_text,
     "retry_on_timeout": _yes,
     "socket_read_size": _any_number,
     "socket_timeout": _any_time,
@@ -156,11 +161,11 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "prefix": _prefix,
     "db": _any_number,
     "virtual_host": _any_number,
-    "protocol": _number(2, 3),
+    "protocol": number(2, 3),
     "socket_connect_timeout": _any_time,
     "guard": word("reclaim", "strict", "off"),
     "grace": seconds(GRACE_S_MIN, GRACE_S_MAX),
-    "replicas": _number(0, REPLICAS_MAX),
+    "replicas": number(0, REPLICAS_MAX),
     **_ARGUMENTS,
     **_ACCEPTED,
 }
@@ -176,10 +181,9 @@ def _of_url(url: StoreURL) -> Settings:
     arguments: dict[str, Any] = {
         key: value for key, value in options.items() if key in _ARGUMENTS and value != ""
     }
-    user, colon, password = url.secret.partition(":")
-    for key, text in (("username", user), ("password", password if colon else "")):
-        if text:
-            arguments[key] = _plain(text)
+    user, password = url.login
+    arguments |= {"username": user} if user else {}
+    arguments |= {"password": password} if password else {}
     db = options.get("db", options.get("virtual_host"))
     if _is_socket(url.scheme):
         if url.host or len(url.path) < 2:
@@ -193,6 +197,7 @@ def _of_url(url: StoreURL) -> Settings:
         if db is None:
             db = _database(url)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    _check_tls(url.scheme, kind, arguments)
     if kind == "tls":  # said here, because versions of redis-py have other defaults
         arguments.setdefault("ssl_check_hostname", arguments.get("ssl_cert_reqs") != "none")
     arguments["db"] = db or 0
@@ -210,6 +215,20 @@ def _of_url(url: StoreURL) -> Settings:
     )
 
 
+def _check_tls(scheme: str, kind: str, arguments: Mapping[str, Any]) -> None:
+    said = [key for key in arguments if key.startswith("ssl_")]
+    if kind == "tls":
+        if said:
+            tls.context(scheme, _TLS, arguments)
+    elif said:
+        remedy = "leave it out"
+        if kind == "tcp":
+            remedy += f", or write {scheme.replace('valkey', 'valkeys').replace('redis', 'rediss')}"
+        raise ConfigError(
+            f"{scheme}:// option {said[0]}: this connection goes without TLS; {remedy}"
+        )
+
+
 def _is_socket(scheme: str) -> bool:
     return scheme.endswith(("unix", "+socket"))
 
@@ -223,16 +242,16 @@ def _place(url: StoreURL) -> tuple[str, int]:
     else:
         host, _, port = text.partition(":")
         good = True
-    if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+    if not good or (port and not is_port(port)):
         raise ConfigError(
             f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port"
         )
-    return _plain(host) or "localhost", int(port or PORT)
+    return plain(host) or "localhost", int(port or PORT)
 
 
 def _database(url: StoreURL) -> int:
     text = url.path.replace("/", "")
-    if text and not (text.isascii() and text.isdigit()):
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
         raise ConfigError(
             f"{url._replace(path='')}: the path is no database; that of a {url.scheme}:// URL is "
             f"its number, as in {url.scheme}://localhost:6379/0"
@@ -250,14 +269,6 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
         told = prefix if "@" not in prefix else "..."  # it may be a password's end
         text += f"{'&' if '?' in text else '?'}prefix={told}"
     return text
-
-
-def _plain(text: str) -> str:
-    if "%" not in text:
-        return text
-    from urllib.parse import unquote
-
-    return unquote(text)
 
 
 # -- given clients ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...core.url_options import any_text, is_port
 from ...errors import ConfigError
 from .config import Settings, settings
 
@@ -23,14 +24,10 @@ REDIS_PORT = 6379
 _SENTINEL, _CLUSTER = "+sentinel", "+cluster"
 
 
-def _text(text: str) -> str:
-    return text
-
-
 #: What a URL may say of the sentinels, beside the options of one server.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
-    "sentinel_username": _text,
-    "sentinel_password": _text,
+    "sentinel_username": any_text,
+    "sentinel_password": any_text,
 }
 
 
@@ -111,7 +108,7 @@ def _places(url: StoreURL, port: int) -> tuple[Place, ...]:
         if not colon or number.endswith("]"):
             host, number = text.strip(), str(port)
         host = host.removeprefix("[").removesuffix("]")
-        if not host or not (number.isascii() and number.isdigit() and 0 < int(number) < 65536):
+        if not host or not is_port(number):
             raise ConfigError(
                 f"{url}: not a host and port each; write {url.scheme}://host1:{port},host2:{port}"
             )

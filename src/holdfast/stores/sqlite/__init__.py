@@ -13,8 +13,9 @@ from typing import Any
 
 from ...core.finding import Finding
 from ...core.ports import Store
+from ...core.url_options import word
 from ...errors import ConfigError
-from ...url import StoreURL, word
+from ...url import StoreURL
 from .store import CAPABILITIES, SqliteStore
 
 OPTIONS: Mapping[str, Callable[[str], Any]] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
+from ...core.url_options import seconds, word
 from ...errors import ConfigError
-from ...url import seconds, word
+from ...runtime import tls
 from .names import KAZOO, RECIPES
 
 if TYPE_CHECKING:
@@ -119,8 +119,9 @@ def settings(url: StoreURL) -> Settings:
     full = ",".join(one if re.search(r":\d+$", one) else f"{one}:{PORT}" for one in hosts)
     chroot = _chroot(url.path)
     options = url.options
-    user, _, password = url.secret.partition(":")
-    user, password = unquote(user), unquote(password)
+    user, password = url.login[0], url.login[1] or ""
+    if password and not user:
+        raise ConfigError("a zookeeper:// URL has a password, but no user: write user:password@")
     sasl = _sasl(options.get("sasl", ""), user, password)
     login = bool(user) and sasl is None
     root = "/".join(["", *filter(None, [chroot, options.get("prefix", DEFAULT_PREFIX)])])
@@ -164,10 +165,18 @@ def _sasl(mechanism: str, user: str, password: str) -> dict[str, Any] | None:
 
 
 def _tls(options: Mapping[str, Any]) -> dict[str, Any]:
-    files = {name: options[name] for name in _FILES if name in options}
-    on = options.get("tls", "on" if files else "off") == "on"
-    if not on:
+    files = {name: options[name] for name in _FILES.values() if name in options}
+    said = [*files, *({"check_hostname"} & options.keys())]
+    if options.get("tls", "on" if files else "off") != "on":
+        if said:
+            raise ConfigError(
+                f"zookeeper:// option {said[0]}: this connection goes without TLS; leave it out, "
+                "or write tls=on"
+            )
         return {}
+    tls.context("zookeeper", _FILES, files)
+    if "certfile" in files:  # kazoo shows no certificate without a file of its key
+        files.setdefault("keyfile", files["certfile"])
     return {
         "use_ssl": True,
         "verify_certs": True,
@@ -176,7 +185,7 @@ def _tls(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_FILES = ("ca", "certfile", "keyfile", "keyfile_password")
+_FILES = {"ca": "ca", "cert": "certfile", "key": "keyfile", "password": "keyfile_password"}
 
 
 def _given(client: Any) -> Settings:
@@ -187,7 +196,7 @@ def _given(client: Any) -> Settings:
     chroot = client.chroot.strip("/")
     tls = {
         name: getattr(client, name)
-        for name in ("use_ssl", "verify_certs", "check_hostname", *_FILES)
+        for name in ("use_ssl", "verify_certs", "check_hostname", *_FILES.values())
     }
     return Settings(
         hosts=hosts,

@@ -18,6 +18,7 @@ from holdfast.url import find
 from tests.servers.cluster import Cluster
 from tests.servers.process import free_port
 from tests.servers.sentinels import NAME, Watched
+from tests.servers.tls import Certificate
 from tests.stores.redis.aio.conftest import play
 
 
@@ -45,12 +46,13 @@ def test_a_url_names_nodes_of_a_cluster() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["rediss+sentinel", "valkeys+sentinel"])
-def test_by_tls_the_sentinels_are_asked_by_tls_too(scheme: str) -> None:
-    found = read(f"{scheme}://a/mine?ssl_ca_certs=/ca.pem")
+def test_by_tls_the_sentinels_are_asked_by_tls_too(scheme: str, certificate: Certificate) -> None:
+    ca = str(certificate.certificate)
+    found = read(f"{scheme}://a/mine?ssl_ca_certs={ca}")
     assert found.settings.kind == "tls"
     assert found.arguments == {
         "ssl": True,
-        "ssl_ca_certs": "/ca.pem",
+        "ssl_ca_certs": ca,
         "ssl_check_hostname": True,
     }
 

@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 
 from ....errors import ConfigError, StoreUnavailable
 from ....runtime.polling.blocking import READ, poller
-from ..complaints import GARBLED, ServerSaid, complaint, garbled, heard
+from ..complaints import GARBLED, ServerSaid, complaint, garbled, heard, no_entry
 from ..config import Settings
 from ..exchange import Silent
 from ..replies import Rows
@@ -123,10 +123,7 @@ def dial(settings: Settings, within: float) -> ThreadLink:
             f"{settings.label}: {wrong}. By TLS it isn't needed: ssl_mode=required"
         ) from wrong
     except (pymysql.MySQLError, OSError) as wrong:
-        said = heard(wrong)
-        if said is not None:
-            raise complaint(said, settings.label) from None
-        raise StoreUnavailable(f"{settings.label} took no connection: {wrong}") from None
+        raise no_entry(wrong, settings) from None
     link = ThreadLink(connection, settings.label)
     try:
         version = str(connection.get_server_info())  # type: ignore[no-untyped-call]
@@ -146,7 +143,7 @@ def _connect(settings: Settings, within: float) -> Connection[Any]:
         port=settings.port,
         unix_socket=settings.socket or None,
         user=settings.user or None,
-        password=settings.password,
+        password=settings.password.encode(),  # a text would be taken as Latin-1
         database=settings.database,
         charset=_CHARSET,
         autocommit=True,

@@ -1,0 +1,58 @@
+"""Readers of what a URL says behind its question mark: each gives the value, or raises
+``ValueError`` with what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .misnamed import did_you_mean
+
+
+def word(*allowed: str) -> Callable[[str], str]:
+    """An option that is one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(did_you_mean(text, allowed))
+        return text
+
+    return read
+
+
+def seconds(least: float, most: float) -> Callable[[str], float]:
+    """An option that is a number of seconds within limits."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"not a number of seconds from {least:g} to {most:g}") from None
+        if not least <= value <= most:
+            raise ValueError(f"must be from {least:g} to {most:g} seconds")
+        return value
+
+    return read
+
+
+def number(least: int, most: int) -> Callable[[str], int]:
+    """An option that is a whole number within limits."""
+
+    def read(text: str) -> int:
+        # int() refuses more than 4300 digits by an error of its own
+        sound = text.isascii() and text.isdigit() and len(text) < 20
+        if not sound or not least <= int(text) <= most:
+            raise ValueError(f"must be a number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def is_port(text: str) -> bool:
+    """Is this the number of a port?"""
+    # int() refuses more than 4300 digits by an error of its own
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
+
+
+def any_text(given: str) -> str:
+    """An option that is any text."""
+    return given

@@ -1,0 +1,263 @@
+"""Options and logins that can never work are refused when the client is made, by name and by one
+``ConfigError``; whatever else is said of them, no secret is, and nothing raises its own error."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError
+from holdfast.url import BUILTIN, FILES, find
+from tests.servers.process import need
+from tests.servers.tls import Certificate
+from tests.torture.scale import seed_of, times
+
+SECRET = "qzxsecret"
+NUMBERS = ["", "-1", "x", "1.5", "\u0661", "9" * 5000, "1e3", "None"]
+SWITCH = ["", "on", "true", "2", "ü"]
+TIMES = ["", "x", "nan", "-1", "1e999", "1 s"]
+WORDS = ["", "x", "ON ", "ü", "None", "' or 1=1", "9" * 5000]
+#: What an option may never be told, by its name.
+WRONG: Mapping[str, list[str]] = {
+    "any_fs": WORDS,
+    "wake": WORDS,
+    "sync": WORDS,
+    "prefix": ["a b", "ü", "a" * 200, "a\\b"],
+    "db": NUMBERS,
+    "virtual_host": NUMBERS,
+    "protocol": [*NUMBERS, "1", "4"],
+    "socket_connect_timeout": TIMES,
+    "guard": WORDS,
+    "grace": [*TIMES, "0.1", "1e6"],
+    "replicas": [*NUMBERS, "101"],
+    "ssl_cert_reqs": [one for one in WORDS if one != "None"],
+    "ssl_min_version": [*NUMBERS, "1", "TLSv1"],
+    "ssl_include_verify_flags": ["x", "VERIFY_NOTHING"],
+    "ssl_exclude_verify_flags": ["x", "VERIFY_NOTHING"],
+    "ssl_ca_certs": ["/nowhere/ca.pem", "/", __file__],
+    "ssl_ca_path": ["/nowhere", __file__],
+    "ssl_ca_data": ["x", "ü"],
+    "ssl_certfile": ["/nowhere/cert.pem", "/", __file__],
+    "ssl_keyfile": ["/nowhere/key.pem", __file__],
+    "ssl_ciphers": ["x", "ü"],
+    "schema": ["", "A", "a b", "pg_x", "a" * 64, "ü"],
+    "durable": WORDS,
+    "create": WORDS,
+    "pool": [*NUMBERS, "0", "1001"],
+    "pooler": WORDS,
+    "trust": ["", "a b", "ü"],
+    "channel_binding": WORDS,
+    "connect_timeout": ["x", "nan", "1 s", "ü"],
+    "gssdelegation": SWITCH,
+    "gssencmode": WORDS,
+    "keepalives": NUMBERS,
+    "keepalives_count": NUMBERS,
+    "keepalives_idle": NUMBERS,
+    "keepalives_interval": NUMBERS,
+    "load_balance_hosts": WORDS,
+    "port": ["x", "-1", "65536", "5432,x"],
+    "ssl_max_protocol_version": WORDS[1:],
+    "ssl_min_protocol_version": WORDS[1:],
+    "sslcertmode": WORDS,
+    "sslcompression": SWITCH,
+    "sslmode": WORDS,
+    "sslnegotiation": WORDS,
+    "sslsni": SWITCH,
+    "target_session_attrs": [*WORDS, "standby", "read-only"],
+    "tcp_user_timeout": NUMBERS,
+    "ssl_mode": WORDS,
+    "ssl_ca": ["/nowhere/ca.pem", "/", __file__],
+    "ssl_cert": ["/nowhere/cert.pem", "/", __file__],
+    "ssl_key": ["/nowhere/key.pem", __file__],
+    "read_timeout": TIMES,
+    "write_timeout": TIMES,
+    "session": [*TIMES, "0.1"],
+    "recipe": WORDS,
+    "acl": WORDS,
+    "sasl": WORDS,
+    "tls": WORDS,
+    "ca": ["", "/nowhere/ca.pem", "/", __file__],
+    "certfile": ["", "/nowhere/cert.pem", "/", __file__],
+    "keyfile": ["", "/nowhere/key.pem", __file__],
+    "check_hostname": WORDS,
+    "client": WORDS,
+    "fair": WORDS,
+    "fair_wait": TIMES,
+    "fenced": WORDS,
+    "permits": WORDS,
+    "unit": WORDS,
+    "signal": WORDS,
+}
+#: The same for one scheme, where it differs.
+OWN: Mapping[tuple[str, str], list[str]] = {
+    ("redis+plain", "prefix"): ["a" * 200],
+    ("rediss+timestamp", "prefix"): ["a" * 200],
+    ("redis+redisson", "prefix"): ["a" * 200],
+    ("mysql", "prefix"): ["", "1a", "a b", "ü", "a" * 31],
+    ("mysql", "connect_timeout"): TIMES,
+    ("zookeeper", "prefix"): ["a b", "ü", "..", "a//b"],
+}
+#: What may be told to any option that is a text, and to any user and password.
+TEXTS = ["", "a", "ü", "中文", "😀", "a b", "a'b\"c\\d", "%", "a:b@c/d?e#f&g=h", "x" * 3000]
+#: Texts that no server can be told.
+NO_TEXTS = ["%00", "%FF", "a%E9", "\udcff"]
+BASES = {
+    "memory": "memory://x",
+    "sqlite": "sqlite:///tmp/x.db",
+    "redis": "redis://{login}127.0.0.1/0",
+    "rediss": "rediss://{login}127.0.0.1/0",
+    "redis+unix": "redis+unix://{login}/tmp/redis.sock",
+    "rediss+sentinel": "rediss+sentinel://{login}127.0.0.1/main/0",
+    "redis+cluster": "redis+cluster://{login}127.0.0.1",
+    "redis+plain": "redis+plain://{login}127.0.0.1/0",
+    "rediss+timestamp": "rediss+timestamp://{login}127.0.0.1/0",
+    "redis+redisson": "redis+redisson://{login}127.0.0.1/0",
+    "postgresql": "postgresql://{login}127.0.0.1/db",
+    "mysql": "mysql://{login}127.0.0.1/db",
+    "zookeeper": "zookeeper://{login}127.0.0.1/chroot",
+}
+
+
+class Drawn(NamedTuple):
+    """A URL, and what is sure of it: the option that must be named, or nothing."""
+
+    url: str
+    refused: str | None
+
+
+def draw(dice: random.Random) -> Drawn:
+    """A URL with a login, some options that are texts, and perhaps one thing that is wrong."""
+    scheme = dice.choice(sorted(BASES))
+    known = sorted(find(BASES[scheme].format(login=""))[0].OPTIONS)
+    words: list[str] = []
+    login, refused = "", None
+    if scheme not in FILES:
+        user = quote(dice.choice(TEXTS) or "u", safe="")
+        login = f"{user}:{SECRET}{quote(dice.choice(TEXTS), safe='')}"
+        if dice.random() < 0.1:
+            login, refused = login + dice.choice(NO_TEXTS), "login"
+        login += "@"
+    if refused is None and dice.random() < 0.7 and known:
+        option = dice.choice(known)
+        wrong = OWN.get((scheme, option), WRONG.get(option, []))
+        if wrong:
+            words.append(f"{option}={quote(dice.choice(wrong), safe='')}")
+            refused = option
+        elif "password" in option:
+            words.append(f"{option}={SECRET}")
+    elif refused is None and dice.random() < 0.5:
+        others = sorted(WRONG.keys() - set(known))
+        option = dice.choice(others)
+        words.append(f"{option}={quote(dice.choice(WRONG[option]), safe='')}")
+        refused = option
+    return Drawn(
+        BASES[scheme].format(login=login) + ("?" + "&".join(words) if words else ""), refused
+    )
+
+
+def told(url: str, face: type[Client | AsyncClient]) -> tuple[str | None, str]:
+    """What is said of a URL as an error, if it is one, and everything that a traceback shows."""
+    try:
+        client = face(url)
+    except ConfigError as wrong:
+        return str(wrong), "".join(traceback.format_exception(wrong))
+    return None, f"{client!r} {client.url} {client.lock('x')!r}"
+
+
+def test_whatever_an_option_is_told_it_is_refused_by_name_or_taken() -> None:
+    dice = random.Random(seed_of("odd options"))
+    for _ in range(times(20_000, 400)):
+        url, refused = draw(dice)
+        said, shown = told(url, dice.choice([Client, AsyncClient]))
+        assert SECRET not in shown, f"{url!r} shows its secret: {shown}"
+        if refused is None:
+            assert said is None or "TLS" in said, f"{url!r} is refused: {said}"
+        else:
+            assert said is not None, f"{url!r} is taken"
+            assert refused in said or "TLS" in said, f"{url!r}: {refused} isn't named: {said}"
+
+
+def names(scheme: str) -> Iterator[str]:
+    """Every option of a scheme."""
+    yield from find(BASES.get(scheme, f"{scheme}://127.0.0.1/0"))[0].OPTIONS
+
+
+@pytest.mark.parametrize("scheme", sorted(BASES))
+def test_every_option_is_tried_with_what_is_wrong_or_is_known_to_be_any_text(scheme: str) -> None:
+    texts = {
+        *("application_name", "charset", "client_encoding", "client_name", "dbname", "gsslib"),
+        *("host", "hostaddr", "keyfile_password", "krbsrvname", "options", "passfile", "password"),
+        *("require_auth", "requirepeer", "sentinel_password", "sentinel_username", "service"),
+        *("ssl_password", "sslpassword", "unix_socket", "user", "username", "socket_keepalive"),
+        *("ssl_check_hostname", "ssl_validate_ocsp", "ssl_validate_ocsp_stapled"),
+        # Files that libpq reads when it connects, and what means nothing here
+        *("sslcert", "sslcrl", "sslcrldir", "sslkey", "sslrootcert", "decode_responses"),
+        *("encoding", "encoding_errors", "health_check_interval", "legacy_responses"),
+        *("max_connections", "retry_on_error", "retry_on_timeout", "socket_read_size"),
+        *("socket_timeout", "timeout", "version", "layout", "token", "value", "clock"),
+    }
+    assert set(names(scheme)) <= WRONG.keys() | texts
+
+
+@pytest.mark.parametrize(
+    "url, words",
+    [
+        ("redis://h/0?ssl_cert_reqs=none", "option ssl_cert_reqs: .* write rediss"),
+        ("valkey://h/0?ssl_ca_certs=/x", "option ssl_ca_certs: .* write valkeys"),
+        ("redis+plain://h/0?ssl_check_hostname=no", "goes without TLS"),
+        ("redis+unix:///x.sock?ssl_cert_reqs=none", "goes without TLS; leave it out"),
+        ("rediss://h/0?ssl_keyfile=/x", "option ssl_keyfile: .* ssl_certfile="),
+        ("mysql://h/db?ssl_ca=/x&ssl_mode=disabled", "option ssl_ca: .*ssl_mode="),
+        ("mysql://h/db?ssl_cert=/x", "option ssl_cert: .*ssl_mode="),
+        ("zookeeper://h?ca=/x&tls=off", "option ca: .*tls=on"),
+        ("zookeeper://h?check_hostname=off", "option check_hostname: .*tls=on"),
+        ("zookeeper://:secret@h", "no user"),
+        ("postgresql://h/db?target_session_attrs=standby", "can be written to"),
+        ("postgresql://h:" + "9" * 5000 + "/db", "no host and port"),
+        ("redis://h:" + "9" * 5000, "no host and port"),
+        ("redis://h/" + "9" * 5000, "no database"),
+        ("mysql://h:" + "9" * 5000 + "/db", "no host and port"),
+        ("redis+cluster://h:" + "9" * 5000, "host and port"),
+    ],
+)
+@pytest.mark.parametrize("face", [Client, AsyncClient])
+def test_what_can_never_work_is_refused_with_its_remedy(
+    url: str, words: str, face: type[Client | AsyncClient]
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        face(url)
+
+
+@pytest.mark.parametrize("login", NO_TEXTS)
+@pytest.mark.parametrize("scheme", sorted(BUILTIN.keys() - FILES))
+def test_a_login_that_no_server_can_be_told_is_refused(scheme: str, login: str) -> None:
+    with pytest.raises(ConfigError, match="the login of this URL"):
+        find(f"{scheme}://u:{login}@h/0")
+
+
+def test_the_key_of_a_certificate_is_opened_by_its_password_alone(
+    certificate: Certificate, tmp_path: Path
+) -> None:
+    # Given a key that a password locks: OpenSSL would ask for it on the terminal
+    locked = tmp_path / "key.pem"
+    command = [need("openssl"), "pkey", "-in", certificate.key, "-aes256"]
+    subprocess.run([*command, "-passout", "pass:sesame", "-out", locked], check=True)
+    files = f"ssl_certfile={certificate.certificate}&ssl_keyfile={locked}"
+    for password in ("", "&ssl_password=wrong"):
+        with pytest.raises(ConfigError, match=r"option ssl_certfile: .*password"):
+            Client(f"rediss://h/0?{files}{password}")
+    # Then the right one does
+    assert Client(f"rediss://h/0?{files}&ssl_password=sesame").url.startswith("rediss://h")
+    plain = f"certfile={certificate.certificate}&keyfile={locked}&keyfile_password=sesame"
+    assert Client(f"zookeeper://h?{plain}").url == "zookeeper://h"
+    with pytest.raises(ConfigError, match=r"option ssl_cert: .*password"):
+        Client(
+            f"mysql://h/db?ssl_mode=required&ssl_cert={certificate.certificate}&ssl_key={locked}"
+        )

@@ -1,0 +1,59 @@
+"""Who may log in, and how: any text is a password, and a server without TLS is no silent one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError
+from tests.servers.mariadb_server import MariadbServer
+
+
+def acquire(url: str) -> None:
+    """A lock, by both faces."""
+    with Client(url) as client, client.lock("x", timeout=60):
+        pass
+
+    async def by_task() -> None:
+        async with AsyncClient(url) as client, client.lock("x", timeout=60):
+            pass
+
+    asyncio.run(by_task())
+
+
+@contextmanager
+def user(server: MariadbServer, name: str, password: str) -> Iterator[str]:
+    """The URL of a user who may do everything."""
+    with server.root() as root, root.cursor() as cursor:
+        cursor.execute("CREATE USER %s@'%%' IDENTIFIED BY %s", (name, password))
+        cursor.execute("GRANT ALL ON *.* TO %s@'%%'", (name,))
+        yield server.url_for(quote(name, safe=""), quote(password, safe=""))
+        cursor.execute("DROP USER %s@'%%'", (name,))
+
+
+@pytest.mark.parametrize("password", ["naïve", "中文😀", "a:b@c/d?e#f&g=h%", "a'b\"c\\d e"])
+def test_any_text_is_a_password(shared_mariadb: MariadbServer, password: str) -> None:
+    with user(shared_mariadb, "näme", password) as url:
+        acquire(url)
+        with pytest.raises(ConfigError, match="password is wrong") as told:
+            acquire(url.replace("@127", "x@127"))
+    assert password not in str(told.value)
+
+
+@pytest.mark.parametrize("mode", ["required", "verify_ca", "verify_identity"])
+def test_a_server_that_knows_no_tls_is_told_from_one_that_is_away(
+    mariadb_url: str, mode: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"doesn't speak TLS.*ssl_mode="):
+        acquire(f"{mariadb_url}?ssl_mode={mode}")
+
+    async def by_task() -> None:
+        async with AsyncClient(f"{mariadb_url}?ssl_mode={mode}") as client:
+            await client.lock("x").acquire(timeout=60)
+
+    with pytest.raises(ConfigError, match="TLS"):
+        asyncio.run(by_task())
