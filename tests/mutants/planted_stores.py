@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .planted_across import ACROSS
 from .planted_classes import CLASSES
 from .planted_cli import CLI
 from .planted_clocks import CLOCKS
@@ -38,6 +39,7 @@ from .planted_zookeeper import ZOOKEEPER
 
 STORES = [
     *CLASSES,
+    *ACROSS,
     *CLI,
     *CLOCKS,
     *DAMAGE,

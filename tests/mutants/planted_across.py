@@ -1,0 +1,80 @@
+"""Bugs planted into a hold across commands and its token, and the test that must catch each."""
+
+from __future__ import annotations
+
+from .bugs import bug
+
+TAKE = "holdfast.cli.across.take"
+TOKENS = "holdfast.cli.across.tokens"
+TEST = "tests/cli/test_across.py::test_"
+
+ACROSS = [
+    bug(
+        "a token is known by its beginning alone",
+        "tests/core/test_token.py::test_a_token_is_refused_with_any_letter_cut_off_or_changed",
+        (
+            "holdfast.core.token",
+            "    if found != _sum(raw) or base64.",
+            "    if not found and base64.",
+        ),
+    ),
+    bug(
+        "release gives back what somebody else has adopted",
+        "tests/cli/test_across_token.py"
+        "::test_check_says_who_has_adopted_it_and_that_it_was_released",
+        (
+            "holdfast.core.across",
+            "leave = Leave(spec.name, claim.id,",
+            'leave = Leave(spec.name, "",',
+        ),
+    ),
+    bug(
+        "check computes the expiry by the wall clock of its machine",
+        "tests/cli/test_across_token.py::test_renew_lengthens_by_the_clock_of_the_store",
+        (
+            "holdfast.cli.across.held",
+            "    left = run_sync(across.find(client._ctx, passed)).expires_in\n",
+            "    left = passed.fence / 1e6 + passed.claim.spec.ttl - __import__('time').time()\n",
+        ),
+    ),
+    bug(
+        "all may read a token file",
+        f"{TEST}a_token_file_is_for_its_owner_alone_and_is_removed[0]",
+        (TOKENS, "os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
+        commands=True,
+    ),
+    bug(
+        "a token file that others may read is taken",
+        "tests/cli/test_across_token.py"
+        "::test_a_token_file_that_is_not_ours_alone_is_refused[by_mode-78]",
+        (TOKENS, "seen.st_mode & 0o077", "seen.st_mode & 0o007"),
+    ),
+    bug(
+        "acquire takes its ttl for milliseconds",
+        f"{TEST}its_time_is_what_was_asked_for_and_it_ends_then",
+        (TAKE, "(client._ctx.store, options.ttl)", "(client._ctx.store, options.ttl / 1000)"),
+        commands=True,
+    ),
+    bug(
+        "acquire asks for the whole ttl before its token is out",
+        f"{TEST}a_hold_is_asked_for_with_a_short_ttl_until_its_token_is_out",
+        (TAKE, "options, min(ttl, UNTOLD_S))", "options, ttl)"),
+        commands=True,
+    ),
+    bug(
+        "a lock stays held whose token could not be written",
+        f"{TEST}a_token_that_cannot_be_written_is_no_hold[/dev/full]",
+        (TAKE, "            run_sync(across.release(ctx, passed))\n", "            pass\n"),
+        commands=True,
+    ),
+    bug(
+        "what a command has adopted is shown as renewed by nobody",
+        f"{TEST}those_who_look_are_told_that_nobody_renews_it",
+        (
+            "holdfast.core.across",
+            "claim.meta == note(claim.owner)",
+            'claim.meta.endswith("nobody renews it")',
+        ),
+        commands=True,
+    ),
+]
