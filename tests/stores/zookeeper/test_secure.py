@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
 from tests.servers.process import free_port
 from tests.servers.tls import Certificate
 from tests.servers.zookeeper import ZooKeeperServer
@@ -25,17 +27,14 @@ LOGINS = """Server {
 def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
     new_zookeeper: Callable[..., ZooKeeperServer],
     certificate: Certificate,
-    tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("CRITICAL", "holdfast.kazoo")  # or what is logged would keep the sockets
-    pem = tmp_path / "server.pem"
-    pem.write_text(certificate.key.read_text() + certificate.certificate.read_text())
     port = free_port()
     new_zookeeper(
         f"secureClientPort={port}",
         "secureClientPortAddress=127.0.0.1",
-        f"ssl.keyStore.location={pem}",
+        f"ssl.keyStore.location={certificate.both}",
         "ssl.keyStore.type=PEM",
         "ssl.clientAuth=none",
         java=[NETTY],
@@ -43,14 +42,48 @@ def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
     place = f"zookeeper://127.0.0.1:{port}?"
     with Client(f"{place}ca={certificate.certificate}") as client, client.lock("x") as hold:
         assert hold.extend() > 0
-    for wrong in ("tls=on", "tls=off"):
-        _is_no_use(place + wrong)
+    _is_refused(place + "tls=on", r"is not to be trusted.*ca=")
+    with Client(place) as client, pytest.raises(StoreUnavailable):
+        client.lock("x").acquire(timeout=0.5)
     gc.collect()
 
 
-def _is_no_use(url: str) -> None:
-    with Client(url) as client, pytest.raises(StoreUnavailable):
-        client.lock("x").acquire(timeout=0.5)
+def _is_refused(url: str, words: str) -> None:
+    """At once, by both faces."""
+
+    async def by_task() -> None:
+        async with AsyncClient(url) as client:
+            await client.lock("x").acquire(timeout=60)
+
+    began = time.monotonic()
+    with Client(url) as client, pytest.raises(ConfigError, match=words):
+        client.lock("x").acquire(timeout=60)
+    with pytest.raises(ConfigError, match=words):
+        asyncio.run(by_task())
+    assert time.monotonic() - began < 40
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "login, options, words",
+    [
+        ("", "tls=on", "doesn't speak TLS.*secureClientPort"),
+        ("ann:secret@", "sasl=digest-md5", "knows no login by SASL: leave sasl= out"),
+        ("", "sasl=gssapi", "needs the package kerberos"),
+    ],
+)
+def test_a_server_that_does_without_what_is_asked_for_is_told_so_at_once(
+    zookeeper_url: str,
+    login: str,
+    options: str,
+    words: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if "sasl" in options:
+        pytest.importorskip("puresasl")
+    caplog.set_level("CRITICAL", "holdfast.kazoo")  # or what is logged would keep the sockets
+    _is_refused(zookeeper_url.replace("://", f"://{login}") + f"?{options}", words)
+    gc.collect()
 
 
 def test_a_login_by_sasl_owns_its_nodes_and_a_wrong_one_is_refused(

@@ -16,7 +16,8 @@ from ...errors import HoldfastError, StoreUnavailable
 from ...runtime.aio import AioLatch, another_loop
 from ...runtime.blocking import boottime
 from ...runtime.starting.blocking import DaemonThread
-from .blocking.driver import Driver, Slot, understood
+from .blocking.answers import understood
+from .blocking.driver import Driver, Slot
 from .config import Settings
 from .requests import Request
 
@@ -71,6 +72,8 @@ class LoopPort:
                 answered = await done
             finally:
                 timer.cancel()
+            if driver.unfit is not None:
+                raise driver.unfit
             if not answered:
                 raise StoreUnavailable(f"{self.label} gave no answer in time")
         label = self.label

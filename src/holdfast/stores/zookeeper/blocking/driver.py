@@ -26,21 +26,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    AuthFailedError,
-    BadVersionError,
-    InvalidACLError,
-    NoAuthError,
-    NoChildrenForEphemeralsError,
-    NodeExistsError,
-    NoNodeError,
-    NotEmptyError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol import serialization as wire
-from kazoo.protocol.states import EventType, KeeperState, ZnodeStat
+from kazoo.protocol.states import EventType, KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
@@ -54,17 +42,15 @@ from ..requests import (
     Create,
     Delete,
     Folder,
-    Found,
     Get,
     Look,
-    Made,
     Multi,
-    No,
     Put,
     Request,
-    Stat,
 )
+from .answers import Slot
 from .meeting import CONNECT_S, Meeting
+from .refused import Attempts, needed
 
 #: Between two rounds through all servers it waits so long at first, and at most.
 AGAIN_S, AGAIN_S_MAX = 0.05, 1.0
@@ -73,16 +59,6 @@ _EPHEMERAL, _NUMBERED, _CONTAINER = 1, 2, 4
 _log = logging.getLogger("holdfast.kazoo")
 _log.setLevel(logging.WARNING)
 _ACLS = {"open": OPEN_ACL_UNSAFE, "creator": CREATOR_ALL_ACL}
-_REFUSALS: dict[type[BaseException], No] = {
-    NoNodeError: No.NODE,
-    NodeExistsError: No.ROOM,
-    NoAuthError: No.RIGHT,
-    NotEmptyError: No.CHILDREN,
-    NoChildrenForEphemeralsError: No.LEAF,
-    BadVersionError: No.VERSION,
-    RolledBackError: No.OTHER,
-    RuntimeInconsistency: No.OTHER,
-}
 
 
 class Slot:
@@ -156,11 +132,14 @@ class Driver:
     def __init__(
         self, settings: Settings, on_state: Callable[[], None], former: Driver | None = None
     ) -> None:
+        needed(settings)
         self._settings = settings
+        self._attempts = Attempts(settings)
         #: The latest session, and what proves that it is ours.
         self._proof: tuple[int, bytes] | None = None
         if former is not None:
             self._proof = former._proof
+            self._attempts.made = former._attempts.made
             former.stop()
         named = isinstance(settings.acl, str)
         self._acl = _ACLS[settings.acl] if named else settings.acl
@@ -209,14 +188,21 @@ class Driver:
         def connecting(host: str, hostip: str, port: int) -> tuple[float, float]:
             meeting.alone()
             # It pings after half of the first, and takes a server for dead after all of it.
-            read_ms, connect_ms = connect(host, hostip, port)
+            try:
+                read_ms, connect_ms = connect(host, hostip, port)
+            except Exception as wrong:
+                self.unfit = self.unfit or self._attempts.failed(wrong)
+                on_state()  # whoever waits for a connection looks at that
+                raise
+            self._attempts.made = True
             return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
 
         connection._connect = connecting
+        self._attempts.bound_login(connection)
 
         def changed(state: object) -> None:
             if self.client.client_state == KeeperState.AUTH_FAILED:
-                self.unfit = ConfigError(
+                self.unfit = self.unfit or ConfigError(
                     f"{self._settings.label} refused our credentials: look at user:password@, "
                     "sasl= and the server's configuration"
                 )
@@ -343,54 +329,3 @@ def _watcher(watch: Callable[[bool], None] | None) -> Any:
     if watch is None:
         return None
     return lambda event: watch(event.type == EventType.DELETED)
-
-
-def understood(request: Request, value: Any, label: str) -> Any:
-    """What an answer of kazoo's means; raises what stands in the way of any answer."""
-    if isinstance(value, BaseException):
-        return _refusal(value, label)
-    if isinstance(request, Create | Folder):
-        return Made(value[0], _stat(value[1]))
-    if isinstance(request, Children):
-        return value
-    if isinstance(request, Get):
-        return Found(value[0] or b"", _stat(value[1]))
-    if isinstance(request, Look):
-        return No.NODE if value is None else _stat(value)
-    if isinstance(request, Put):
-        return _stat(value)
-    if isinstance(request, Multi):
-        return [_of_many(one, label) for one in value]
-    return True
-
-
-def _of_many(one: Any, label: str) -> Any:
-    if isinstance(one, BaseException):
-        return _refusal(one, label)
-    if isinstance(one, str):  # what a node was called that was created
-        return one
-    return _stat(one) if isinstance(one, ZnodeStat) else True
-
-
-def _refusal(wrong: BaseException, label: str) -> No:
-    known = _REFUSALS.get(type(wrong))
-    if known is not None:
-        return known
-    if isinstance(wrong, AuthFailedError | InvalidACLError):
-        raise ConfigError(f"{label} refused our credentials or our ACL: {wrong!r}") from wrong
-    if isinstance(wrong, Exception):
-        raise StoreUnavailable(f"{label} did not answer: {type(wrong).__name__} {wrong}") from wrong
-    raise wrong
-
-
-def _stat(stat: ZnodeStat) -> Stat:
-    return Stat(
-        stat.czxid,
-        stat.ctime / 1000.0,
-        stat.mtime / 1000.0,
-        stat.ephemeralOwner,
-        stat.version,
-        stat.cversion > 0,
-        stat.mzxid,
-        stat.numChildren,
-    )

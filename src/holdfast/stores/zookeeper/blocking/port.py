@@ -13,7 +13,8 @@ from ....runtime.blocking import BlockingLatch, boottime
 from ..config import Settings
 from ..requests import Request
 from .alarm import Alarm
-from .driver import Driver, Slot, understood
+from .answers import understood
+from .driver import Driver, Slot
 
 #: What a forked child has of its parent: kept, because its end would end the parent's session.
 _of_the_parent: list[object] = []
@@ -72,7 +73,9 @@ class ThreadPort:
             driver.send(request, slot)
         label = self.label
         if not full.acquire(timeout=max(0.0, until - boottime())):
-            raise StoreUnavailable(f"{label} gave no answer in time")
+            raise driver.unfit or StoreUnavailable(f"{label} gave no answer in time")
+        if driver.unfit is not None:
+            raise driver.unfit
         return [
             understood(request, slot.value, label)
             for request, slot in zip(requests, slots, strict=True)

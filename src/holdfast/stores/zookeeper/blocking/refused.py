@@ -1,0 +1,92 @@
+"""Which failed attempts to connect mean that no later one can succeed either."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from typing import Any
+
+from kazoo.exceptions import AuthFailedError
+
+from ....errors import ConfigError
+from ....runtime import tls
+from ..config import Settings
+
+#: A login by SASL takes two steps or three, or a few more with Kerberos.
+STEPS_MAX = 20
+_NO_SASL = "the server doesn't go on with a login by SASL"
+#: When so many handshakes fail and none succeeds, the cause isn't a server that restarts.
+HANDSHAKES = 3
+
+
+def needed(settings: Settings) -> None:
+    """Raise ``ConfigError`` if this way to log in needs a package that isn't installed."""
+    if not settings.sasl:
+        return
+    lacking = "" if importlib.util.find_spec("puresasl") else "pure-sasl"
+    if not lacking and settings.sasl.get("mechanism") == "GSSAPI":
+        kerberos = importlib.import_module("puresasl.mechanisms").have_kerberos
+        lacking = "" if kerberos else "kerberos"
+    if lacking:
+        raise ConfigError(
+            f"{settings.label}: this login by SASL needs the package {lacking}: pip install "
+            + lacking
+        )
+
+
+class Attempts:
+    """The attempts to connect of one driver."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        #: Has one succeeded? Then the settings are good, and whatever fails later may pass.
+        self.made = False
+        self._handshakes = 0
+
+    @staticmethod
+    def bound_login(connection: Any) -> None:
+        """Have kazoo's connection give a login by SASL up that a server doesn't understand: such
+        a one answers each step with nothing, for ever."""
+        log_in, submit = connection._authenticate_with_sasl, connection._submit
+
+        def bounded(host: str, timeout: float) -> None:
+            steps = itertools.count(1)
+
+            def counted(*args: Any) -> Any:
+                if next(steps) > STEPS_MAX:
+                    raise AuthFailedError(_NO_SASL)
+                return submit(*args)
+
+            connection._submit = counted
+            try:
+                log_in(host, timeout)
+            finally:
+                connection._submit = submit
+
+        connection._authenticate_with_sasl = bounded
+
+    def failed(self, wrong: Exception) -> ConfigError | None:
+        """What this failure means for all later attempts, if anything."""
+        if self.made:
+            return None
+        label = self._settings.label
+        if wrong.args == (_NO_SASL,):
+            return ConfigError(
+                f"{label} knows no login by SASL: leave sasl= out, or give the servers a "
+                "SASLAuthenticationProvider and a login configuration"
+            )
+        said = tls.failure(wrong) if self._settings.tls else None
+        if said is None:
+            return None
+        if "CERTIFICATE_VERIFY_FAILED" in str(said):
+            return ConfigError(
+                f"the certificate of {label} is not to be trusted, or is for another host: name "
+                f"the authority that signed it, as ca=, and the host as it does. It said: {said}"
+            )
+        self._handshakes += 1
+        if self._handshakes < HANDSHAKES:
+            return None
+        return ConfigError(
+            f"{label} doesn't speak TLS, or not as we do: name its secureClientPort, or leave out "
+            f"what asks for TLS. It said: {said}"
+        )
