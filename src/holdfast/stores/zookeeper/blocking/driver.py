@@ -48,7 +48,6 @@ from ..requests import (
     Put,
     Request,
 )
-from .answers import Slot
 from .meeting import CONNECT_S, Meeting
 from .refused import Attempts, needed
 
