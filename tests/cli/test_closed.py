@@ -24,6 +24,7 @@ WORDS = {
     "release": (["release", "hf2.cut"], 65, 65),
     "wait": (["wait", "job"], 0, 0),
     "pick": (["pick", "job"], 0, 74),
+    "mcp": (["mcp"], 0, 0),
     "ls": (["ls"], 0, 74),
     "show": (["show", "job"], 0, 74),
     "break": (["break", "job", "--yes"], 1, 1),

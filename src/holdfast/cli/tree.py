@@ -373,7 +373,10 @@ def _after_dashes(words: list[str]) -> list[str]:
 
 def _unknown(word: str, of: argparse.ArgumentParser) -> str:
     if not word.startswith("-"):
-        return f"{word!r} is one argument too many"
+        from .origin import secret
+
+        what = "what looks like a store with its password" if secret(word) else repr(word)
+        return f"{what} is one argument too many"
     flag = word.partition("=")[0]
     known = [name for action in of._actions for name in action.option_strings]
     return f"there is no option {flag}; {did_you_mean(flag, known)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 
 from ...errors import ConfigError
 
@@ -18,5 +19,9 @@ def mcp(options: argparse.Namespace) -> int:
         raise ConfigError(
             "`holdfast mcp` needs the SDK of the protocol: pip install 'holdfast[mcp]'"
         ) from None
+    try:
+        os.read(0, 0)
+    except OSError:
+        return 0  # stdin is closed: the session is over before it has begun
     gc.enable()  # it goes on for long
     return serve(options)
