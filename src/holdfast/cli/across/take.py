@@ -131,7 +131,7 @@ def _print(options: argparse.Namespace, passed: token.Passed, text: str) -> None
 def _caller() -> str:
     """Who called us, as others see it: the user, the host, and the command of the shell."""
     named = [os.environ.get(one) for one in ("USER", "LOGNAME", "USERNAME")]
-    user = next(filter(None, named), "") or f"uid{os.getuid()}"
+    user = next(filter(None, named), "somebody")
     parent = os.getppid()
     words: list[str] = []
     with contextlib.suppress(OSError), open(f"/proc/{parent}/cmdline", "rb") as file:

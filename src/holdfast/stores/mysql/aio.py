@@ -366,7 +366,8 @@ def _new(settings: Settings) -> Any:
         port=settings.port,
         unix_socket=settings.socket or None,
         user=settings.user or None,
-        password=settings.password.encode(),  # a text would be taken as Latin-1
+        # A text would be taken as Latin-1.
+        password=settings.password.encode(),  # pyright: ignore[reportArgumentType]
         database=settings.database,
         charset="utf8mb4",
         autocommit=True,
