@@ -72,7 +72,7 @@ def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> Hold | 
 
 
 def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> Hold | None:
-    """The first of several names that is free. Who waits looks again and again, because a place in
+    """The first of several names that is free. Waiting means to look again and again: a place in
     each line would take more than one of them."""
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"
@@ -129,7 +129,7 @@ def _print(options: argparse.Namespace, passed: token.Passed, text: str) -> None
 
 
 def _caller() -> str:
-    """Who called us, as others see it: the user, the host, and the command of the shell."""
+    """The owner that others see: the user, the host, and the command of the calling shell."""
     named = [os.environ.get(one) for one in ("USER", "LOGNAME", "USERNAME")]
     user = next(filter(None, named), "somebody")
     parent = os.getppid()

@@ -32,7 +32,7 @@ def wait(options: argparse.Namespace) -> int:
 
 def pauses(options: argparse.Namespace, tell: Callable[[], None]) -> Iterator[float]:
     """How long to pause after each look, for as long as may be waited; the last one is followed by
-    no pause. Who waits for a second is told."""
+    no pause. After a second of waiting it is said once."""
     begun, pause, told = time.monotonic(), PAUSE_S, options.quiet
     most = 0.0 if options.nonblock else options.wait
     while True:
