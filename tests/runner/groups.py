@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
 #: Groups that run side by side, on two cores: they wait much of their time.
-AT_ONCE = 8
+AT_ONCE = 5
 
 
 class Group(NamedTuple):
