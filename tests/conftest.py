@@ -6,12 +6,15 @@ import gc
 import importlib
 import pkgutil
 import signal
+from collections import Counter
 from importlib import metadata
+from zlib import crc32
 
 import pytest
 
 import holdfast
-from tests.torture.scale import LEFT_OUT
+from tests import change
+from tests.torture.scale import FULL, LEFT_OUT
 
 # What several stores are tested with stands beside them, and is imported by their modules.
 pytest.register_assert_rewrite("tests.stores")
@@ -35,11 +38,49 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     pytest parses each module of a plugin's package when it is first imported, and a CPython
     before 3.11.8 fails now and then with "AST constructor recursion depth mismatch" if two threads
-    parse at the same time (gh-106905): so nothing may be left for threads of tests to import.
+    parse at the same time (gh-106905): so nothing may be left for threads of tests to import. The
+    server for agents runs in processes of its own; its library takes longer than all else together.
     """
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith(("__main__", "mcp.server")):
             importlib.import_module(module.name)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave cases of tests that are marked so to a full run, a change that is about them, and a
+    command that names one."""
+    every: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("usual"):
+            every.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    if not every or FULL or any("::" in one for one in config.args):
+        return
+    changed = change.files()
+    left_out: set[pytest.Item] = set()
+    for cases in every.values():
+        if not change.touches(cases[0].path, changed):
+            mark = next(cases[0].iter_markers("usual"))
+            left_out |= {*cases} - {*covering(cases, *mark.args)}
+    LEFT_OUT["long tests"] = f"{len(left_out)} cases; `./dev test full` plays all"
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=[*left_out])
+
+
+def covering(cases: list[pytest.Item], number: int) -> list[pytest.Item]:
+    """So many of the cases of one test, with each value of each parameter about equally often."""
+    # Stores that share a test begin with different ones.
+    left = sorted(cases, key=lambda one: crc32(one.nodeid.encode()))
+    chosen: list[pytest.Item] = []
+    while left and len(chosen) < number:
+        played = Counter(value for one in chosen for value in _values(one))
+        chosen.append(min(left, key=lambda one: sum(played[value] for value in _values(one))))
+        left.remove(chosen[-1])
+    return chosen
+
+
+def _values(case: pytest.Item) -> list[tuple[int, str]]:
+    call = getattr(case, "callspec", None)
+    return [*enumerate(call._idlist)] if call is not None else []
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

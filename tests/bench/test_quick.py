@@ -48,6 +48,7 @@ def suites_of(arena: str) -> list[str]:
     return chosen[arena]
 
 
+@pytest.mark.usual(0)
 @pytest.mark.parametrize("arena", list(ARENAS))
 def test_a_quick_run_measures_everything_in_seconds(arena: str, tmp_path: Path) -> None:
     if arena == "redis":
@@ -81,6 +82,7 @@ def test_without_a_server_it_says_what_is_missing() -> None:
     assert "no /no/such/redis-server on the PATH" in done.stderr
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -65,6 +65,7 @@ def test_every_command_is_run_with_closed_streams() -> None:
     assert {name.removeprefix("holdfast ") for name, _ in commands(parser())} == set(WORDS)
 
 
+@pytest.mark.usual(12)
 @pytest.mark.parametrize("command, closed", part(product(WORDS, CLOSED), usual=34))
 def test_a_closed_stream_is_no_fault_of_holdfast(tmp_path: Path, command: str, closed: str) -> None:
     words, usual, mute = WORDS[command]

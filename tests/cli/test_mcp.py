@@ -171,6 +171,7 @@ def test_only_a_server_that_may_break_has_the_tool(tmp_path: Path) -> None:
     play(main)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("end", ["KILL", "TERM", "stdin"])
 def test_what_a_session_holds_is_free_when_its_process_has_ended(url: str, end: str) -> None:
     ended(url, end)

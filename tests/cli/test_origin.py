@@ -91,6 +91,7 @@ def test_every_command_is_one_that_changes_or_one_that_looks() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.usual(6)
 @pytest.mark.parametrize("command", CHANGES)
 def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
     command: str, tmp_path: Path
@@ -186,6 +187,7 @@ DSNS = (
 )  # fmt: skip
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("text", DSNS)
 def test_a_text_that_is_no_url_is_never_shown(text: str, tmp_path: Path) -> None:
     for words in (["ls"], ["doctor"], ["run", "x", "--", "true"], ["queue", "put", "q", "x"]):
@@ -204,6 +206,7 @@ def test_a_text_that_is_no_url_is_never_shown(text: str, tmp_path: Path) -> None
 NAMED = [*DSNS[:3], f"redis://u:{SECRET}@h", f"redis://h?password={SECRET}"]
 
 
+@pytest.mark.usual(8)
 @pytest.mark.parametrize("command, text", part(product([*CHANGES, *LOOKS], NAMED), usual=24))
 def test_a_store_in_the_place_of_a_name_is_refused_and_not_shown(
     command: str, text: str, tmp_path: Path

@@ -24,8 +24,9 @@ AT_ONCE = 10
 MEMORY = "/dev/shm"
 #: So that a lease may be as long as the longest in the kit that isn't renewed.
 LONG = "?session=60"
-#: Where every run is played each time: no server and no file has to work for it.
+#: No server has to work for these.
 IN_PROCESS = {"memory"}
+HERE = {*IN_PROCESS, "sqlite"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,20 +35,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def usual(everything: Sequence[Run]) -> list[Run]:
-    """What a usual run plays: in memory all; elsewhere one primitive of each case on each store and
-    face, and of the dialects of one server each case on one face."""
-    elsewhere = [run for run in everything if run.store not in IN_PROCESS]
-    chosen = {*one_face_of_dialects(in_turn(elsewhere))}
-    return [run for run in everything if run.store in IN_PROCESS or run in chosen]
+    """What a usual run plays: one primitive of each case on each face of the stores in our process,
+    and on one face of each server, where the faces take turns: each case has both somewhere."""
+    here = [run for run in everything if run.store in HERE]
+    servers = [run for run in everything if run.store not in HERE]
+    chosen = {*in_turn(here), *one_face(in_turn(servers))}
+    return [run for run in everything if run in chosen]
 
 
-def one_face_of_dialects(chosen: Sequence[Run]) -> Iterator[Run]:
-    """These runs, but those on ``redis+...`` on one face: the faces take turns with the cases."""
-    faces: dict[tuple[str, str], list[Run]] = {}
+def one_face(chosen: Sequence[Run]) -> Iterator[Run]:
+    """Of each case one of these runs on each server; its dialects are one more server together."""
+    places: dict[tuple[str, str], list[Run]] = {}
     for run in chosen:
-        faces.setdefault((run.store, run.case.name), []).append(run)
-    for number, ((store, _), runs) in enumerate(faces.items()):
-        yield from runs if "+" not in store else [runs[number % len(runs)]]
+        server, dialect, _ = run.store.partition("+")
+        places.setdefault((run.case.name, f"{server}{dialect}"), []).append(run)
+    turns = {case: number for number, (case, _) in enumerate(places)}
+    for (case, _), runs in places.items():
+        yield runs[turns[case] % len(runs)]
+        turns[case] += 1
 
 
 def runs_of(item: pytest.Item) -> list[Run]:

@@ -47,6 +47,7 @@ def place(store: str, folder: Path, request: pytest.FixtureRequest) -> str:
     ]
 
 
+@pytest.mark.usual(5)
 @pytest.mark.parametrize("face", ["sync", "aio"])
 @pytest.mark.parametrize("store", LIKE_THE_MODEL)
 def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:

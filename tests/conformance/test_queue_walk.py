@@ -18,6 +18,7 @@ HERE = [one for one in STORES if find(f"{one}://")[0].CAPABILITIES.queues]
 WALKS, STEPS = (40, 300) if FULL else (4, 80)
 
 
+@pytest.mark.usual(5)
 @pytest.mark.parametrize("face", ["sync", "aio"])
 @pytest.mark.parametrize("store", HERE)
 def test_each_answer_fits_what_was_done_before(store: str, face: str, urls: dict[str, str]) -> None:

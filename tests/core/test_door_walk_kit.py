@@ -16,6 +16,7 @@ STEPS = 40
 WALKS = times(300, 6)
 
 
+@pytest.mark.usual(8)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("primitive", ["lock", "semaphore", "read", "write", "election", "all"])
 @pytest.mark.parametrize("face", FACES)

@@ -118,6 +118,7 @@ def check(source: str) -> None:
         assert not any(one in text for one in hidden), f"{source!r} is shown as {text!r}"
 
 
+@pytest.mark.usual(12)
 @pytest.mark.parametrize("scheme", SERVERS)
 def test_no_shape_of_a_mistyped_url_shows_its_password(scheme: str) -> None:
     for number, shape in enumerate(SHAPES):

@@ -312,6 +312,7 @@ DEFECTS: dict[str, tuple[str, Spoil]] = {
 }
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("promise", DEFECTS)
 def test_a_seeded_defect_among_many_thousand_events_is_found(promise: str) -> None:
     # Given a long clean history
@@ -329,6 +330,7 @@ def test_a_seeded_defect_among_many_thousand_events_is_found(promise: str) -> No
     assert promise in found, found
 
 
+@pytest.mark.usual(0)
 def test_a_million_events_are_judged_in_seconds() -> None:
     # Given a clean history of a million events
     lines: list[str] = []

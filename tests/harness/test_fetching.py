@@ -141,6 +141,7 @@ def test_what_cannot_be_had_is_a_line_and_stops_nothing_else(
     assert other.is_dir()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "lines, ci, code", [("", "true", 0), ("a: b\nc: d\n", "true", 1), ("a: b\nc: d\n", "", 0)]
 )

@@ -12,6 +12,9 @@ from holdfast.testing.promise import PromiseBroken, demand, promised
 from tests.runner.plugin import breaks_a_promise
 from tests.tidy.tree import ROOT
 
+#: Each test starts pytest some times.
+pytestmark = pytest.mark.usual(0)
+
 RUN = """
 import sys
 from pathlib import Path

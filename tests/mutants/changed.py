@@ -8,21 +8,18 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import os
-import subprocess
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.testing.conformance import all_cases
+from tests import change
 from tests.tidy.tree import ROOT
-from tests.torture.scale import FULL, LEFT_OUT
+from tests.torture.scale import FULL, LEFT_OUT, spread
 
 from .bugs import Planted
 from .failure import chosen, file, recording
 from .table import Mutant
 
-#: What the change is compared with, where the environment says it.
-BASE = "HOLDFAST_BASE"
 #: What catches those bugs that have no test of their own.
 SIMULATOR = ROOT / "src/holdfast/testing/simulator"
 
@@ -37,48 +34,17 @@ def proven(
     """
     if FULL or recording():
         return chosen(table, names, names)
-    files = changed()
+    files = change.files()
     mine = [
         name for name, paths in near.items() if files is None or files & {file(table, name), *paths}
     ]
-    number = min(most, len(mine))
+    some = spread(mine, most)
     LEFT_OUT[table] = (
-        f"{number} of {len(names)} planted bugs are proven: "
+        f"{len(some)} of {len(names)} planted bugs are proven: "
         + ("nothing says what was changed" if files is None else f"{len(mine)} are near a change")
         + "; `./dev test full` proves all"
     )
-    return [mine[nth * len(mine) // number] for nth in range(number)]
-
-
-def changed() -> set[Path] | None:
-    """The files that differ from the base; None if nothing says which, as without a history."""
-    try:
-        told = git("diff", "--name-only", "--relative", base(), "--")
-        told += git("ls-files", "--others", "--exclude-standard")
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return {ROOT / one for one in told}
-
-
-def base() -> str:
-    """The commit that this tree is a change of: what was landed last on ``main`` elsewhere, or the
-    one before this if that is this one, as where the build server tests what was landed."""
-    if given := os.environ.get(BASE):
-        return given
-    (head,) = git("rev-parse", "HEAD")
-    try:
-        (landed,) = git("merge-base", "HEAD", "origin/main")
-    except subprocess.CalledProcessError:  # there is none
-        landed = head
-    return landed if landed != head else "HEAD~1"
-
-
-def git(*words: str) -> list[str]:
-    """The lines that it answers; OSError or SubprocessError if it can't."""
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, timeout=60, check=True
-    )
-    return done.stdout.splitlines()
+    return some
 
 
 def places(bug: Planted | Mutant) -> set[Path]:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import change
+from tests.change import BASE, base, git
 from tests.tidy.tree import ROOT
 
 from . import changed
-from .changed import BASE, base, git, proven
+from .changed import proven
 from .failure import MODE, file
 from .test_mutants import NAMES
 from .test_mutants import NEAR as SIMULATED
@@ -33,7 +35,7 @@ def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commit:
     """A repository, which is taken for ours: commit a new file there."""
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", BASE):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(changed, "ROOT", tmp_path)
+    monkeypatch.setattr(change, "ROOT", tmp_path)
     git("init", "-q", "-b", "main")
 
     def act(name: str) -> str:
@@ -49,29 +51,29 @@ def test_a_change_is_all_since_what_was_landed_last(
     commit: Commit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given no history, nobody knows
-    assert changed.changed() is None
+    assert change.files() is None
     commit("first")
-    assert changed.changed() is None
+    assert change.files() is None
     # When something was landed, and the build server tests that
     landed = commit("landed")
     git("update-ref", "refs/remotes/origin/main", landed)
-    assert changed.changed() == {tmp_path / "landed"}
+    assert change.files() == {tmp_path / "landed"}
     # When there are commits, and work that isn't committed
     commit("mine")
     (tmp_path / "new").touch()
     (tmp_path / "landed").write_text("changed")
-    assert changed.changed() == {tmp_path / name for name in ("mine", "new", "landed")}
+    assert change.files() == {tmp_path / name for name in ("mine", "new", "landed")}
     # When the environment says it
     monkeypatch.setenv(BASE, "HEAD")
     assert base() == "HEAD"
-    assert changed.changed() == {tmp_path / name for name in ("new", "landed")}
+    assert change.files() == {tmp_path / name for name in ("new", "landed")}
 
 
 def test_a_change_is_about_what_is_planted_in_its_files_and_caught_by_its_tests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def near(*files: Path) -> set[str]:
-        monkeypatch.setattr(changed, "changed", lambda: {*files})
+        monkeypatch.setattr(change, "files", lambda: {*files})
         return {*proven("planted", BUGS, NEAR, most=1000)}
 
     # Given a module, a script of one store, a test, a case of the kit, a record
@@ -95,7 +97,7 @@ def test_a_change_is_about_what_is_planted_in_its_files_and_caught_by_its_tests(
     assert near(file("planted", one.name)) == {one.name}
     assert near(ROOT / "README.md") == set()
     # And what the simulator must catch is as near as the simulator
-    monkeypatch.setattr(changed, "changed", lambda: {SRC / "testing/simulator/server.py"})
+    monkeypatch.setattr(change, "files", lambda: {SRC / "testing/simulator/server.py"})
     assert len(proven("simulated", NAMES, SIMULATED, most=1000)) == len(NAMES)
 
 
@@ -103,7 +105,7 @@ def test_a_usual_run_proves_no_more_than_it_may_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given that nobody knows what was changed
-    monkeypatch.setattr(changed, "changed", lambda: None)
+    monkeypatch.setattr(change, "files", lambda: None)
     usual = [*NEAR]
     # When
     names = proven("planted", BUGS, NEAR, most=10)

@@ -56,6 +56,7 @@ def _run(module: str, table: str, name: str, then: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_bug_that_is_a_call_of_an_unknown_name_is_not_caught(name: str) -> None:
     # Given a planted bug whose text is such a call

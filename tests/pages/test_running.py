@@ -83,6 +83,7 @@ def test_the_readme_has_python_that_runs() -> None:
     enough("pages with shell that runs", of("sh"))
 
 
+@pytest.mark.usual(5)
 @pytest.mark.parametrize("page", of("python"))
 def test_the_python_of_the_page_runs(page: str, surroundings: dict[str, str]) -> None:
     run([sys.executable, "-Werror", "-m", "tests.pages.run_page", str(ROOT / page)], surroundings)

@@ -32,6 +32,7 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_interleaving_breaks_a_promise(part: int) -> None:
     """When puts, takes, settles and faults are interleaved, then every promise holds."""

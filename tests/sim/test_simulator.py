@@ -29,6 +29,7 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_hundreds_of_histories_violate_nothing(part: int) -> None:
     """When the real core meets every fault in 400 histories or more, every invariant holds."""

@@ -21,6 +21,7 @@ from tests.stores.stepped import (
 )
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("step", STEPS_S)
 def test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold(
     clocked: ClockGround, step: float
@@ -28,6 +29,7 @@ def test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold(
     people_go_on(clocked, step)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("step, slowly", STEPPED)
 def test_leases_delays_and_pauses_end_as_they_should(
     clocked: ClockGround, step: float, slowly: bool
@@ -35,6 +37,7 @@ def test_leases_delays_and_pauses_end_as_they_should(
     what_was_begun_ends_as_it_should(clocked.url, clocked.clock, step, slowly)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     "what",
     [

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import pytest
+
 from holdfast.testing.faults.damage import Case, Round, cases, rounds
 from tests.torture.scale import seed_of, times
 
@@ -31,6 +33,7 @@ def test_what_is_damaged_is_refused_clearly_or_healed_in_time(damaged: Damaged) 
     assert not wrong, "\n".join(map(str, wrong))
 
 
+@pytest.mark.usual(0)
 def test_without_damage_the_scenario_plays_to_its_end(damaged: Damaged) -> None:
     verdict = Round(damaged.ground, Case(-1, 0, "removed", 1)).play()
     assert verdict.wrong == []

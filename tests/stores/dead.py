@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from holdfast import Client
 from holdfast.core.model import Claim, Held, Keep, Kind, Leave, Refused, Spec, Waiting
 from holdfast.runtime.blocking import run_sync
@@ -58,6 +60,7 @@ class Line:
         return int(count)
 
 
+@pytest.mark.usual(0)
 def test_the_living_are_served_behind_thousands_of_dead(
     dying: Line, locks: Client, own_name: str
 ) -> None:

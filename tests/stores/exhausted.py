@@ -85,6 +85,7 @@ class Crowded(NamedTuple):
     crowd: Crowd
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("face", FACES)
 def test_after_there_was_none_at_any_step_of_a_lock_all_works_again(
     crowded: Crowded, face: str
@@ -93,6 +94,7 @@ def test_after_there_was_none_at_any_step_of_a_lock_all_works_again(
     assert one.run(lambda: _play(one, *crowded), LONG_S) >= STRUCK_MIN
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("face", FACES)
 def test_after_there_was_none_at_any_verb_of_queues_and_guards_all_works_again(
     crowded: Crowded, face: str

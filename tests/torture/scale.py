@@ -25,9 +25,13 @@ def times(full: int, usual: int) -> int:
 def part(values: Iterable[T], usual: int) -> list[T]:
     """Of these values so many, spread evenly; all with ``HOLDFAST_TORTURE=full``."""
     every = [*values]
-    if FULL or len(every) <= usual:
-        return every
-    return [every[nth * len(every) // usual] for nth in range(usual)]
+    return every if FULL else spread(every, usual)
+
+
+def spread(every: Sequence[T], most: int) -> list[T]:
+    """Of these so many, as far apart as they can be."""
+    number = min(most, len(every))
+    return [every[nth * len(every) // number] for nth in range(number)]
 
 
 def seed_of(what: str) -> int:

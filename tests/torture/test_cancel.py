@@ -25,7 +25,7 @@ lag.watch()
 #: After so many seconds nothing may be left of what was cancelled.
 LATER_S = 0.250
 AT_ONCE = 50
-ATTEMPTS = times(500, 100)
+ATTEMPTS = times(500, 40)
 
 
 class Tally:

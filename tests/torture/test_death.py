@@ -35,6 +35,7 @@ def judge(what: str, late: list[float], extra: float = 0.0) -> None:
     assert max(late) <= WORST_S + extra
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("face", ["", "_in_a_loop"])
 @pytest.mark.parametrize("between", [0, 1, 3])
 def test_the_next_in_line_holds_at_once(between: int, face: str, url: str) -> None:

@@ -72,6 +72,7 @@ def parts(url: str) -> dict[str, list[Path]]:
     }
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("what", ["database", "log", "gate", "sessions", "folder"])
 def test_files_that_vanish_under_load_let_nobody_overlap(
     what: str, url: str, tmp_path: Path

@@ -18,7 +18,7 @@ def test_fences_over_kills_of_writers_under_load(url: str, tmp_path: Path) -> No
     folder = tmp_path / "histories"
     folder.mkdir()
     nemesis = Recorder(folder / "nemesis.jsonl", "nemesis")
-    kills = times(100, 25)
+    kills = times(100, 8)
     count = 0
 
     def start() -> tuple[int, Subject]:

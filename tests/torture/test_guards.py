@@ -24,6 +24,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     return open_place(request.param, request)
 
 
+@pytest.mark.usual(2)
 def test_no_answer_is_older_than_an_invalidation(place: Place) -> None:
     seed = dice("guards").randrange(1 << 32)
     seconds = 60.0 if FULL else 2.5

@@ -217,6 +217,7 @@ def statements(work: Callable[[Room], None]) -> int:
     return 2 if work in (with_reentrant, with_readers) else 1
 
 
+@pytest.mark.usual(5)
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
 def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     work: Callable[[Room], None], room: Room

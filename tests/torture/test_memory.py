@@ -44,6 +44,7 @@ def measured(url: str, *words: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("face", [(), ("--aio",)], ids=["sync", "aio"])
 def test_memory_threads_and_descriptors_come_back(face: tuple[str, ...], tmp_path: Path) -> None:
     for url in ("memory://", f"sqlite://{tmp_path}/locks.db"):

@@ -51,6 +51,7 @@ def batches() -> Iterator[list[tuple[str, Any, bool]]]:
         yield batch
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("scheme", having("queues"))
 def test_a_payload_comes_back_as_it_was_or_is_refused_before_it_is_stored(
     scheme: str, request: pytest.FixtureRequest, own_name: str
@@ -77,6 +78,7 @@ def test_a_payload_comes_back_as_it_was_or_is_refused_before_it_is_stored(
                 assert all(queue.ack_many(taken))
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("scheme", having("guards"))
 def test_a_guards_value_comes_back_as_it_was_or_is_refused_before_it_is_stored(
     scheme: str, request: pytest.FixtureRequest, own_name: str

@@ -6,6 +6,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+import pytest
+
 from holdfast import Client
 from tests.servers.postgres_server import PostgresServer
 from tests.torture.scale import times
@@ -44,6 +46,7 @@ def cost(server: PostgresServer, client: Client, name: str) -> tuple[float, floa
     return float(pages) / SAMPLES, statistics.median(taken)
 
 
+@pytest.mark.usual(0)
 def test_claims_that_came_and_went_under_an_open_snapshot_slow_nobody_down(
     new_postgres: Callable[..., PostgresServer],
 ) -> None:

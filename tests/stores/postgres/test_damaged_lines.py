@@ -24,7 +24,7 @@ def test_those_who_come_after_damage_exclude_each_other(
         server = new_postgres()
     lines = Lines(RowsGround(server.url, server.ask, "holdfast"), server_clock, tuple(Kind)[:3])
     seed = seed_of("damaged lines")
-    nobody_holds_beside_another(lines, iter(range(seed, seed + times(5000, 150))))
+    nobody_holds_beside_another(lines, iter(range(seed, seed + times(5000, 50))))
 
 
 def test_a_holder_outside_the_line_takes_nobody_else_along(

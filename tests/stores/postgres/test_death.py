@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import pairwise
 
+import pytest
+
 from holdfast import Client
 from holdfast.testing.faults import Subject, dice
 from holdfast.testing.torture import Options, Outcome, run
@@ -40,6 +42,7 @@ def test_processes_under_torture_break_no_promise(postgres_url: str) -> None:
     outcome.demand(IGNORED)
 
 
+@pytest.mark.usual(0)
 def test_a_server_that_crashes_under_load_gives_nothing_twice(
     new_postgres: Callable[..., PostgresServer],
 ) -> None:
@@ -85,6 +88,7 @@ def _run_beside(
     return strikes, outcomes[0]
 
 
+@pytest.mark.usual(0)
 def test_a_crowd_on_one_name_is_served_one_at_a_time_and_evenly(
     postgres_url: str, own_name: str
 ) -> None:

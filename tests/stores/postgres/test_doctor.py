@@ -113,6 +113,7 @@ def test_a_forgotten_transaction_is_found(new_postgres: NewServer) -> None:
         assert "open transaction" in looked_at(server.url)["snapshots"].text
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_standbys_are_told_apart(synchronous: bool, new_postgres: NewServer) -> None:
     server = new_postgres(*(["synchronous_standby_names = '*'"] if synchronous else []))

@@ -126,6 +126,7 @@ def test_a_late_copy_of_a_take_that_was_given_up_gets_nothing(
         assert job.ack()
 
 
+@pytest.mark.usual(0)
 def test_a_server_that_crashes_under_load_loses_nothing_and_keeps_the_order(
     new_postgres: Callable[..., PostgresServer],
 ) -> None:

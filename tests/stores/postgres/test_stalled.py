@@ -29,6 +29,7 @@ def sessions(server: PostgresServer, label: str) -> int:
     return int(many)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("face", FACES)
 def test_a_stalled_row_takes_up_no_more_than_the_pool(
     shared_postgres: PostgresServer, postgres_url: str, own_name: str, face: str
@@ -48,6 +49,7 @@ def test_a_stalled_row_takes_up_no_more_than_the_pool(
     until(lambda: not sessions(shared_postgres, own_name), "all sessions have ended")
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("face", FACES)
 def test_a_standby_that_never_acknowledges_takes_up_no_more_than_the_pool(
     new_postgres: object, own_name: str, face: str
@@ -91,6 +93,7 @@ def try_and_close(url: str, name: str, between: Callable[[], None], face: str) -
     asyncio.run(main())
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("face", FACES)
 def test_a_cancellation_that_overtakes_its_request_is_sent_again(
     new_postgres: object, own_name: str, face: str

@@ -61,6 +61,7 @@ def free_after(verbs: Verbs, name: str, waits: Claim | None, place: int) -> floa
     return f"locked: {said}"
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("waiting", [False, True])
 def test_no_flipped_bit_locks_a_name(verbs: Verbs, waiting: bool) -> None:
     verbs.at(START)
@@ -97,6 +98,7 @@ def test_no_flipped_bit_locks_a_name(verbs: Verbs, waiting: bool) -> None:
     assert late == {}
 
 
+@pytest.mark.usual(0)
 def test_no_flipped_bit_lets_a_second_one_in_that_both_keep(verbs: Verbs) -> None:
     verbs.at(START)
     shape = claim("shape", ttl=TTL_S)

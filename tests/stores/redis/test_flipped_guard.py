@@ -49,6 +49,7 @@ def let_in_after(verbs: Guarded, name: str) -> float | str:
     return "barred for ever"
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("up", [2.0, 1000.0], ids=["in its window", "old"])
 def test_no_flipped_bit_of_a_record_bars_for_longer_than_a_record_can(
     verbs: Guarded, up: float

@@ -75,6 +75,7 @@ async def leave(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
     return "released"
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize(
     "work, script", [(join, JOIN), (keep, KEEP), (leave, LEAVE)], ids=["join", "keep", "leave"]
 )

@@ -130,6 +130,7 @@ def _use(path: Path) -> list[str]:
     return told
 
 
+@pytest.mark.usual(6)
 @pytest.mark.parametrize("thing", THINGS)
 @pytest.mark.parametrize("before", [True, False], ids=["before the first use", "in use"])
 def test_nothing_outside_the_folder_is_touched_whatever_lies_in_it(

@@ -51,10 +51,12 @@ def test_every_primitive_is_asked_on_both_faces(store: str) -> None:
     }
 
 
+@pytest.mark.usual(0)
 def test_the_kit_holds_on_an_ensemble(new_ensemble: Callable[..., Ensemble]) -> None:
     play(chosen("zookeeper", EACH), f"{new_ensemble().url}?session=60")
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("store", RECIPES)
 def test_the_kit_holds_with_the_other_recipes(store: str, zookeeper_url: str) -> None:
     recipe = store.partition("?")[2]

@@ -76,6 +76,7 @@ class Counted:
         return answer
 
 
+@pytest.mark.usual(0)
 @pytest.mark.parametrize("foreign", FOREIGN)
 def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
     kazoo: KazooClient,

@@ -37,6 +37,7 @@ async def timed(work: Coroutine[Any, Any, None]) -> None:
     await asyncio.wait_for(work, 3600)
 
 
+@pytest.mark.usual(8)
 @pytest.mark.parametrize("around", [cancelled, timed])
 @pytest.mark.parametrize("work", [join, enter, keep, leave, exit_])
 def test_a_cancelled_task_leaves_nothing_behind(

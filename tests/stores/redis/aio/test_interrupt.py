@@ -17,7 +17,7 @@ from holdfast.testing.faults import Subject
 from holdfast.testing.faults.stage import Stage
 from tests.torture.scale import times
 
-TRIES = times(300, 6)
+TRIES = times(300, 3)
 END_S = 10.0
 TTL_S = 30.0
 #: The second Ctrl-C may strike the undoing after the first one.

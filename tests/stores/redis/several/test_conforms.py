@@ -13,10 +13,11 @@ from holdfast.testing.conformance import PRIMITIVES, Run, runs
 from holdfast.testing.faces import FACES
 from tests.servers.cluster import Cluster
 from tests.servers.sentinels import Watched
+from tests.torture.scale import times
 
 AT_ONCE = 4
 #: Of each primitive on each face so many runs, spread over the kit.
-EACH = 12
+EACH = times(12, 4)
 #: In a cluster an id is known in its group and the lanes take turns within a shard: see
 #: `test_queues.py` and the page of this store. The last one loses a reply above the code that asks
 #: the same shard again, so the repeated take goes to another shard, and one job stays on loan.

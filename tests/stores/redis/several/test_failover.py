@@ -149,6 +149,7 @@ def goes_on(url: str, folder: Path, happens: Callable[[], object]) -> None:
         eventually(lambda: not any(one.holders or one.waiters for one in locks.inspect("")), 10)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("how", ["told", "killed"])
 def test_a_primary_of_a_cluster_is_replaced_under_load(
     how: str, tmp_path: Path, new_cluster: Callable[..., Cluster]
@@ -161,6 +162,7 @@ def test_a_primary_of_a_cluster_is_replaced_under_load(
     goes_on(url, tmp_path, lambda: act(victim))
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("how", ["told", "killed"])
 def test_a_primary_with_sentinels_is_replaced_under_load(
     how: str, tmp_path: Path, new_watched: Callable[..., Watched]

@@ -170,6 +170,7 @@ class Twins:
         assert abs(theirs.pause_in - ours.pause_in) < 1e-4
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("number", range(times(50, 2)))
 def test_random_sequences_have_the_same_answers(number: int, verbs: Verbs) -> None:
     print(f"seed {SEED}")
