@@ -18,7 +18,7 @@ from ...sync import Client
 from ..faces import now
 
 #: It asks so long after each answer, in seconds...
-PAUSE_S = 0.02
+PAUSE_S = 0.05
 #: ...and an answer that takes no longer than this is not late.
 AT_REST_S = 0.03
 #: So many late answers are remembered.
