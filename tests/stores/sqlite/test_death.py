@@ -20,8 +20,8 @@ from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 
 #: What a death may cost the next in line, seconds: the median, and the worst of many. Unnoticed,
-#: it would cost a second or two each time.
-MEDIAN_S = 0.020
+#: it would cost a second or two each time; on a machine at rest it costs 5 ms, beside others 50.
+MEDIAN_S = 0.1
 WORST_S = 0.250
 # What the machine itself is late is taken off.
 lag.watch()
