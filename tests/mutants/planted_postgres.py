@@ -149,6 +149,15 @@ POSTGRES = [
         _instead(("CONTINUE WHEN NOT queue_stalled(j);", "CONTINUE;")),
     ),
     bug(
+        "postgres: a connection that waited for the schema too long stays in a failed transaction",
+        f"{TESTS}/test_schema.py::test_a_client_that_waited_too_long_for_its_making_works_later",
+        (
+            "holdfast.stores.postgres.blocking.wire",
+            '        yield from saying(conn, "ROLLBACK")\n',
+            "",
+        ),
+    ),
+    bug(
         "a schema that others have made is adopted",
         f"{DAMAGE}::test_a_schema_that_somebody_else_has_made_is_refused",
         _instead(("IF odd IS NOT NULL THEN", "IF false THEN")),

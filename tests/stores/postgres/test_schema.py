@@ -16,7 +16,8 @@ import pytest
 from holdfast import AsyncClient, Client, ConfigError
 from holdfast.core.finding import Level
 from holdfast.stores.postgres import examine
-from holdfast.stores.postgres.ddl import script
+from holdfast.stores.postgres.blocking import wire
+from holdfast.stores.postgres.ddl import LOCK, script
 from holdfast.url import find
 from tests.servers.postgres_server import PostgresServer
 
@@ -54,6 +55,20 @@ def test_many_who_come_first_make_it_once(server: PostgresServer) -> None:
         thread.join(60)
     assert failures == []
     assert server.ask("SELECT version FROM at_once.version ORDER BY 1") == [(2,), (3,), (4,)]
+
+
+def test_a_client_that_waited_too_long_for_its_making_works_later(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "SESSION_MS", 300)
+    with server.connect() as other, Client(server.url_for(options="schema=late")) as client:
+        # Given somebody who makes it for longer than a client waits for a lock of the server's
+        other.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        over = threading.Timer(1.0, other.execute, ["SELECT pg_advisory_unlock_all()"])
+        over.start()
+        # Then the client asks again, on a connection that is in no failed transaction
+        client.lock("x", timeout=20).acquire().release()
+        over.join()
 
 
 def test_the_command_prints_and_makes_it_and_may_be_called_again(server: PostgresServer) -> None:

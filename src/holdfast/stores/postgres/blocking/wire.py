@@ -165,8 +165,8 @@ def listening(conn: pq.abc.PGconn, channel: str) -> Steps[None]:
 def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
     """Make the schema, unless somebody else has meanwhile."""
     lock = f"SELECT pg_advisory_xact_lock({LOCK})"
-    yield from saying(conn, f"BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")
     try:
+        yield from saying(conn, f"BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")
         if (yield from saying(conn, is_there(settings.schema)))[0][0] != b"t":
             yield from saying(conn, statements(settings.schema, settings.trust))
     except ServerSaid:
