@@ -20,6 +20,12 @@ SECRETS = (
 
 REACHED = [
     bug(
+        "redis: a cluster without slots is no outage",
+        "tests/stores/redis/several/test_no_slots.py"
+        "::test_a_cluster_without_slots_is_unavailable_until_it_has_them[sync]",
+        (f"{BLOCKING}.cluster", "OSError, IndexError)", "OSError)"),
+    ),
+    bug(
         "asyncio: a server that refuses to let us subscribe is never asked again",
         "tests/stores/redis/aio/test_connect.py"
         "::test_a_right_to_subscribe_that_is_given_later_is_of_use[resp3]",

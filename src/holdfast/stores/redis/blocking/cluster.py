@@ -23,8 +23,8 @@ from .dial import error_of, unreachable
 from .sentinel import hurried, step_of
 from .shard import ThreadNode
 
-#: How redis-py says that it could not find out.
-FAILURES = (said.RedisError, said.RedisClusterException, OSError)
+#: How redis-py says that it could not find out; IndexError means that no node has a slot.
+FAILURES = (said.RedisError, said.RedisClusterException, OSError, IndexError)
 _node: Any = ClusterNode
 _manager: Any = NodesManager
 
@@ -108,6 +108,8 @@ def bucket_places(slots: dict[int, list[Any]]) -> list[Place | None]:
 
 def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> HoldfastError:
     """The error if no node tells where the slots are."""
+    if isinstance(wrong, IndexError):
+        return StoreUnavailable(f"no node of {settings.label} has a slot: is the cluster made?")
     cause: BaseException | None = wrong
     while cause is not None:
         if isinstance(cause, said.AuthenticationError):
