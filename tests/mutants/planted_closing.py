@@ -66,6 +66,25 @@ CLOSING = [
             "                pass\n",
         ),
     ),
+    bug(
+        "an alarm whose thread was killed never rings again",
+        f"{STARTS}::test_an_alarm_whose_thread_is_ended_by_its_call_calls_again",
+        (
+            "holdfast.stores.zookeeper.blocking.alarm",
+            "            if not self._stopped and self._at < math.inf:  # something",
+            "            if False:  # something",
+        ),
+    ),
+    bug(
+        "a keeper whose thread was killed has no successor",
+        "tests/core/test_keeper_end.py"
+        "::test_a_keeper_whose_thread_is_killed_is_followed_by_another",
+        (
+            "holdfast.core.keeper",
+            "        if not self._stopped and next(self._nexts(), None) is not None:\n",
+            "        if False:\n",
+        ),
+    ),
     # -- event loops ----------------------------------------------------------------------------
     bug(
         "what an idle loop holds stays held when its client is closed",
