@@ -35,6 +35,10 @@ _VARIABLES = (
     "log_bin",
     "binlog_format",
     "read_only",
+    "innodb_read_only",
+    "tx_read_only",
+    "transaction_read_only",
+    "enforce_storage_engine",
     "innodb_flush_log_at_trx_commit",
     "sync_binlog",
     "wait_timeout",
@@ -134,6 +138,13 @@ def _server(visit: Visit) -> Iterator[Finding]:
     if visit.on("read_only"):
         text = "it is read only, a replica perhaps"
         yield Finding(Level.FAIL, "role", text, "an address that leads to the primary")
+    for name in ("innodb_read_only", "tx_read_only", "transaction_read_only"):
+        if visit.on(name):
+            yield Finding(Level.FAIL, "role", f"{name} is on, so nothing is written", "turn it off")
+    only = visit.variables.get("enforce_storage_engine") or "InnoDB"
+    if only.lower() != "innodb":
+        text = f"enforce_storage_engine is {only}, and holdfast needs tables of InnoDB"
+        yield Finding(Level.FAIL, "engine", text, "take it away")
     if visit.on("log_bin") and visit.variables.get("binlog_format") == "STATEMENT":
         text = "its binary log is kept as statements, which InnoDB refuses for READ COMMITTED"
         yield Finding(Level.FAIL, "binlog", text, "binlog_format = ROW or MIXED")
