@@ -180,6 +180,7 @@ def test_readers_share(world: World) -> None:
     assert [claim.held for claim in world.claims()] == [True, True]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("how", EXCLUSIVE, ids=str)
 def test_who_runs_alone_excludes_readers_and_is_excluded_by_them(
     world: World, how: list[str]

@@ -172,6 +172,7 @@ COMMANDS = [
 WAYS = ["argument", "environment"]
 
 
+@pytest.mark.usual(6)
 @pytest.mark.parametrize("source, command, way", part(product(MISTYPED, COMMANDS, WAYS), usual=17))
 def test_no_command_prints_the_password_of_a_mistyped_url(
     source: str, command: list[str], way: str, tmp_path: Path

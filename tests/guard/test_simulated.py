@@ -27,6 +27,7 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_interleaving_gives_a_value_from_before_an_invalidation(part: int) -> None:
     """When callers, changes and faults are interleaved, then every rule holds."""

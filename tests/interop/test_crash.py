@@ -19,6 +19,7 @@ SOME = PAIRS if FULL else PLAIN
 lag.watch()
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("pair", SOME.values(), ids=SOME)
 def test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str

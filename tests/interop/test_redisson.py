@@ -48,6 +48,7 @@ EACH = [
 ]
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("pair, kind", EACH)
 def test_never_two_at_once(
     pair: Pair, kind: str, crew: Crew, shared_redis: RedisServer, own_name: str

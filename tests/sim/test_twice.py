@@ -22,6 +22,7 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("kind", SEEDS)
 def test_no_two_failures_that_follow_each_other_break_a_promise(kind: str) -> None:
     seed, reach, part, parts = SEEDS[kind]

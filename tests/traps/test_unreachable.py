@@ -17,6 +17,7 @@ GRACE_S, LATE_S = 2.0, 5.0
 GRACE = f"grace={GRACE_S}"
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
 def test_an_empty_server_that_is_reached_long_after_its_start_costs_no_holder_its_hold(
     new_redis: NewRedis, face: str

@@ -86,6 +86,7 @@ USUAL = [("make", by_use), ("upgrade", by_hand)]
 EVERY = [*USUAL, ("use", by_use), ("make", by_hand), ("upgrade", by_use)]
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("step, way", EVERY if FULL else USUAL)
 def test_each_step_needs_the_rights_that_the_page_names(
     new_mariadb: Callable[..., MariadbServer], step: str, way: Callable[[str], None]

@@ -29,6 +29,7 @@ DIALECT_THREADS = 50
 CONNECTIONS_MAX = 34
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("protocol", [3, 2])
 @pytest.mark.parametrize("clients, descriptors", [(40, 0), (10_000, 200)])
 def test_waiting_threads_never_cost_their_own_client_a_lock(
@@ -53,6 +54,7 @@ def test_waiting_threads_never_cost_their_own_client_a_lock(
     assert came["waiting"] == THREADS, came
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("protocol", [3, 2])
 @pytest.mark.parametrize("dialect", ["plain", "timestamp", "redisson"])
 def test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock(

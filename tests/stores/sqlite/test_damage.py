@@ -76,6 +76,7 @@ def _refused(path: Path) -> str:
     return ""
 
 
+@pytest.mark.usual(10)
 @pytest.mark.parametrize("value", EXTREMES)
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder(

@@ -166,6 +166,7 @@ class Twins:
         self.dice.choice(what)()
 
 
+@pytest.mark.usual(8)
 @pytest.mark.parametrize("turn", range(20))
 def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     turn: int, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch

@@ -39,6 +39,7 @@ def other(new_client: MakeClient, zookeeper_url: str, options: str) -> Client:
     return new_client(zookeeper_url + options, label="other")
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("work", [join, attempt, keep, leave])
 def test_a_task_that_is_cancelled_in_the_reply_window_leaves_nothing(
     work: Work, proxy: Proxy, own_name: str, other: Client, options: str

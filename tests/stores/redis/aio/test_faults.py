@@ -75,6 +75,7 @@ def test_a_renewal_that_is_cut_off_costs_no_hold(behind: Open, proxy: Proxy, own
     play(main)
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("fault", [DROP_REQUEST, DROP_REPLY], ids=["request", "reply"])
 @pytest.mark.parametrize("script", [JOIN, LEAVE], ids=["join", "leave"])
 def test_what_is_lost_among_others_is_noticed_by_the_next_reply(
