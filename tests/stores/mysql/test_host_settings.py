@@ -14,9 +14,9 @@ from tests.torture.scale import part
 
 #: Of the whole server, and so of each new session: the worst first.
 SETTINGS = {
+    "sql_select_limit": (1, 0),
     "completion_type": ("RELEASE", "CHAIN"),
     "max_statement_time": (0.01,),
-    "sql_select_limit": (1, 0),
     "max_join_size": (1,),
     "sql_mode": (
         "ANSI_QUOTES",
