@@ -12,31 +12,14 @@ from holdfast import Client, ConfigError
 from holdfast.testing.promise import promised
 from holdfast.url import find
 from tests import values
+from tests.shared_stores import STORES, url_of
 from tests.torture.scale import seed_of, times
 
-#: Each store, and the fixture that has the address of a server that tests share.
-STORES = {
-    "memory": "",
-    "sqlite": "",
-    "redis": "redis_url",
-    "postgresql": "postgres_url",
-    "mysql": "mariadb_url",
-    "zookeeper": "zookeeper_url",
-}
 #: Values in one round of putting, and of taking.
 BATCH = 200
 #: Values that a store is tried with in one test, and how many such tests there are of it: 100,000
 #: values in all with ``HOLDFAST_TORTURE=full``, and none of the tests takes a minute.
 VALUES, PARTS = times(1000, 200), times(100, 1)
-
-
-def url_of(scheme: str, request: pytest.FixtureRequest, name: str) -> str:
-    """Where this store is."""
-    if STORES[scheme]:
-        return str(request.getfixturevalue(STORES[scheme]))
-    if scheme == "memory":
-        return f"memory://{name}"
-    return f"sqlite://{request.getfixturevalue('tmp_path')}/values.db"
 
 
 def having(what: str) -> list[str]:

@@ -239,6 +239,10 @@ class Runtime(Protocol):
         code in which it is raised?"""
         ...
 
+    def hurried(self) -> bool:
+        """May a timer end what waits here, such as that of ``asyncio.timeout``?"""
+        ...
+
     def latch(self) -> Latch:
         """A new latch, for a waiter of this runtime."""
         ...

@@ -21,6 +21,8 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+#: The thread that is running, as an object.
+current_thread = threading.current_thread
 _opening = threading.RLock()
 
 
@@ -159,6 +161,12 @@ class BlockingRuntime:
         """Ctrl-C comes to the main thread alone."""
         main = threading.current_thread() is threading.main_thread()
         return main and isinstance(failure, KeyboardInterrupt)
+
+    @staticmethod
+    def hurried() -> bool:
+        """A thread waits as long as it said. One that is patched may have a timer that ends it, as
+        that of ``gevent.Timeout``, and shows nobody."""
+        return threading.get_ident.__module__ != "_thread"
 
     @staticmethod
     def guard() -> Guard:

@@ -306,7 +306,9 @@ class AsyncClient(aio.AsyncClient):
 
     def _another(self) -> Context:
         store = MemoryStore(_Port(self._clock, _TaskLatch))
-        return Context(store, _TaskRuntime(self._clock), self._ctx.naming, AsyncHold)
+        another = Context(store, _TaskRuntime(self._clock), self._ctx.naming, AsyncHold)
+        another.source = self._source
+        return another
 
 
 def _begin(
