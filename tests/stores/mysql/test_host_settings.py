@@ -127,7 +127,7 @@ def set_to(server: MariadbServer, name: str, value: object) -> Iterator[None]:
         server.ask(f"SET GLOBAL {name} = %s", before)
 
 
-@pytest.mark.parametrize("name, value", part(CASES, usual=8))
+@pytest.mark.parametrize("name, value", part(CASES, usual=5))
 def test_holdfast_works_whatever_a_session_is_set_to(
     server: MariadbServer, own_name: str, name: str, value: object
 ) -> None:
@@ -143,7 +143,7 @@ def test_what_keeps_a_part_from_working_is_named_where_that_is_used(
         use(f"{server.url}?prefix={own_name.replace('-', '_')}")
 
 
-@pytest.mark.parametrize("name, value", part(REFUSED, usual=3))
+@pytest.mark.parametrize("name, value", part(REFUSED, usual=2))
 def test_what_can_never_work_is_one_error_that_names_the_setting(
     server: MariadbServer, own_name: str, name: str, value: object
 ) -> None:
