@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import random
 import threading
@@ -75,3 +76,22 @@ def test_a_keeper_that_is_woken_while_it_lingers_lingers_no_longer_for_that() ->
         assert lingering._plan(woken) == pytest.approx(0.25)
         # And ends
         assert lingering._plan(100.0 + keeper.LINGER_S) is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_keeper_whose_thread_is_killed_is_followed_by_another() -> None:
+    with Client("memory://keeper-end") as client:
+        hold = client.lock("x", ttl=TTL_S).acquire()
+        for _ in range(3):
+            # When something raises in the thread of the keeper
+            deadline, mine = hold._lease.deadline, client._ctx.keeper
+            (thread,) = (one for one in threading.enumerate() if one.name == "holdfast-keeper")
+            ident = ctypes.c_ulong(thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
+            mine._latch.set()
+            thread.join(10)
+            assert not thread.is_alive()
+            # Then the hold is renewed all the same
+            while hold._lease.deadline == deadline:
+                hold.check()
+                time.sleep(0.01)

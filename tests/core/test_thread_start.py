@@ -196,6 +196,26 @@ def test_an_alarm_whose_thread_could_not_start_once_rings_with_the_next(
         alarm.stop()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_alarm_whose_thread_is_ended_by_its_call_calls_again() -> None:
+    class Called:
+        calls, again = 0, threading.Event()
+
+        def call(self) -> None:
+            self.calls += 1
+            if self.calls == 1:
+                raise SystemExit
+            self.again.set()
+
+    one = Called()
+    alarm = Alarm(one.call)
+    alarm.at(boottime())
+    try:
+        assert one.again.wait(20)
+    finally:
+        alarm.stop()
+
+
 def test_a_time_limit_whose_thread_cannot_begin_holds_up_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,6 +11,7 @@ NO_NODE = f"{LOST}::test_what_is_lost_on_the_way_leaves_no_node_behind"
 CANCELLED = f"{TESTS}/test_cancelled.py::test_a_task_that_is_cancelled_in_the_reply_window"
 SESSION = f"{TESTS}/test_urls.py::test_a_session_that_the_servers_do_not_give_is_an_error"
 SET_BACK = f"{TESTS}/test_set_back.py::test_a_server_that_has_lost_data"
+LEFT_OPEN = "tests/conformance/test_left_open.py::test_what_is_left_open_is_free_in_time[zookeeper]"
 DEAD = (
     "tests/stores/zookeeper/test_dead_waiters.py"
     "::test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead[none]"
@@ -149,6 +150,33 @@ ZOOKEEPER = [
             f"{ROOM}.blocking.meeting",
             "        over = seen > 0 and boottime() - self._since > session\n",
             "        over = False\n",
+        ),
+    ),
+    bug(
+        "zookeeper: a session outlives the event loop that renews by it",
+        LEFT_OPEN,
+        (
+            f"{ROOM}.blocking.driver",
+            "user.silence() > lease_of(self.granted or self._settings.session)",
+            "user.silence() < 0",
+        ),
+    ),
+    bug(
+        "zookeeper: the threads of a session outlive it",
+        LEFT_OPEN,
+        (
+            f"{ROOM}.blocking.driver",
+            "            if self._let_go:\n                self._clear_away()\n",
+            "",
+        ),
+    ),
+    bug(
+        "zookeeper: a session outlives its client",
+        LEFT_OPEN,
+        (
+            f"{ROOM}.blocking.driver",
+            "        self._user = ref(user)\n",
+            "        self._user = lambda: user\n",
         ),
     ),
     bug(

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import HoldfastError, StoreUnavailable
-from ...runtime.aio import AioLatch, another_loop
+from ...runtime.aio import AioLatch, another_loop, call_in
 from ...runtime.blocking import boottime
-from ...runtime.starting.blocking import DaemonThread
 from .blocking.answers import understood
 from .blocking.driver import Driver, Slot
 from .config import Settings
@@ -44,6 +43,8 @@ class LoopPort:
         #: Those who wait for a connection.
         self._arrivals: set[AioLatch] = set()
         self._closed = False
+        #: When the loop was asked whether it runs, unless it has answered.
+        self._asked: float | None = None
 
     def session(self) -> int:
         """The session that we have at present; see the protocol."""
@@ -127,7 +128,7 @@ class LoopPort:
         self._closed = True
         driver, self._driver = self._driver, None
         if driver is not None:
-            DaemonThread(target=driver.stop, name="holdfast-zookeeper-end").start()
+            driver.let_go()
 
     def forked(self) -> None:
         """We are the child of a fork; see the protocol."""
@@ -167,11 +168,27 @@ class LoopPort:
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         if self._driver is None or self._driver.over:
-            self._driver = Driver(self._settings, self._on_state, self._driver)
+            self._asked = None  # it runs
+            self._driver = Driver(self._settings, self, self._driver)
             self._driver.start()
         return self._driver
 
-    def _on_state(self) -> None:
+    def silence(self) -> float:
+        """Seconds since our loop was asked whether it runs, and didn't answer. If it did, it is
+        asked again."""
+        asked, now = self._asked, boottime()
+        if asked is not None:
+            return now - asked
+        self._asked = now
+        if self._loop is not None:
+            call_in(self._loop, self._answer)
+        return 0.0
+
+    def _answer(self) -> None:
+        self._asked = None
+
+    def on_state(self) -> None:
+        """The connection was made, or lost: wake those who wait for it."""
         for latch in list(self._arrivals):
             latch.set()
 

@@ -1,20 +1,27 @@
-"""An alarm for threads: a thread that sleeps until the earliest time that it was given."""
+"""An alarm for threads: a thread that sleeps until the earliest time that it was given.
+
+It doesn't keep alive whom it calls, or a client that is forgotten would never be collected.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Callable
+from weakref import WeakMethod
 
 from ....runtime.blocking import boottime
 from ....runtime.starting.blocking import DaemonThread
 
+#: A call that failed is made again so much later.
+AGAIN_S = 0.25
+
 
 class Alarm:
-    """Calls somebody at a time. Its thread starts with the first alarm, and ends with `stop`."""
+    """Calls a method at a time. Its thread starts with the first alarm, and ends with `stop`."""
 
     def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
+        self._call = WeakMethod(call, lambda _: self.stop())
         self._at = math.inf
         self._stopped = False
         self._rung = threading.Lock()
@@ -56,10 +63,24 @@ class Alarm:
             return  # it has rung already
 
     def _run(self) -> None:
-        while not self._stopped:
-            left = self._at - boottime()
-            if left > 0:
-                self._rung.acquire(timeout=min(left, threading.TIMEOUT_MAX))
-                continue
-            self._at = math.inf
-            self._call()
+        try:
+            while not self._stopped:
+                left = self._at - boottime()
+                if left > 0:
+                    self._rung.acquire(timeout=min(left, threading.TIMEOUT_MAX))
+                else:
+                    self._call_now()
+        finally:
+            self._threads.clear()
+            if not self._stopped and self._at < math.inf:  # something killed the thread
+                self._begin()
+
+    def _call_now(self) -> None:
+        due, self._at = self._at, math.inf
+        call = self._call()
+        try:
+            if call is not None:
+                call()
+        except BaseException:
+            self._at = min(self._at, due + AGAIN_S)
+            raise

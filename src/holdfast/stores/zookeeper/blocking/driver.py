@@ -13,6 +13,8 @@ its own classes. What had to be arranged:
 * To look whether a socket is ready it makes an epoll, five times for each request: ours has a poll.
 * A request that is queued while the wake-up of its thread is interrupted would stay there, and each
   later one would wait for the next: it is woken once more.
+* Its threads keep a session alive whatever becomes of those that it is for. Ours ends when nobody
+  refers to the client any more, or when the event loop that renews by it hasn't run for a lease.
 * A start that is interrupted, or gets no thread, leaves some of kazoo's threads and no connection:
   it runs on a thread of its own, where no signal arrives, and a failed one is cleared away.
 """
@@ -23,7 +25,8 @@ import atexit
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
+from weakref import ref
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -35,7 +38,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ....runtime.polling.blocking import READ, WRITE, poller
 from ....runtime.starting.blocking import DaemonThread
-from ..config import Settings, silent
+from ..config import Settings, lease_of, silent
 from ..requests import (
     Check,
     Children,
@@ -122,17 +125,28 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         return super().create_connection(*args, **options)
 
 
+class User(Protocol):
+    """What a session is for. It is called on kazoo's threads."""
+
+    def on_state(self) -> None:
+        """The connection was made, or lost."""
+        ...
+
+    def silence(self) -> float:
+        """For how many seconds nothing has run that could renew by this session."""
+        ...
+
+
 class Driver:
-    """A client of kazoo's of our own. ``on_state`` is called, on its thread, at every change.
+    """A client of kazoo's of our own, as long as its user is there.
 
     ``former``: one that has come to its end, whose session is gone on with if it still lives.
     """
 
-    def __init__(
-        self, settings: Settings, on_state: Callable[[], None], former: Driver | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, user: User, former: Driver | None = None) -> None:
         needed(settings)
         self._settings = settings
+        self._user = ref(user)
         self._attempts = Attempts(settings)
         #: The latest session, and what proves that it is ours.
         self._proof: tuple[int, bytes] | None = None
@@ -160,15 +174,17 @@ class Driver:
             **settings.tls,
         )
         self._starting = DaemonThread(target=self._start, name="holdfast-zookeeper-start")
+        #: Nobody uses it any more: it ends by itself.
+        self._let_go = False
         #: Why it could not start.
         self._failed: Exception | None = None
         #: Why this ensemble can't be used, once that is known.
         self.unfit: HoldfastError | None = None
         #: The length of the session that the server grants, seconds; 0: not known yet.
         self.granted = 0.0
-        self._listen(on_state)
+        self._listen()
 
-    def _listen(self, on_state: Callable[[], None]) -> None:
+    def _listen(self) -> None:
         connection = self.client._connection
         invoke = connection._invoke
         meeting = Meeting()
@@ -186,12 +202,13 @@ class Driver:
 
         def connecting(host: str, hostip: str, port: int) -> tuple[float, float]:
             meeting.alone()
+            self._require_life()
             # It pings after half of the first, and takes a server for dead after all of it.
             try:
                 read_ms, connect_ms = connect(host, hostip, port)
             except Exception as wrong:
                 self.unfit = self.unfit or self._attempts.failed(wrong)
-                on_state()  # whoever waits for a connection looks at that
+                self._tell()  # whoever waits for a connection looks at that
                 raise
             self._attempts.made = True
             return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
@@ -205,9 +222,33 @@ class Driver:
                     f"{self._settings.label} refused our credentials: look at user:password@, "
                     "sasl= and the server's configuration"
                 )
-            on_state()
+            self._tell()
 
         self.client.add_listener(changed)
+        ping, loop = connection._send_ping, connection.zk_loop
+
+        def pinging(connect_timeout: float) -> None:
+            self._require_life()
+            ping(connect_timeout)
+
+        def looping() -> None:
+            loop()
+            if self._let_go:
+                self._clear_away()
+
+        connection._send_ping, connection.zk_loop = pinging, looping
+
+    def _tell(self) -> None:
+        user = self._user()
+        if user is not None:
+            user.on_state()
+
+    def _require_life(self) -> None:
+        """End the session if nobody has its user any more, or if every lease of it is over because
+        nothing ran that could renew."""
+        user = self._user()
+        if user is None or user.silence() > lease_of(self.granted or self._settings.session):
+            self.let_go()
 
     def _introduced(self, answer: wire.Connect) -> None:
         """The server says how long our session may be silent; 0: the former one is over."""
@@ -243,18 +284,23 @@ class Driver:
             self._failed = wrong
             self.client._stopped.set()  # there is no session to be ended
             self._handler._running = True
-            self._handler.stop()
-            self.client.close()
+            self._clear_away()
+
+    def _clear_away(self) -> None:
+        self._handler.stop()
+        self.client.close()
 
     @property
     def connected(self) -> bool:
         """Is there a connection at present?"""
-        return bool(self.client.connected)
+        return bool(self.client.connected) and not self._let_go
 
     @property
     def over(self) -> bool:
         """Has it ended for good? Then a new one is needed."""
         routine = self.client._connection._connection_routine or self._starting
+        if self._let_go:
+            return True
         return not routine.is_alive()
 
     def session(self) -> int:
@@ -280,11 +326,19 @@ class Driver:
 
     def stop(self) -> None:
         """End the session. Its nodes are gone when this returns, if the server was in reach."""
-        if self._starting.give_up():
+        if self._let_go or self._starting.give_up():
             return
         self._starting.join()
         self.client.stop()
         self.client.close()
+
+    def let_go(self) -> None:
+        """End the session soon, on kazoo's own thread."""
+        self._let_go, self._proof = True, None
+        if not self._starting.give_up():
+            self.client._stopped.set()
+            self.client._queue.append((wire.CloseInstance, None))
+            self._nudge()
 
     def leak(self) -> None:
         """We are the child of a fork: nothing of this is ours, and its threads aren't here."""

@@ -140,11 +140,16 @@ class ThreadPort:
             if self._closed:
                 raise StoreUnavailable(f"this client of {self.label} is closed")
             if self._driver is None or self._driver.over:
-                self._driver = Driver(self._settings, self._on_state, self._driver)
+                self._driver = Driver(self._settings, self, self._driver)
                 self._driver.start()
             return self._driver
 
-    def _on_state(self) -> None:
+    def silence(self) -> float:
+        """Threads renew whatever else goes on."""
+        return 0.0
+
+    def on_state(self) -> None:
+        """The connection was made, or lost: wake those who wait for it."""
         with self._changed:
             self._changed.notify_all()
 

@@ -1,0 +1,231 @@
+"""What a program leaves open is free when its lease or session is over, and nothing of it is left.
+
+An event loop ends, or a client is forgotten, with a hold, a delivery and a duty. Something may go
+on that answers for them: a driver's thread, a connection, a session. It must end with what renews.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.aio import AsyncClient
+from holdfast.testing import lag
+from holdfast.testing.faces import now
+from tests.servers.process import until
+from tests.servers.zookeeper import ask
+from tests.torture.scale import times
+
+#: On ZooKeeper a session is as long as a lease elsewhere.
+TTL_S, SESSION = 2.0, "?session=2"
+#: Beyond a ttl, or a session.
+MORE_S = 1.0
+#: So many at once look when what was left open is free.
+JUDGES = 64
+STORES = ("sqlite", "redis", "postgresql", "mysql", "zookeeper")
+
+
+# -- what is left open ---------------------------------------------------------------------------
+
+#: Takes a hold, a delivery and a duty; what must be kept so that nothing of it is collected.
+Main = Callable[[], Coroutine[Any, Any, list[object]]]
+
+
+def take(client: AsyncClient, name: str) -> Main:
+    """With this client, of this name."""
+
+    async def main() -> list[object]:
+        queue = client.queue(name, ttl=TTL_S)
+        await queue.put("job")
+        taken = [client, await client.lock(name, ttl=TTL_S).acquire(), await queue.take()]
+        if client.supports("guards"):
+            computing = asyncio.Event()
+
+            async def compute() -> None:
+                computing.set()
+                await asyncio.Event().wait()
+
+            guard = client.guard(name, ttl=60, lease=TTL_S)
+            taken.append(asyncio.ensure_future(guard.get(compute)))
+            await computing.wait()
+        return taken
+
+    return main
+
+
+def run(main: Main) -> object:
+    """As most programs do."""
+    return asyncio.run(main())
+
+
+def close(main: Main) -> object:
+    """The loop is closed, and nothing else."""
+    loop = asyncio.new_event_loop()
+    taken = loop.run_until_complete(main())
+    loop.close()
+    return taken
+
+
+def stop(main: Main) -> object:
+    """The loop could run again, and doesn't."""
+    loop = asyncio.new_event_loop()
+    return loop, loop.run_until_complete(main())
+
+
+def drop(main: Main) -> object:
+    """Nobody has the loop any more, or what was taken in it."""
+    asyncio.new_event_loop().run_until_complete(main())
+    return None
+
+
+def block(main: Main) -> Callable[[], None]:
+    """The loop's thread is busy with something else; what is given ends that."""
+    taken, judged = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        kept = await main()
+        taken.set()
+        judged.wait()
+        del kept
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()), daemon=True)
+    thread.start()
+    assert taken.wait(20)
+
+    def end() -> None:
+        judged.set()
+        thread.join()
+
+    return end
+
+
+def forget(url: str, name: str) -> None:
+    """A client for threads that nobody has any more."""
+    client = Client(url)
+    queue = client.queue(name, ttl=TTL_S)
+    queue.put("job")
+    taken = client.lock(name, ttl=TTL_S).acquire(), queue.take()
+    del client, queue, taken
+    gc.collect()
+
+
+LOOPS: dict[Callable[[Main], object], int] = {
+    run: times(200, 2),
+    close: times(20, 1),
+    stop: times(20, 1),
+    drop: times(20, 1),
+    block: times(20, 1),
+}
+FORGOTTEN = times(20, 1)
+
+
+# -- what must be so then ------------------------------------------------------------------------
+
+
+def left(url: str) -> tuple[int, int, int]:
+    """The threads and descriptors of this process, and the sessions that its ZooKeeper has."""
+    gc.collect()
+    sessions = 0
+    if url.startswith("zookeeper"):
+        host, port = url.partition("//")[2].partition("?")[0].split(":")
+        told = dict(line.split("\t")[:2] for line in ask(host, int(port), "mntr").splitlines())
+        sessions = int(told["zk_global_sessions"])
+    return threading.active_count(), len(os.listdir("/proc/self/fd")), sessions
+
+
+def judge(client: Client, name: str, ended: float) -> float:
+    """Is all that this one has left open free in time? After how many seconds it was."""
+    asked = now()
+    for free in _ways(client, name):
+        free()
+        freed = now()
+        # Nobody looked sooner than that.
+        late = freed - max(ended + TTL_S, asked) - lag.since(ended)
+        assert late < MORE_S, f"{free.__name__} of {name} after {freed - ended:.1f} s"
+    return freed - ended
+
+
+def _ways(client: Client, name: str) -> Iterator[Callable[[], object]]:
+    def lock() -> None:
+        client.lock(name, timeout=10).acquire().release()
+
+    def job() -> None:
+        found = client.queue(name).take(timeout=10)
+        assert found is not None
+        found.ack()
+
+    def duty() -> None:
+        client.guard(name, ttl=60, timeout=10).get(lambda: 1)
+
+    yield lock
+    yield job
+    if client.supports("guards"):
+        yield duty
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("store", STORES)
+def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own_name: str) -> None:
+    lag.watch()
+    lasting = urls[store]
+    short = lasting.partition("?")[0] + SESSION if store == "zookeeper" else lasting
+    # What a process keeps once it has used a store isn't left by anybody.
+    asyncio.run(_use(short, own_name))
+    with Client(lasting) as client:
+        judge(client, own_name, now())
+    before = left(lasting)
+    kept: list[object] = []
+    try:
+        with Client(lasting) as client, ThreadPoolExecutor(JUDGES) as judges:
+            # Given all that can be taken, left open in each way, then all of it is free in time
+            judged = [
+                judges.submit(judge, client, name, ended)
+                for name, ended in _leave_open(short, own_name, kept)
+            ]
+        took = [one.result() for one in judged]
+    finally:
+        for one in kept:
+            if callable(one):
+                one()
+            elif isinstance(one, tuple):
+                one[0].close()
+        kept.clear()
+    print(f"{store}: {len(took)} left open, free after {max(took):.1f} s at most")
+    # And nothing of it is left
+    found = [before]
+
+    def clean() -> bool:
+        found.append(left(lasting))
+        return all(after <= then for after, then in zip(found[-1], before, strict=True))
+
+    with contextlib.suppress(AssertionError):
+        until(clean, "it is clean", 10.0)
+    assert clean(), f"{before} grew to {found[-1]}: {threading.enumerate()}"
+
+
+async def _use(url: str, name: str) -> None:
+    async with AsyncClient(url) as client:
+        await take(client, name)()
+
+
+def _leave_open(url: str, own_name: str, kept: list[object]) -> Iterator[tuple[str, float]]:
+    """What is left, and when it was; by a client for each loop, or by one for all."""
+    shared = AsyncClient(url)
+    for end, many in LOOPS.items():
+        for number in range(many):
+            name = f"{own_name}:{end.__name__}:{number}"
+            kept.append(end(take(shared if number % 2 else AsyncClient(url), name)))
+            yield name, now()
+    for number in range(FORGOTTEN):
+        name = f"{own_name}:forget:{number}"
+        forget(url, name)
+        yield name, now()
