@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast import ConfigError
+from holdfast import Client, ConfigError
+from holdfast.core.finding import Level
+from holdfast.stores.mysql import examine
+from holdfast.url import find
 from tests.servers.mariadb_server import DATABASE, MariadbServer
 from tests.stores.host_settings import refused, use
 from tests.torture.scale import part
@@ -174,3 +177,15 @@ def test_tables_that_are_there_but_can_only_be_read_are_told_so(
     second = new_mariadb("innodb-read-only", data=first.data, users=False)
     assert second.ask(f"SELECT COUNT(*) FROM {DATABASE}.holdfast_lines")
     refused(second.url, "innodb_read_only")
+
+
+def test_doctor_knows_the_tables_though_the_server_changes_their_names(
+    new_mariadb: Callable[..., MariadbServer],
+) -> None:
+    server = new_mariadb("lower_case_table_names=1")
+    url = f"{server.url}?prefix=Hold"
+    with Client(url) as client, client.lock("x"):
+        pass
+    server.ask(f"ALTER TABLE {DATABASE}.hold_lines ENGINE=MyISAM")
+    failed = [one.subject for one in examine(find(url)[1]) if one.level is Level.FAIL]
+    assert failed == ["engine"]

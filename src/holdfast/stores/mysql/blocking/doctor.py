@@ -39,6 +39,7 @@ _VARIABLES = (
     "tx_read_only",
     "transaction_read_only",
     "enforce_storage_engine",
+    "lower_case_table_names",
     "innodb_flush_log_at_trx_commit",
     "sync_binlog",
     "wait_timeout",
@@ -236,9 +237,10 @@ def _connections(visit: Visit) -> Iterator[Finding]:
 
 def _schema(visit: Visit) -> Iterator[Finding]:
     prefix = visit.settings.prefix
-    ours = {f"{prefix}_{name}" for name in (*_LINES, *_JOBS, *_VALUES)}
+    fold = str.lower if visit.number("lower_case_table_names") else str
+    ours = {fold(f"{prefix}_{name}") for name in (*_LINES, *_JOBS, *_VALUES)}
     tables = visit.ask(_TABLES)
-    rows = [(str(name), str(engine)) for name, engine in tables if str(name) in ours]
+    rows = [(str(name), str(engine)) for name, engine in tables if fold(str(name)) in ours]
     odd = [name for name, engine in rows if engine != "InnoDB"]
     if odd:
         text = f"{', '.join(odd)}: another engine than InnoDB, so nothing is locked"
