@@ -40,7 +40,7 @@ STORES = {
 }
 CUTS = times(300, 6)
 #: What is done before it can be given up is tried again, up to so often in all.
-TRIES = 5 * CUTS
+TRIES = 3 * CUTS
 #: Nobody waits for longer than this for what was given up. What is left stays for 5 s or more.
 LEFT_S = 0.5
 #: A request comes up to so much later than its undo, which takes another connection.
