@@ -308,7 +308,7 @@ CORE = [
         f"{ENDS}::test_an_undo_that_is_under_way_when_the_keeper_is_cancelled_is_gone_on_with",
         (
             UNDOS,
-            "                self.add(ctx.now(), undo, until)\n                raise\n",
+            "                self.add(ctx.now(), undo, until, failures)\n                raise\n",
             "                raise\n",
         ),
     ),
