@@ -247,6 +247,7 @@ class _ThreadRuntime(BlockingRuntime):
     latch: Any
 
     def __init__(self, clock: TestClock) -> None:
+        super().__init__()
         self.now = clock.now
         self.latch = lambda: clock.latch(_ThreadLatch)
         self.note = clock.note
