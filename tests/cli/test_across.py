@@ -164,6 +164,18 @@ def test_a_token_file_is_for_its_owner_alone_and_is_removed(world: World, mask: 
     assert world.claims() == []
 
 
+@pytest.mark.parametrize("written", [b"", b"hf2.cut"])
+def test_a_file_without_a_token_is_said_to_be_one(world: World, written: bytes) -> None:
+    file = world.path("token")
+    file.write_bytes(written)
+    file.chmod(0o600)
+    code, _, err = world.run("acquire", "job", "--token-file", str(file))
+    assert code == 78
+    assert "remove it" in err.lower()
+    assert "holdfast release" not in err  # which has no token to give back
+    assert file.read_bytes() == written
+
+
 def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
     target, link = world.path("target"), world.path("link")
     link.symlink_to(target)

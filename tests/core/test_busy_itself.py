@@ -23,4 +23,4 @@ def test_the_error_says_that_this_process_holds_it_and_names_the_remedy() -> Non
 
 def test_it_does_not_say_so_of_another_process() -> None:
     with Client("memory://itself") as client, Client("memory://itself", label="other") as other:
-        assert "itself" not in said(client, other)
+        assert "this process itself" not in said(client, other)

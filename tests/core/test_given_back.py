@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -277,5 +277,45 @@ def test_a_time_limit_ends_a_loop_that_tries_again_and_again() -> None:
             store.mend()
             assert (len(done), len(running)) == (40, 0)
             assert all(isinstance(task.exception(), TimeoutError) for task in done)
+
+    asyncio.run(main())
+
+
+def test_an_adoption_whose_answer_is_lost_leaves_nothing(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    token = locks.lock("x", ttl=300).acquire().detach()
+    store = behind(locks)
+
+    def exchanged(keeps: Sequence[Keep]) -> None:
+        if keeps[0].new_id:
+            store.mute.add("keep")
+
+    store.before_keep = exchanged
+    with pytest.raises(StoreUnavailable):
+        locks.adopt(token)
+    store.mend()
+    lock_clock.advance(2)
+    assert locks.inspect("x") == []
+
+
+def test_an_adoption_that_is_closed_amid_its_way_leaves_nothing() -> None:
+    class Stopped(Flaky):
+        async def keep(self, keeps, within):  # type: ignore[no-untyped-def]
+            answers = await super().keep(keeps, within)
+            if keeps[0].new_id:
+                await asyncio.sleep(60)
+            return answers
+
+    async def main() -> None:
+        async with AsyncClient("memory://closed-adoption") as client:
+            token = await (await client.lock("x", ttl=300).acquire()).detach()
+            client._ctx.store = Stopped(client._ctx.store)  # type: ignore[assignment]
+            adopting = client._adopt(token, True, None)
+            adopting.send(None)
+            adopting.close()
+            async with asyncio.timeout(5):
+                while await client.inspect("x"):
+                    await asyncio.sleep(0.01)
 
     asyncio.run(main())

@@ -305,3 +305,22 @@ def test_undos_that_are_not_answered_hold_up_no_renewal(
             locks._ctx.keeper._undos.add(lock_clock.now(), leave, lock_clock.now() + 100)
         lock_clock.advance(10)
         hold.check()
+
+
+def test_an_undo_for_which_the_server_takes_long_is_given_more_time_at_each_try(
+    locks: Client, lock_clock: TestClock
+) -> None:
+    # Given a server that answers after half a second, as where a connection must be made first
+    class Far(Flaky):
+        async def leave(self, leave: Leave, within: float) -> bool:
+            lock_clock._space.skew += min(within, 0.5)
+            if within < 0.5:
+                raise StoreUnavailable("it takes longer")
+            return await super().leave(leave, within)
+
+    store = locks._ctx.store = Far(locks._ctx.store)  # type: ignore[assignment]
+    began = lock_clock.now()
+    locks._ctx.keeper.later(Leave("x", "0" * 32, 7, suspect=True, ttl=100), began + 100)
+    lock_clock.advance(3)
+    assert locks._ctx.keeper.pending() == 0
+    assert store.calls["leave"] == 1

@@ -77,4 +77,10 @@ ACROSS = [
         ),
         commands=True,
     ),
+    bug(
+        "redis: a token brings back what the server has lost",
+        "tests/stores/redis/test_guarded.py"
+        "::test_no_token_brings_back_a_hold_that_a_restart_has_lost",
+        ("holdfast.stores.redis.store", "        if keep.detach:  #", "        if False:  #"),
+    ),
 ]

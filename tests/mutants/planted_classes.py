@@ -116,7 +116,7 @@ CLASSES = [
         JOBS,
         (
             MEMORY_JOBS,
-            "        if mine is None and self.tombs.get(take.id, 0.0) <= now:\n",
+            "        if mine is None and not given_up:\n",
             "        if mine is None:\n",
         ),
     ),

@@ -212,7 +212,7 @@ CORE = [
     bug(
         "undos that are not answered hold up renewals",
         f"{LIMITS}::test_undos_that_are_not_answered_hold_up_no_renewal",
-        (UNDOS, "            if halted():\n                return\n", ""),
+        (UNDOS, "            if free() <= 0:\n                return\n", ""),
     ),
     bug(
         "released leases stay until their deadline",
@@ -308,7 +308,7 @@ CORE = [
         f"{ENDS}::test_an_undo_that_is_under_way_when_the_keeper_is_cancelled_is_gone_on_with",
         (
             UNDOS,
-            "                self.add(ctx.now(), undo, until)\n                raise\n",
+            "                self.add(ctx.now(), undo, until, failures)\n                raise\n",
             "                raise\n",
         ),
     ),

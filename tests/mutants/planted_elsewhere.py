@@ -8,6 +8,7 @@ LINK = "holdfast.stores.redis.blocking.link"
 LOOPS = "tests/platforms/test_loops.py::test_"
 REENTRY = "tests/dialects/redisson/test_rlock.py::test_a_re_entry_"
 LOCK = "holdfast.core.lock"
+WORLDS = "tests/conformance/test_worlds.py::test_"
 SOCKETS = "tests/stores/redis/test_odd_sockets.py::test_"
 
 ELSEWHERE = [
@@ -28,6 +29,16 @@ ELSEWHERE = [
             'if getattr(type(sock), "recv", None) is not _socket.socket.recv:',
             'if hasattr(sock, "pending"):',
         ),
+    ),
+    bug(
+        "a client is opened in a program that gevent has patched in part",
+        f"{WORLDS}a_program_that_is_patched_in_part_is_refused_by_name_with_the_remedy",
+        (
+            "holdfast.runtime.greenlets",
+            "    if 0 < len(whole) < len(names):\n",
+            "    if False:\n",
+        ),
+        commands=True,
     ),
     bug(
         "postgres: a loop that watches no sockets is not refused",

@@ -77,8 +77,8 @@ LOOPS = [
         f"{KIT}-lock-an_acquire_belongs_to_the_event_loop_that_awaits_it]",
         (
             "holdfast.aio.locks",
-            "        self._work = lock._acquire_here(self._blocking, self._timeout)\n",
-            "        self._work = lock._acquire(self._blocking, self._timeout)\n",
+            "        self._work = lock._acquire_here(self._blocking, self._timeout, self._at)\n",
+            "        self._work = lock._acquire(self._blocking, self._timeout, self._at)\n",
         ),
     ),
 ]

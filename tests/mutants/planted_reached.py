@@ -87,8 +87,8 @@ REACHED = [
         SECRETS,
         (
             f"{AIO}.sentinel",
-            "            raise nobody(watch, wrong) from wrong\n",
-            "            raise RedisError(str(wrong)) from wrong\n",
+            "            raise nobody(watch, wrong) from None\n",
+            "            raise RedisError(str(wrong)) from None\n",
         ),
     ),
     bug(

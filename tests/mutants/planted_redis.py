@@ -281,4 +281,20 @@ REDIS = [
         "::test_those_who_come_after_damage_exclude_each_other",
         lua("now >= first or used < holders or (", "now >= first or ("),
     ),
+    bug(
+        "redis: an error repeats what a server repeats of the request",
+        "tests/stores/redis/test_host_settings.py"
+        "::test_a_password_is_shown_by_no_server_that_repeats_what_it_doesnt_know[AUTH-3]",
+        (
+            "holdfast.stores.redis.complaints",
+            'text.partition(", with args beginning with")[0]',
+            'text.partition("?, with args beginning with")[0]',
+        ),
+    ),
+    bug(
+        "redis: a node of a cluster passes for a server that is away",
+        "tests/stores/redis/test_host_settings.py"
+        "::test_a_node_of_a_cluster_is_told_from_a_server_that_is_away",
+        ("holdfast.stores.redis.complaints", 'error.code in (MOVED, "ASK") and', "False and"),
+    ),
 ]

@@ -34,6 +34,7 @@ from .planted_redisson import REDISSON
 from .planted_rowlock import ROWLOCK
 from .planted_simple import SIMPLE
 from .planted_sqlite import SQLITE
+from .planted_undone import UNDONE
 from .planted_workers import WORKERS
 from .planted_zookeeper import ZOOKEEPER
 
@@ -64,6 +65,7 @@ STORES = [
     *QUEUES_REDIS,
     *QUEUES_SQLITE,
     *SQLITE,
+    *UNDONE,
     *QUEUES_ZOOKEEPER,
     *QUEUE_JUDGE,
     *REACHED,

@@ -1,4 +1,4 @@
-"""holdfast in a program of gevent, which has patched all first: threads are greenlets there."""
+"""A lock under gevent, on every store. What else there is: ``tests/conformance/test_worlds.py``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.faults import RESP, Proxy
 from holdfast.testing.surroundings import surroundings
-from tests.servers.redis_server import RedisServer
 
 #: A program that doesn't end by itself is given up after so long.
 STUCK_S = 45.0
@@ -79,23 +77,3 @@ def test_greenlets_hold_renew_and_hand_over(
     else:
         url = request.getfixturevalue(f"shared_{store}").url
     assert under_gevent(HELD, url, own_name) == "first second third\n"
-
-
-def test_a_silent_server_holds_no_greenlet_up(shared_redis: RedisServer, own_name: str) -> None:
-    text = """
-        from holdfast import Client, StoreUnavailable
-        beats = []
-        def beat():
-            while True:
-                time.sleep(0.05)
-                beats.append(1)
-        gevent.spawn(beat)
-        try:
-            Client(sys.argv[1]).lock(sys.argv[2]).acquire(timeout=1.0)
-        except StoreUnavailable:
-            print("told", len(beats) > 2)
-    """
-    with Proxy(shared_redis.host, shared_redis.port, RESP) as proxy:
-        proxy.blackhole()
-        url = f"redis://127.0.0.1:{proxy.port}"
-        assert under_gevent(text, url, own_name) == "told True\n"

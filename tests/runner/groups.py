@@ -39,6 +39,7 @@ GROUPS = (
     Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
     Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
     Group("commands", ("cli",)),
+    Group("agents", ("cli/test_mcp.py", "cli/test_across.py", "cli/test_terminal.py")),
     Group("mysql", ("stores/mysql",)),
     Group("streams", ("cli/test_closed.py", "cli/test_origin.py", "cli/test_redis.py")),
     Group("kit-servers", (KIT,), only=f"not ({REDIS} or {HERE})"),

@@ -24,6 +24,8 @@ from .verdicts import Failure, Verdicts, tell
 
 #: A test that takes longer hangs. What the machine was late meanwhile is added.
 LIMIT_S = 120.0
+#: To read all tests of a group takes so many times as long: it works all the while.
+READING = 5
 #: With all its attempts a test may take longer.
 LIMIT_FULL_S = 3600.0
 #: What doesn't heed a Ctrl-C is killed after this.
@@ -135,6 +137,8 @@ class Process:
         if self._hung:
             return
         limit = LIMIT_FULL_S if os.environ.get("HOLDFAST_TORTURE") == "full" else LIMIT_S
+        if self._left is None:
+            limit *= READING
         took = time.monotonic() - self._since
         if took > limit and took - lag.since(boottime() - took) > limit:
             self._hung = f"it did not end within {took:.0f} s"

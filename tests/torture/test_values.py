@@ -12,30 +12,14 @@ from holdfast import Client, ConfigError
 from holdfast.testing.promise import promised
 from holdfast.url import find
 from tests import values
+from tests.shared_stores import STORES, url_of
 from tests.torture.scale import seed_of, times
 
-#: Each store, and the fixture that has the address of a server that tests share.
-STORES = {
-    "memory": "",
-    "sqlite": "",
-    "redis": "redis_url",
-    "postgresql": "postgres_url",
-    "mysql": "mariadb_url",
-    "zookeeper": "zookeeper_url",
-}
 #: Values in one round of putting, and of taking.
 BATCH = 200
-#: Values that a store is tried with.
-TOTAL, USUAL = 100_000, 200
-
-
-def url_of(scheme: str, request: pytest.FixtureRequest, name: str) -> str:
-    """Where this store is."""
-    if STORES[scheme]:
-        return str(request.getfixturevalue(STORES[scheme]))
-    if scheme == "memory":
-        return f"memory://{name}"
-    return f"sqlite://{request.getfixturevalue('tmp_path')}/values.db"
+#: Values that a store is tried with in one test, and how many such tests there are of it: 100,000
+#: values in all with ``HOLDFAST_TORTURE=full``, and none of the tests takes a minute.
+VALUES, PARTS = times(1000, 200), times(100, 1)
 
 
 def having(what: str) -> list[str]:
@@ -43,22 +27,23 @@ def having(what: str) -> list[str]:
     return [one for one in STORES if getattr(find(f"{one}://")[0].CAPABILITIES, what)]
 
 
-def batches() -> Iterator[list[tuple[str, Any, bool]]]:
-    """All values of this run: with an id each, and whether it comes back."""
-    rolls = values.Rolls(seed_of("values"))
-    drawn = ((str(nth), *values.drawn(rolls)) for nth in range(times(TOTAL, USUAL)))
+def batches(part: int) -> Iterator[list[tuple[str, Any, bool]]]:
+    """All values of this part: with an id each, and whether it comes back."""
+    rolls = values.Rolls(seed_of("values") + part)
+    drawn = ((str(nth), *values.drawn(rolls)) for nth in range(VALUES))
     while batch := list(itertools.islice(drawn, BATCH)):
         yield batch
 
 
 @pytest.mark.usual(2)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scheme", having("queues"))
 def test_a_payload_comes_back_as_it_was_or_is_refused_before_it_is_stored(
-    scheme: str, request: pytest.FixtureRequest, own_name: str
+    scheme: str, part: int, request: pytest.FixtureRequest, own_name: str
 ) -> None:
     with Client(url_of(scheme, request, own_name)) as client:
         queue = client.queue(own_name)
-        for batch in batches():
+        for batch in batches(part):
             good = {nth: value for nth, value, comes_back in batch if comes_back}
             jobs = [{"id": nth, "payload": value} for nth, value in good.items()]
             for nth, value, comes_back in batch:
@@ -79,14 +64,15 @@ def test_a_payload_comes_back_as_it_was_or_is_refused_before_it_is_stored(
 
 
 @pytest.mark.usual(2)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scheme", having("guards"))
 def test_a_guards_value_comes_back_as_it_was_or_is_refused_before_it_is_stored(
-    scheme: str, request: pytest.FixtureRequest, own_name: str
+    scheme: str, part: int, request: pytest.FixtureRequest, own_name: str
 ) -> None:
     url = url_of(scheme, request, own_name)
     with Client(url) as client, Client(url) as other:
         guard, reader = client.guard(own_name, ttl=3600), other.guard(own_name, ttl=3600)
-        for batch in batches():
+        for batch in batches(part):
             for nth, value, comes_back in batch:
                 if comes_back:
                     got = guard.get(lambda value=value: value, key=nth)

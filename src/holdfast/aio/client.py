@@ -81,7 +81,9 @@ class AsyncClient(ClientBase):
         with opening():
             module, url = find(self._source)
             opened = module.open_aio(url)
-        return Context(opened, AioRuntime(), first.naming, first.hold_class)
+        another = Context(opened, AioRuntime(), first.naming, first.hold_class)
+        another.source = self._source
+        return another
 
     def _here(self) -> Context:
         """The context of the running loop; of the first one where none runs."""

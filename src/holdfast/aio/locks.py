@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
+from asyncio import current_task
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
+from weakref import ref
 
 from ..core import checks
 from ..core.context import Context
@@ -26,6 +28,13 @@ from .loops import bound, here, leave, leave_held, require_home, twin
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: Where something is taken: see `place.Spot`.
+_At: TypeAlias = tuple[Any, ...]
+
+
+def _task() -> ref[object] | None:
+    task = current_task()
+    return None if task is None else ref(task)
 
 
 class AsyncHold(HoldBase):
@@ -81,6 +90,8 @@ class AsyncHold(HoldBase):
         return await self._wait_lost(timeout)
 
     async def __aenter__(self) -> Self:
+        frame = sys._getframe(1)
+        self._at = frame.f_code, frame.f_lasti, _task(), id(frame)
         return self
 
     async def __aexit__(
@@ -117,6 +128,8 @@ class AsyncMultiHold(MultiHoldBase):
         return await self._release()
 
     async def __aenter__(self) -> Self:
+        frame = sys._getframe(1)
+        self._taken((frame.f_code, frame.f_lasti, _task(), id(frame)))
         return self
 
     async def __aexit__(
@@ -153,12 +166,15 @@ class AsyncLock(LockBase):
         arguments it waits as the lock was made to; a lock made without a time waits for ever.
         ``StoreUnavailable``: the store didn't answer, so it isn't known whether the name is free.
         """
+        frame = sys._getframe(1)
         if self._ctx.runs._thread_id == get_ident():
-            return _Acquiring(self, blocking, timeout)
-        return Pending(self._acquire_here(blocking, timeout), "acquire()")
+            at = frame.f_code, frame.f_lasti, _task()
+            return _Acquiring(self, blocking, timeout, at)
+        at = frame.f_code, frame.f_lasti, None
+        return Pending(self._acquire_here(blocking, timeout, at), "acquire()")
 
-    async def _acquire_here(self, blocking: bool, timeout: float | None) -> HoldBase | None:
-        return await bound(self)._acquire(blocking, timeout)
+    async def _acquire_here(self, blocking: bool, timeout: float | None, at: _At) -> Any:
+        return await bound(self)._acquire(blocking, timeout, (*at[:2], _task()))
 
     async def release(self) -> bool:
         """Release the hold that this lock object gave out last, from any thread.
@@ -212,13 +228,13 @@ class AsyncLock(LockBase):
 class _Acquiring(Pending[HoldBase | None]):
     """An acquire that was called in the loop of its lock, and may be awaited in another one."""
 
-    __slots__ = ("_blocking", "_lock", "_timeout")
+    __slots__ = ("_at", "_blocking", "_lock", "_timeout")
 
-    def __init__(self, lock: AsyncLock, blocking: bool, timeout: float | None) -> None:
-        self._work = lock._acquire(blocking, timeout)
+    def __init__(self, lock: AsyncLock, blocking: bool, timeout: float | None, at: _At) -> None:
+        self._work = lock._acquire(blocking, timeout, at)
         self._what = "acquire()"
         self._lock: AsyncLock | None = lock
-        self._blocking, self._timeout = blocking, timeout
+        self._blocking, self._timeout, self._at = blocking, timeout, at
 
     def __await__(self) -> Generator[Any, None, HoldBase | None]:
         if (lock := self._lock) is not None and lock._ctx.runs._thread_id != get_ident():
@@ -235,7 +251,7 @@ class _Acquiring(Pending[HoldBase | None]):
     def _begin(self, lock: AsyncLock) -> None:
         """Nothing of it has run yet: begin it in the loop that awaits it."""
         self._work.close()
-        self._work = lock._acquire_here(self._blocking, self._timeout)
+        self._work = lock._acquire_here(self._blocking, self._timeout, self._at)
 
 
 class AsyncSemaphore(SemaphoreBase, AsyncLock):
@@ -307,10 +323,12 @@ class AsyncMultiLock(MultiLockBase):
     ) -> Pending[AsyncMultiHold | None]: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
         """All of the holds, or None if the time is over first; then none is kept."""
-        return Pending(self._acquire_here(blocking, timeout), "acquire()")
+        frame = sys._getframe(1)
+        at = frame.f_code, frame.f_lasti, None
+        return Pending(self._acquire_here(blocking, timeout, at), "acquire()")
 
-    async def _acquire_here(self, blocking: bool, timeout: float | None) -> MultiHoldBase | None:
-        return await bound(self)._acquire(blocking, timeout)
+    async def _acquire_here(self, blocking: bool, timeout: float | None, at: _At) -> Any:
+        return await bound(self)._acquire(blocking, timeout, (*at[:2], _task()))
 
     def _moved(self, ctx: Context) -> Self:
         """The same wish in the context of another loop."""
@@ -344,7 +362,9 @@ class AsyncElection(ElectionBase, AsyncLock):
     def campaign(self, timeout: float | None) -> Pending[AsyncHold | None]: ...
     def campaign(self, timeout: float | None = None) -> Pending[Any]:
         """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
-        return self.acquire(True, timeout)
+        frame = sys._getframe(1)
+        at = frame.f_code, frame.f_lasti, None
+        return Pending(self._acquire_here(True, timeout, at), "campaign()")
 
     async def resign(self) -> bool:
         """Give back the term that was won through this object."""

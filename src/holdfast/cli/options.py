@@ -6,9 +6,23 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from ..core import checks
 from ..errors import ConfigError
 from . import codes
 from .text import seconds, span
+
+
+def name(parser: Any, what: str = "which name") -> None:
+    """The name that a command is about."""
+    parser.add_argument("name", metavar="NAME", type=checked(checks.name), help=what)
+
+
+def owner(group: Any, usual: str) -> None:
+    """Who holds, as others see it; ``usual`` says what that is if nothing is said."""
+    group.add_argument(
+        "--as", dest="owner", metavar="TEXT", type=checked(checks.owner),
+        help=f"the owner that others see ({usual})",
+    )  # fmt: skip
 
 
 def url(group: Any) -> None:

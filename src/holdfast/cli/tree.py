@@ -14,7 +14,7 @@ from ..url import scrubbed
 from .across import tree as across
 from .guard import tree as guard
 from .mcp import tree as mcp
-from .options import busy, checked, duration, kinds, required, url, waiting, whole
+from .options import busy, checked, duration, kinds, name, required, url, waiting, whole
 from .queue import tree as queue
 
 Actions = Iterable[argparse.Action]
@@ -95,9 +95,9 @@ def parser(only: str = "") -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"holdfast {__version__}")
     commands = top.add_subparsers(prog="holdfast", dest="command", metavar="COMMAND", required=True)
-    for name, (fill, text) in COMMANDS.items():
-        if only in ("", name):
-            fill(commands.add_parser(name, help=text))
+    for command, (fill, text) in COMMANDS.items():
+        if only in ("", command):
+            fill(commands.add_parser(command, help=text))
     return top
 
 
@@ -105,7 +105,7 @@ def _run(run: argparse.ArgumentParser) -> None:
     run.usage = "holdfast run [options] NAME [--] COMMAND [ARGUMENT ...]"
     run.description = "Run a command only while the lock NAME is held, and stop it if it is lost."
     run.epilog = RUN + "\n" + EXITS
-    run.add_argument("name", metavar="NAME", type=checked(checks.name), help="what to lock")
+    name(run, "what to lock")
     run.add_argument("argv", metavar="COMMAND", nargs="*", help="the command; no shell is involved")
     waiting(run)
     kinds(run)
@@ -161,7 +161,7 @@ def _ls(ls: argparse.ArgumentParser) -> None:
 def _show(show: argparse.ArgumentParser) -> None:
     show.description = "Show who holds a name, and the line of those who wait."
     show.epilog = OTHERS.format("show NAME")
-    show.add_argument("name", metavar="NAME", type=checked(checks.name), help="which name")
+    name(show)
     show.add_argument("--json", action="store_true", help="as JSON")
     url(show)
 
@@ -172,7 +172,7 @@ def _break(breaker: argparse.ArgumentParser) -> None:
         "in line gets it at once, with a greater fence; the former holder is told at its next "
         "renewal, and until then only the fence stops it."
     )
-    breaker.add_argument("name", metavar="NAME", type=checked(checks.name), help="which name")
+    name(breaker)
     breaker.add_argument(
         "--fence", metavar="N", type=checked(whole), help="whose: the number that `show` tells"
     )

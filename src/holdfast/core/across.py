@@ -132,8 +132,8 @@ async def release(ctx: Context, passed: token.Passed) -> None:
 
 
 async def _missing(ctx: Context, passed: token.Passed) -> ClaimRecord:
-    """The store doesn't show it: raise why. Only where it had lost its data it may take the claim
-    back now, as at each renewal."""
+    """The store doesn't show it: raise why. It may have been looked at amid a change of it, so the
+    store is asked for the claim itself."""
     spec = passed.claim.spec
     left = await renew(ctx, passed, spec.ttl, ctx.now() + REQUEST_S)
     return ClaimRecord(spec.owner, passed.fence, True, spec.weight, -1.0, left, 0, spec.meta)

@@ -44,14 +44,15 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
             hold = _hold(ctx, Lease(fresh, fence, ends, sent, terms, retried), sent, terms)
             if ctx.now() < ends:
                 return hold
-    except (Exception, GeneratorExit):
-        raise
-    except BaseException:  # cancelled or Ctrl-C: if the exchange took place, nobody has the id
+    except BaseException as stop:  # if the exchange takes place all the same, nobody has the id
         try:
             if hold is not None:
                 hold._forgo()
         finally:
-            await ctx.undo(undo)
+            if isinstance(stop, GeneratorExit):  # nothing may be awaited
+                ctx.keeper.later(undo, ctx.now() + undo.ttl)
+            else:
+                await ctx.undo(undo)
         raise
     if hold is not None:  # we were stopped meanwhile
         hold._forgo()

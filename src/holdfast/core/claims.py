@@ -235,9 +235,9 @@ class Attempt:
             await self._withdraw()
             return None
         if self.tell_at < 0.0:
-            self.tell_at = waits.begin(self.spec.name, waiting, self.begun)
+            self.tell_at = await waits.begin(self, waiting)
         elif self.asked >= self.tell_at:
-            self.tell_at = await waits.tell(ctx, self.spec.name, waiting, self.begun)
+            self.tell_at = await waits.tell(self, waiting)
         left = self.end - ctx.now()  # only now, as to tell of it takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         if ctx.closed:

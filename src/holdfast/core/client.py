@@ -43,6 +43,7 @@ class ClientBase:
         checks.label(owner.label)
         self._source = source
         self._ctx = Context(store, runtime, owner, hold_class)
+        self._ctx.source = source
 
     def _here(self) -> Context:
         """The context to work with: of threads there is one, of asyncio one for each loop."""

@@ -42,6 +42,9 @@ class _Nowhere:
 
 NOWHERE: Any = _Nowhere()
 
+#: All contexts of this process.
+_all: WeakSet[Context] = WeakSet()
+
 #: Who is inside what: name, kind, and the thread or task.
 Flow = tuple[str, str, Hashable]
 
@@ -118,6 +121,8 @@ class Context:
         self.hold_class = hold_class
         self.naming = owner
         self.label = owner.label
+        #: What names the store: a URL, or a client of its driver.
+        self.source: object = None
         self.orphans: deque[Lease] = deque()
         self.closed = False
         #: Closed to the end, connections included?
@@ -131,6 +136,7 @@ class Context:
         self.ending: Any = None
         self.twins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.begin()
+        _all.add(self)
 
     def begin(self) -> None:
         """Start, or start afresh in the child of a fork."""
@@ -148,6 +154,23 @@ class Context:
         #: The holds that the keeper doesn't renew, so that closing finds them too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
         self.orphans.clear()
+
+    def others(self) -> list[Context]:
+        """The contexts of this process at the same store, this one among them."""
+        while True:
+            try:
+                return [one for one in _all if one.source == self.source]
+            except RuntimeError:
+                continue  # another thread makes a client
+
+    def leases(self) -> set[Lease]:
+        """The leases of what is held, on loan, or computed here, of some that is over as well."""
+        while True:
+            try:
+                unrenewed = {hold._lease for hold in self.unrenewed}
+                return unrenewed.union(self.keeper._asked, self.keeper._schedule)
+            except RuntimeError:
+                continue  # another thread takes or releases one
 
     async def close(self) -> None:
         """Give back what is held, and end the connection; see ``closing``."""

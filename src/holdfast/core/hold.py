@@ -1,5 +1,4 @@
-"""What an acquire returns: the caller's part of a hold. Our part of it is its lease, which
-outlives a forgotten one."""
+"""What an acquire returns: the caller's part of a hold. Ours is its lease, which may outlive it."""
 
 from __future__ import annotations
 
@@ -26,6 +25,7 @@ class HoldBase:
 
     __slots__ = (
         "__weakref__",
+        "_at",
         "_count",
         "_ctx",
         "_epoch",
@@ -34,6 +34,7 @@ class HoldBase:
         "_lock",
         "_strict",
     )
+    _at: Any  # where it was taken, if not by a `with` over its lock: see `place.Spot`
 
     def __init__(
         self, ctx: Context, lease: Lease, lock: Callable[[], LockBase | None] | None = None

@@ -257,7 +257,7 @@ class Keeper:
         if batch:
             await self._renew(batch)
             self._asked = []
-        await self._undos.carry_out(ctx, self._renewal_due)
+        await self._undos.carry_out(ctx, self._free)
         if not batch:
             nap = self._plan(ctx.now())
             if nap is None:
@@ -313,8 +313,9 @@ class Keeper:
         if self._undos:
             yield self._undos.soonest()
 
-    def _renewal_due(self) -> bool:
-        return min(self._schedule.soonest(), default=math.inf) <= self._ctx.now()
+    def _free(self) -> float:
+        """For so many seconds no renewal is due."""
+        return min(self._schedule.soonest(), default=math.inf) - self._ctx.now()
 
     async def _renew(self, batch: list[Lease]) -> None:
         ctx = self._ctx

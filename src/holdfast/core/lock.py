@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import ref
 
 from ..errors import ConfigError, HoldfastError, NotAcquired, NotHeld
-from . import checks, claims
+from . import checks, claims, itself
 from .door import Door, Entry
 from .hold import HoldBase
 from .lease import Lease, Terms
@@ -103,11 +103,17 @@ class LockBase:
 
     # -- acquire -----------------------------------------------------------------------------
 
-    async def _acquire(self, blocking: bool = True, timeout: Any = None) -> HoldBase | None:
+    async def _acquire(
+        self, blocking: bool = True, timeout: Any = None, at: tuple[Any, ...] | None = None
+    ) -> HoldBase | None:
+        """``at``: where the caller asks for it, see ``place.Spot``."""
         wait = checks.wait(blocking, timeout)
         if wait is None and timeout is None and self._timeout is not None:
-            return await self._insist()
-        hold, _ = await self._try(wait)
+            hold: HoldBase | None = await self._insist()
+        else:
+            hold, _ = await self._try(wait)
+        if hold is not None and at is not None:
+            hold._at = at
         return hold
 
     def _try(
@@ -199,7 +205,10 @@ class LockBase:
             who = f"held by {visible(holder)}{since}{fence}"
             if len(lines[0].waiters) > 0:
                 who += f", {len(lines[0].waiters)} waiting"
-        return holder, who + ("; that is this process itself" if self._is_own(holder) else "")
+        own = itself.words(self._ctx, self._spec)
+        if self._is_own(holder):
+            who += "; that is this process itself"
+        return holder, f"{who}; {own}" if own else who
 
     def _is_own(self, holder: str) -> bool:
         """Is it this process itself that is in the way?"""

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 from ..errors import ConfigError, LockLost, NotAcquired, StoreUnavailable
 from . import checks, together
@@ -22,12 +23,13 @@ from .door import Door, Entry, give_back
 from .hold import HoldBase
 from .lock import LockBase
 from .model import Loss
+from .place import Spot
 
 
 class MultiHoldBase:
     """Holds on several names, in the order in which they were acquired."""
 
-    __slots__ = ("_before", "_holds", "_levels")
+    __slots__ = ("__weakref__", "_before", "_holds", "_levels")
     #: It can be entered once only.
     _count = 1
 
@@ -77,6 +79,12 @@ class MultiHoldBase:
         except BaseException:
             self._abandon()
             raise
+
+    def _taken(self, at: tuple[Any, ...]) -> None:
+        """Note where they were taken, or whose ``with`` gives them back; see ``place.Spot``."""
+        here = Spot(*at)._replace(several=ref(self))
+        for hold in self._holds:
+            hold._at = here
 
     def _what(self) -> str:
         """What is held, in an error."""
@@ -139,11 +147,18 @@ class MultiLockBase:
     def __reduce__(self) -> Any:
         raise checks.unpicklable(self)
 
-    async def _acquire(self, blocking: bool = True, timeout: Any = None) -> MultiHoldBase | None:
+    async def _acquire(
+        self, blocking: bool = True, timeout: Any = None, at: tuple[Any, ...] | None = None
+    ) -> MultiHoldBase | None:
+        """``at``: where the caller asks for it, see ``place.Spot``."""
         wait = checks.wait(blocking, timeout)
         if wait is None and timeout is None and self._timeout is not None:
-            return await self._insist()
-        return (await self._try(wait))[0]
+            found: MultiHoldBase | None = await self._insist()
+        else:
+            found = (await self._try(wait))[0]
+        if found is not None and at is not None:
+            found._taken(at)
+        return found
 
     async def _try(self, wait: float | None) -> tuple[MultiHoldBase | None, LockBase, str]:
         """The holds; or None, which lock was busy, and who holds it, if the store said so."""
@@ -200,6 +215,8 @@ class MultiLockBase:
                     if lock._terms.cancel_on_lost:
                         one.on_lost(guard.lost)
             self._door.enter(entry, hold, guard)
+            flow: Any = entry.flow
+            hold._taken(entry.spot(ref(flow[0] if isinstance(flow, tuple) else flow)))
         except BaseException:
             hold._abandon()
             self._door.forget(entry)

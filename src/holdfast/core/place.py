@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType
+from typing import NamedTuple
 from weakref import ref
 
 #: A frame of such a function is moved between threads: generators, coroutines, both at once.
@@ -31,14 +32,29 @@ _PASSING = frozenset(
 )
 
 
+class Spot(NamedTuple):
+    """Where a hold was taken by no ``with`` over its lock; noted as a plain tuple, which is made
+    faster."""
+
+    code: CodeType
+    at: int
+    #: The thread or task.
+    whose: ref[object] | None
+    #: The number of the frame whose ``with`` gives it back; 0: none does.
+    number: int = 0
+    #: The holds that it is one of, where several names were taken together.
+    several: ref[object] | None = None
+
+
 class Place:
     """The statement, or the ``ExitStack``, that an entry belongs to."""
 
-    __slots__ = ("code", "number", "stack")
+    __slots__ = ("_caller", "at", "code", "number", "stack")
 
     def __init__(self, frame: FrameType) -> None:
         self.code: CodeType = (code := frame.f_code)
         self.number = id(frame)
+        self.at = frame.f_lasti
         self.stack: ref[object] | None = None
         if code.co_name in _PASSING:
             self._passed(frame)
@@ -51,6 +67,13 @@ class Place:
                 break
             frame = frame.f_back
         self.code, self.number = frame.f_code, id(frame)
+        caller = (self.stack and frame.f_back) or frame
+        self._caller = caller.f_code, caller.f_lasti
+
+    def spot(self, whose: ref[object] | None = None) -> Spot:
+        """The same for people, and for whoever looks whether it is called from inside of it."""
+        code, at = getattr(self, "_caller", (self.code, self.at))
+        return Spot(code, at, whose, 0 if self.stack else self.number)
 
     def same(self, other: Place) -> bool:
         """Do both belong to one statement, as far as it can be told?"""

@@ -102,9 +102,10 @@ class Store(Protocol):
 
         What is held lives ``ttl`` from now, what waits ``patience`` from now; what has expired
         is ``Gone`` and never comes back. A waiter whose turn it is becomes a holder here. May
-        also shrink the weight, exchange the id or detach. An error about one claim stands in its
-        place and leaves the others alone. A ``Renewal`` comes again as the same object: the store
-        may leave on it what it has prepared.
+        also shrink the weight, exchange the id or detach; a new id that a suspect ``leave`` has
+        withdrawn is answered by ``Gone``, and nothing is changed. An error about one claim stands
+        in its place and leaves the others alone. A ``Renewal`` comes again as the same object: the
+        store may leave on it what it has prepared.
         """
         ...
 
@@ -236,6 +237,10 @@ class Runtime(Protocol):
     def interrupts(self, failure: BaseException) -> bool:
         """Does this come from outside (somebody cancels the task, or Ctrl-C), and not from the
         code in which it is raised?"""
+        ...
+
+    def hurried(self) -> bool:
+        """May a timer end what waits here, such as that of ``asyncio.timeout``?"""
         ...
 
     def latch(self) -> Latch:

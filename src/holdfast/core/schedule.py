@@ -64,6 +64,13 @@ class Schedule:
         queued = sum(map(len, list(self._queues.values())))
         return queued + len(self._own) + len(self._new)
 
+    def __iter__(self) -> Iterator[Lease]:
+        """All leases; RuntimeError if another thread adds or drops one meanwhile."""
+        for queue in list(self._queues.values()):
+            yield from queue
+        for entry in [*self._own, *self._new]:
+            yield entry[2]
+
     def add(self, lease: Lease, due: float) -> None:
         """Behind all others of its length; nothing may be due later than ``due`` there."""
         lease.due = due

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: (when, tie-break, undo, until)
-_Entry = tuple[float, int, Undo, float]
+#: The keeper is given no longer for one of them, lest a hold that is taken meanwhile isn't renewed.
+LONGEST_S = 1.6
+#: (when, tie-break, undo, until, how often it has failed)
+_Entry = tuple[float, int, Undo, float, int]
 
 
 def replaces(late: BaseException | None, ends: bool) -> bool:
@@ -51,43 +53,44 @@ class Undos:
     def __iter__(self) -> Iterator[Undo]:
         return iter([entry[2] for entry in [*self._due, *self._new.copy()]])
 
-    def add(self, when: float, undo: Undo, until: float) -> None:
+    def add(self, when: float, undo: Undo, until: float, failures: int = 0) -> None:
         """Carry it out at ``when``; give up at ``until``."""
-        self._new.append((when, next(self._tie), undo, until))
+        self._new.append((when, next(self._tie), undo, until, failures))
 
     def soonest(self) -> float:
         """When the next one is due; ``inf`` if there is none."""
         soonest = self._due[0][0] if self._due else math.inf
         return min(soonest, *(entry[0] for entry in self._new.copy()), math.inf)
 
-    def take(self, now: float) -> tuple[Undo, float] | None:
-        """Take out the next one that is due, with its end; None if none is."""
+    def take(self, now: float) -> tuple[Undo, float, int] | None:
+        """Take out the next one that is due, with its end and its failures; None if none is."""
         while self._new:
             heapq.heappush(self._due, self._new.popleft())
         if not self._due or self._due[0][0] > now:
             return None
-        _, _, undo, until = heapq.heappop(self._due)
-        return undo, until
+        return heapq.heappop(self._due)[2:]
 
-    async def carry_out(self, ctx: Context, halted: Callable[[], bool]) -> None:
+    async def carry_out(self, ctx: Context, free: Callable[[], float]) -> None:
         """Carry out those that are due, one at least, until something else goes first; what fails
-        is tried again until it doesn't matter."""
+        is tried again until it doesn't matter, with twice the time: a server may be far away, and a
+        connection have to be made. ``free``: for so many seconds nothing else is to be done."""
         while (taken := self.take(ctx.now())) is not None:
-            undo, until = taken
+            undo, until, failures = taken
+            within = min(UNDO_S * 2.0 ** min(failures, 12), free() / 2, LONGEST_S)
             try:
-                await ctx.withdraw(undo, max(UNDO_S, 0.05))
+                await ctx.withdraw(undo, max(UNDO_S, within))
             except Exception as failure:
                 now = ctx.now()
                 if not isinstance(failure, HoldfastError):
                     log.exception("withdrawing from %r failed; trying again", undo.name)
                 # A ConfigError would be answered again and again, until somebody mends something.
                 if now < until and not isinstance(failure, ConfigError):
-                    again = now + back_off(5, ctx.runtime.jitter(), 1.0)
-                    self.add(again, undo, until)
+                    again = now + back_off(failures, ctx.runtime.jitter(), 1.0)
+                    self.add(again, undo, until, failures + 1)
                 else:
                     log.error("a claim on %r was left to expire: %s", undo.name, failure)
             except BaseException:  # the keeper is cancelled: its next start goes on with it
-                self.add(ctx.now(), undo, until)
+                self.add(ctx.now(), undo, until, failures)
                 raise
-            if halted():
+            if free() <= 0:
                 return

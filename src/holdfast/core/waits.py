@@ -7,14 +7,18 @@ import math
 from typing import TYPE_CHECKING
 
 from ..errors import HoldfastError
+from . import itself
 from .model import Waiting
 from .plain import visible
 
 if TYPE_CHECKING:
+    from .claims import Attempt
     from .context import Context
 
 log = logging.getLogger("holdfast")
 
+#: A claim that waits for so many seconds looks whether it waits for itself.
+SOON_S = 1.0
 #: A wait of this length is logged, seconds.
 LONG_S = 10.0
 #: To name the holder in it, the store is asked once more, but not for longer than this...
@@ -23,15 +27,25 @@ WHO_S = 0.1
 LOOK_EVERY_S = 1.0
 
 
-def begin(name: str, waiting: Waiting, begun: float) -> float:
-    """Log that a claim waits for this name; when it is worth a line again."""
+async def begin(attempt: Attempt, waiting: Waiting) -> float:
+    """Log that a claim waits; when it is worth a line again. Raises if it waits for itself."""
     if log.isEnabledFor(logging.DEBUG):
-        log.debug("waiting for %r%s", name, _place(waiting))
-    return begun + LONG_S
+        log.debug("waiting for %r%s", attempt.spec.name, _place(waiting))
+    if attempt.end == math.inf:
+        await itself.refuse(attempt.ctx, attempt.spec)
+    return attempt.begun + min(SOON_S, LONG_S)
 
 
-async def tell(ctx: Context, name: str, waiting: Waiting, begun: float) -> float:
+async def tell(attempt: Attempt, waiting: Waiting) -> float:
     """Log that a claim has waited for long; when it is worth a line again."""
+    ctx, name, begun = attempt.ctx, attempt.spec.name, attempt.begun
+    if attempt.tell_at < begun + LONG_S:
+        if attempt.end == math.inf:
+            await itself.refuse(ctx, attempt.spec)
+        own = itself.words(ctx, attempt.spec)
+        if own:
+            log.warning("waiting for %r for %.1f s: %s", name, ctx.now() - begun, own)
+        return begun + LONG_S
     now = ctx.now()
     if log.isEnabledFor(logging.INFO):
         who = await _holder(ctx, name, now)

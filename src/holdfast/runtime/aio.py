@@ -234,6 +234,16 @@ def another_loop() -> ConfigError:
     )
 
 
+def _cancels(handle: asyncio.Handle, task: asyncio.Task[Any] | None) -> bool:
+    """May this timer cancel the task? So do those of ``asyncio.timeout`` and ``anyio``, whose
+    objects know the task, and one that calls ``task.cancel``."""
+    one = getattr(getattr(handle, "_callback", None), "__self__", None)
+    if one is None or handle.cancelled():
+        return False
+    known = [one, getattr(one, "_task", None), *(getattr(one, "_tasks", None) or ())]
+    return any(some is task for some in known)
+
+
 async def _awaited(made: Awaitable[object], what: str) -> None:
     try:
         await made
@@ -293,6 +303,16 @@ class AioRuntime:
             and threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         )
+
+    @staticmethod
+    def hurried() -> bool:
+        """Is there a timer of this task, or of what may cancel it? A loop that doesn't show its
+        timers, as that of uvloop, may have one."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        timers = getattr(loop, "_scheduled", None)
+        if timers is None:
+            return True
+        return any(_cancels(handle, task) for handle in [*timers, *getattr(loop, "_ready", ())])
 
     @staticmethod
     async def sleep(seconds: float) -> None:

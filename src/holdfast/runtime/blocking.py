@@ -15,21 +15,26 @@ from typing import Any, TypeVar
 from ..core.ports import Guard
 from ..errors import ConfigError
 from . import fork
+from .greenlets import greenlets
 from .starting.blocking import DaemonThread
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+#: The thread that is running, as an object.
+current_thread = threading.current_thread
 _opening = threading.RLock()
 
 
 def opening() -> threading.RLock:
-    """Hold it while a store is looked for and opened, as both import.
+    """Hold it while a store is looked for and opened, as both import. ``ConfigError`` where no
+    client could work, because only a part of what it blocks in is patched.
 
     Two threads that begin to import a package and a part of it at once may wait for each other;
     then the interpreter shows one of them a module that is not finished, or gives up.
     """
+    greenlets()
     return _opening
 
 
@@ -132,6 +137,9 @@ class BlockingRuntime:
     #: A thread runs no coroutines.
     awaits = False
 
+    def __init__(self) -> None:
+        self._greenlets = greenlets()
+
     @staticmethod
     def bind() -> None:
         """Threads may come from anywhere."""
@@ -161,6 +169,12 @@ class BlockingRuntime:
         return main and isinstance(failure, KeyboardInterrupt)
 
     @staticmethod
+    def hurried() -> bool:
+        """A thread waits as long as it said. One that is patched may have a timer that ends it, as
+        that of ``gevent.Timeout``, and shows nobody."""
+        return threading.get_ident.__module__ != "_thread"
+
+    @staticmethod
     def guard() -> Guard:
         """A thread can't be cancelled."""
         raise ConfigError(
@@ -188,11 +202,16 @@ class BlockingRuntime:
                 "plain function, or use an AsyncClient"
             )
 
-    @staticmethod
     def background(
-        main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
+        self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
     ) -> Callable[[], object]:
         """Start a thread; it ends with the process, and can't be cancelled."""
+        if greenlets() != self._greenlets:
+            raise ConfigError(
+                "this client was made before gevent or eventlet patched the program, so its keeper "
+                "would hold up all greenlets. Patch before anything else is imported, or make the "
+                "client later"
+            )
 
         def run() -> None:
             try:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
+from weakref import ref
 
 from ..core import checks
 from ..core.decorated import require_done
@@ -19,7 +20,7 @@ from ..core.multi import MultiHoldBase, MultiLockBase
 from ..core.rwlock import RWSideBase
 from ..core.semaphore import SemaphoreBase
 from ..core.template import filler
-from ..runtime.blocking import nested, run_sync
+from ..runtime.blocking import current_thread, nested, run_sync
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +72,8 @@ class Hold(HoldBase):
         return run_sync(self._wait_lost(timeout))
 
     def __enter__(self) -> Self:
+        frame = sys._getframe(1)
+        self._at = frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)
         return self
 
     def __exit__(
@@ -104,6 +107,8 @@ class MultiHold(MultiHoldBase):
         return run_sync(self._release())
 
     def __enter__(self) -> Self:
+        frame = sys._getframe(1)
+        self._taken((frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)))
         return self
 
     def __exit__(
@@ -138,7 +143,9 @@ class Lock(LockBase):
         arguments it waits as the lock was made to; a lock made without a time waits for ever.
         ``StoreUnavailable``: the store didn't answer, so it isn't known whether the name is free.
         """
-        return run_sync(self._acquire(blocking, timeout))  # type: ignore[return-value]
+        frame = sys._getframe(1)
+        at = frame.f_code, frame.f_lasti, ref(current_thread())
+        return run_sync(self._acquire(blocking, timeout, at))  # type: ignore[return-value]
 
     def release(self) -> bool:
         """Release the hold that this lock object gave out last, from any thread.
@@ -253,7 +260,9 @@ class MultiLock(MultiLockBase):
     def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> MultiHold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> MultiHold | None:
         """All of the holds, or None if the time is over first; then none is kept."""
-        return run_sync(self._acquire(blocking, timeout))  # type: ignore[return-value]
+        frame = sys._getframe(1)
+        at = frame.f_code, frame.f_lasti, ref(current_thread())
+        return run_sync(self._acquire(blocking, timeout, at))  # type: ignore[return-value]
 
     def __enter__(self) -> MultiHold:
         entry = Entry(sys._getframe(1))
@@ -287,7 +296,9 @@ class Election(ElectionBase, Lock):
     def campaign(self, timeout: float | None) -> Hold | None: ...
     def campaign(self, timeout: float | None = None) -> Hold | None:
         """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
-        return self.acquire(True, timeout)
+        frame = sys._getframe(1)
+        at = frame.f_code, frame.f_lasti, ref(current_thread())
+        return run_sync(self._acquire(True, timeout, at))  # type: ignore[return-value]
 
     def resign(self) -> bool:
         """Give back the term that was won through this object."""

@@ -247,6 +247,7 @@ class _ThreadRuntime(BlockingRuntime):
     latch: Any
 
     def __init__(self, clock: TestClock) -> None:
+        super().__init__()
         self.now = clock.now
         self.latch = lambda: clock.latch(_ThreadLatch)
         self.note = clock.note
@@ -306,7 +307,9 @@ class AsyncClient(aio.AsyncClient):
 
     def _another(self) -> Context:
         store = MemoryStore(_Port(self._clock, _TaskLatch))
-        return Context(store, _TaskRuntime(self._clock), self._ctx.naming, AsyncHold)
+        another = Context(store, _TaskRuntime(self._clock), self._ctx.naming, AsyncHold)
+        another.source = self._source
+        return another
 
 
 def _begin(

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from holdfast import Client, StoreUnavailable
+from holdfast.stores.mysql.blocking.lost import Graveyard
 from holdfast.testing.faces import FACES, Face
 from tests.servers.mariadb_server import DATABASE, MariadbServer
 from tests.servers.process import until
@@ -109,3 +110,10 @@ def test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger(
 
     face.run(main, 60)
     stranger.close()
+
+
+def test_to_look_for_sessions_that_others_have_ended_meanwhile_is_no_error(
+    new_mariadb: object,
+) -> None:
+    server: MariadbServer = new_mariadb()  # type: ignore[operator]
+    assert list(server.ask(Graveyard().look("holdfast"))) == []

@@ -178,8 +178,8 @@ def test_too_many_connections_and_a_database_that_is_not_there(new_redis: NewRed
 @pytest.mark.parametrize(
     "line, words",
     [
-        ("MOVED 3999 127.0.0.1:6381", "another node"),
-        ("ASK 3999 127.0.0.1:6381", "another node"),
+        ("MOVED 3999 127.0.0.1:6381", "redis+cluster://"),
+        ("ASK 3999 127.0.0.1:6381", "redis+cluster://"),
         ("TRYAGAIN Multiple keys request during rehashing of slot", "being moved"),
         ("MISCONF Redis is configured to save RDB snapshots", "the disk"),
         ("NOPERM this user has no permissions to access one of the channels", "&holdfast"),

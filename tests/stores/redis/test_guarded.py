@@ -9,9 +9,12 @@ import time
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
-from holdfast.runtime.blocking import boottime
+from holdfast import AsyncClient, Client, ConfigError, NotHeld, StoreUnavailable
+from holdfast.core import across, token
+from holdfast.core.context import Context
+from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
+from holdfast.testing.promise import promised
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import MakeClient, eventually
@@ -55,6 +58,30 @@ async def loop_holds_over_a_restart(server: RedisServer, address: str) -> None:
         assert after
         assert after.fence > holds[7].fence
         assert await after.release()
+
+
+def test_no_token_brings_back_a_hold_that_a_restart_has_lost(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    """Nobody renews it, so the server alone knew whether it was over, or of another store."""
+    server = new_redis()
+    locks, elsewhere = new_client(url(server, f"grace={LONG_S}")), new_client("memory://tokens")
+    over = token.read(locks.lock("x", ttl=30).acquire().detach())
+    run_sync(across.release(locks._ctx, over))
+    ours = token.read(locks.lock("x", ttl=30).acquire().detach())
+    foreign = token.read(elsewhere.lock("y", ttl=30).acquire().detach())
+    server.restart(data=False)
+    locks = new_client(url(server, f"grace={LONG_S}"))
+    for passed, wrong in ((over, NotHeld), (ours, NotHeld), (foreign, ConfigError)):
+        for verb in (across.find, across.release, renewed):
+            with promised("a hold that is over stays over"), pytest.raises(wrong):
+                run_sync(verb(locks._ctx, passed))
+    with promised("nobody holds what only a token speaks of"):
+        assert not [one for name in "xy" for one in locks.inspect(name, exact=True)]
+
+
+async def renewed(ctx: Context, passed: token.Passed) -> None:
+    await across.renew(ctx, passed, 30.0, ctx.now() + 30.0)
 
 
 def test_a_restart_without_data_costs_no_holder_on_a_loop_its_hold(new_redis: NewRedis) -> None:

@@ -170,7 +170,9 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
 def test_a_waiter_in_its_sleep_is_woken_by_ctrl_c(
     locks: Client, other: Client, own_name: str
 ) -> None:
-    with other.lock(own_name), ctrl_c() as interrupt:
+    with ctrl_c() as interrupt:
+        # Not by `with`, as a wait inside of that would be refused.
+        hold = other.lock(own_name).acquire()
 
         def when_it_waits() -> None:
             eventually(lambda: other.inspect(own_name)[0].waiters)
@@ -184,3 +186,4 @@ def test_a_waiter_in_its_sleep_is_woken_by_ctrl_c(
         assert boottime() - begun < 1.0 + lag.since(begun)
         thread.join()
         assert not other.inspect(own_name)[0].waiters
+        hold.release()

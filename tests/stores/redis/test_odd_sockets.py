@@ -1,5 +1,5 @@
 """Sockets whose calls the kernel doesn't bound as it does elsewhere: those of Windows, which reads
-another type for the time of a call. For those of gevent see ``tests/platforms/test_gevent.py``."""
+another type for the time of a call. For gevent's see ``tests/conformance/test_worlds.py``."""
 
 from __future__ import annotations
 

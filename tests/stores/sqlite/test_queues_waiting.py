@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import statistics
@@ -15,6 +16,7 @@ import pytest
 
 from holdfast import AsyncClient, Client
 from holdfast.testing import lag
+from holdfast.testing.faults import Strike
 from tests.fenced.process import Child
 from tests.torture.scale import figures, times
 
@@ -185,3 +187,18 @@ def test_without_sockets_those_who_wait_look_again(path: Path, face: str) -> Non
         job = client.queue("q").take(timeout=30)
         assert job is not None
         assert job.ack()
+
+
+def test_who_is_interrupted_anywhere_while_it_begins_to_wait_is_woken_no_more(path: Path) -> None:
+    begins = tuple(f"holdfast.stores.sqlite.blocking.{one}" for one in ("annex", "ears"))
+    with Client(f"sqlite://{path}") as client:
+        queue = client.queue("q")
+        queue.take(0.01)
+        struck, number = True, 0
+        while struck:
+            number += 1
+            with contextlib.suppress(KeyboardInterrupt), Strike(number, within=begins) as strike:
+                queue.take(0.01)
+            struck = bool(strike.where)
+            assert idle(path) == [], strike.where
+        assert number > 10

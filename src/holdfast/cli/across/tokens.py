@@ -101,11 +101,19 @@ class File:
 
     def require_absent(self) -> None:
         """Refuse a name that is taken, before anything is acquired."""
-        if os.path.lexists(self.path):
-            raise ConfigError(
-                f"{self.path!r} is there already: a token file is made for one hold. End that one "
-                f"with `holdfast release --if-held --token-file`, or name another file"
-            )
+        if not os.path.lexists(self.path):
+            return
+        how = "End that one with `holdfast release --if-held --token-file`"
+        try:
+            token.read(_from_file(self.path))
+        except NoToken:
+            how = "It has no token in it, so remove it if it is yours"
+        except ConfigError as wrong:
+            how = f"It is none: {wrong}. Remove it if it is yours"
+        raise ConfigError(
+            f"{self.path!r} is there already: a token file is made for one hold. {how}, or name "
+            "another file"
+        )
 
     def write(self, text: str) -> None:
         """Make it, with the token in it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ...core import checks
 from ...core.model import TTL_S_MAX
-from ..options import busy, checked, duration, kinds, required, url, waiting
+from ..options import busy, checked, duration, kinds, name, owner, required, url, waiting
 
 #: How long a hold lasts for which nothing else was asked, seconds.
 TTL_S = 600.0
@@ -28,7 +28,7 @@ examples:
   holdfast check -q --token-file .deploy || exit 1
   holdfast release --token-file .deploy
 """
-    acquire.add_argument("name", metavar="NAME", type=checked(checks.name), help="what to lock")
+    name(acquire, "what to lock")
     waiting(acquire)
     kinds(acquire)
     _lasting(acquire)
@@ -62,7 +62,7 @@ def line(value: str) -> str:
 def _wait(wait: argparse.ArgumentParser) -> None:
     wait.description = "Wait until nobody holds NAME, without taking it: another may be sooner."
     wait.epilog = "exit status: 0 nobody holds it, 75 somebody still does (see -E)"
-    wait.add_argument("name", metavar="NAME", type=checked(checks.name), help="which name")
+    name(wait)
     wait.set_defaults(ttl=None)
     waiting(wait)
     other = wait.add_argument_group("and")
@@ -82,10 +82,7 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
         "--token-file", metavar="FILE",
         help="write the token to FILE, which must not be there, and not to stdout",
     )  # fmt: skip
-    how.add_argument(
-        "--as", dest="owner", metavar="TEXT", type=checked(checks.owner),
-        help="the owner that others see (user@host:process:command of the calling shell)",
-    )  # fmt: skip
+    owner(how, "user@host:process:command of the calling shell")
     other = taking.add_argument_group("and")
     other.add_argument("--json", action="store_true", help="token, name, fence, owner, expiry")
     busy(other)

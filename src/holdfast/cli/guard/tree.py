@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from ...core import checks
-from ..options import checked, url
+from ..options import name, url
 
 
 def commands(guard: argparse.ArgumentParser) -> None:
@@ -16,8 +15,8 @@ def commands(guard: argparse.ArgumentParser) -> None:
     )
     guard.epilog = "`holdfast guard VERB --help` explains a verb."
     verbs = guard.add_subparsers(prog="holdfast guard", dest="verb", metavar="VERB", required=True)
-    for name, (fill, text) in VERBS.items():
-        fill(verbs.add_parser(name, help=text))
+    for verb, (fill, text) in VERBS.items():
+        fill(verbs.add_parser(verb, help=text))
 
 
 def _ls(ls: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def _show(show: argparse.ArgumentParser) -> None:
         "Show what was counted of a guard, and how one of its values stands: how old it is, who "
         "computes the next, how often that failed."
     )
-    show.add_argument("name", metavar="NAME", type=checked(checks.name), help="which guard")
+    name(show, "which guard")
     show.add_argument("key", metavar="KEY", nargs="?", default="", help="which of its values")
     show.add_argument("--json", action="store_true", help="as JSON")
     url(show)
@@ -49,7 +48,7 @@ def _invalidate(invalidate: argparse.ArgumentParser) -> None:
         "not stored."
     )
     invalidate.epilog = "exit status: 0 if there was a value, else 1."
-    invalidate.add_argument("name", metavar="NAME", type=checked(checks.name), help="which guard")
+    name(invalidate, "which guard")
     invalidate.add_argument("keys", metavar="KEY", nargs="*", help="which of its values")
     url(invalidate)
 

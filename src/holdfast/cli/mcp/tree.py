@@ -6,7 +6,7 @@ import argparse
 
 from ...core import checks
 from ...core.model import TTL_S_MAX
-from ..options import checked, duration, required, url
+from ..options import checked, duration, owner, required, url
 
 #: How long a hold lasts for which nothing else was asked, and at the longest, in seconds.
 LASTS_S, LONGEST_S = 600.0, 3600.0
@@ -35,10 +35,7 @@ in the configuration of a client:
         type=checked(checks.name),
         help="only names that begin with it; may be said several times",
     )  # fmt: skip
-    mcp.add_argument(
-        "--as", dest="owner", metavar="TEXT", type=checked(checks.owner),
-        help="the owner that others see (mcp@host:process)",
-    )  # fmt: skip
+    owner(mcp, "mcp@host:process")
     mcp.add_argument(
         "--allow-break", action="store_true", help="a tool more: take a lock away from its holder"
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
 
 from ...core import checks
-from ..options import byte, checked, duration, number, url, whole
+from ..options import byte, checked, duration, name, number, url, whole
 
 PUT = """\
 examples:
@@ -34,8 +33,8 @@ def commands(queue: argparse.ArgumentParser) -> None:
     )
     queue.epilog = "`holdfast queue VERB --help` explains a verb."
     verbs = queue.add_subparsers(prog="holdfast queue", dest="verb", metavar="VERB", required=True)
-    for name, (fill, text) in VERBS.items():
-        fill(verbs.add_parser(name, help=text))
+    for verb, (fill, text) in VERBS.items():
+        fill(verbs.add_parser(verb, help=text))
 
 
 def _put(put: argparse.ArgumentParser) -> None:
@@ -45,7 +44,7 @@ def _put(put: argparse.ArgumentParser) -> None:
         "With exit status 0 the store has all of them."
     )
     put.epilog = PUT
-    _name(put)
+    name(put, "which queue")
     put.add_argument("payloads", metavar="PAYLOAD", nargs="*", help="what the job carries")
     form = put.add_argument_group("what a payload is").add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="JSON, not text")
@@ -88,7 +87,7 @@ def _ls(ls: argparse.ArgumentParser) -> None:
 
 def _show(show: argparse.ArgumentParser) -> None:
     show.description = "Show the jobs of a queue, in the order in which they were accepted."
-    _name(show)
+    name(show, "which queue")
     show.add_argument("--group", metavar="GROUP", help="of this group ('': those without one)")
     show.add_argument(
         "--state", metavar="STATE", choices=["waiting", "delayed", "taken", "dead"],
@@ -99,7 +98,7 @@ def _show(show: argparse.ArgumentParser) -> None:
 
 def _dead(dead: argparse.ArgumentParser) -> None:
     dead.description = "List the dead letters of a queue: the jobs that were given up, and why."
-    _name(dead)
+    name(dead, "which queue")
     dead.add_argument("--group", metavar="GROUP", help="of this group ('': those without one)")
     _listing(dead)
 
@@ -117,7 +116,7 @@ def _work(work: argparse.ArgumentParser) -> None:
         "is to know in HOLDFAST_FENCE, HOLDFAST_GROUP, HOLDFAST_JOB_ID and HOLDFAST_ATTEMPT."
     )
     work.epilog = WORK
-    _name(work)
+    name(work, "which queue")
     work.add_argument("argv", metavar="COMMAND", nargs="*", help="the command; no shell between")
     how = work.add_argument_group("how")
     how.add_argument(
@@ -184,7 +183,7 @@ def _retry(retry: argparse.ArgumentParser) -> None:
         "Have dead letters tried again, these or all. One that holds back its group goes on where "
         "it stands, any other at the end of its group; its attempts count anew."
     )
-    _name(retry)
+    name(retry, "which queue")
     retry.add_argument("ids", metavar="ID", nargs="*", help="which, by the id that `dead` shows")
     retry.add_argument("--all", action="store_true", help="all of them")
     url(retry)
@@ -192,7 +191,7 @@ def _retry(retry: argparse.ArgumentParser) -> None:
 
 def _purge(purge: argparse.ArgumentParser) -> None:
     purge.description = "Remove jobs: these, or those that stand so, or all. What is taken stays."
-    _name(purge)
+    name(purge, "which queue")
     purge.add_argument("ids", metavar="ID", nargs="*", help="which, by the id that `show` shows")
     purge.add_argument(
         "--state", metavar="STATE", choices=["waiting", "delayed", "dead"],
@@ -200,10 +199,6 @@ def _purge(purge: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     purge.add_argument("-y", "--yes", action="store_true", help="don't ask")
     url(purge)
-
-
-def _name(of: Any) -> None:
-    of.add_argument("name", metavar="NAME", type=checked(checks.name), help="which queue")
 
 
 VERBS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {

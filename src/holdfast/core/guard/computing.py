@@ -82,6 +82,7 @@ class Computation:
         """The value, and whether it was stored."""
         ctx, lease = self._ctx, self._lease
         begun = ctx.now()
+        lease.flow = ctx.runtime.flow()
         self._guard._count("computes")
         try:
             data = await self._make()
@@ -98,7 +99,7 @@ class Computation:
 
     def _end(self) -> None:
         """Renew it no more."""
-        self._lease.closing = True
+        self._lease.closing, self._lease.flow = True, None
         self._ctx.keeper.drop(self._lease)
         self._lease.end = self._lease.end or State.RELEASED
 

@@ -21,7 +21,7 @@ from .flight import Failure, Flight, Order, Seat
 from .model import ENTRIES_MAX, KEY_BYTES_MAX, Entry, EntryRecord, GuardRecord, Tally, Value
 from .options import Options
 from .ports import Guards, glance_of, guards_of
-from .refresh import DOWN_S, Compute, beside, lead
+from .refresh import DOWN_S, Compute, asks_itself, beside, lead
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -162,10 +162,7 @@ class GuardBase:
                     return value
                 continue
             if found.computing is not None and found.computing == self._ctx.runtime.flow():
-                raise ConfigError(
-                    f"what computes {Entry(self._name, key)} asks for it itself, and would wait "
-                    "for its own end; give the inner value another key or guard"
-                )
+                raise asks_itself(Entry(self._name, key))
             seat: Seat[Value] = Seat(self._ctx.runtime.latch())
             outcome = await self._sit(key, found, seat, end) if found.sit(seat) else Order.AGAIN
             if outcome is Order.AGAIN:

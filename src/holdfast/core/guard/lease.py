@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from ..lease import Lease
 from ..model import Loss
@@ -20,6 +20,8 @@ class DutyLease(Lease):
     kind = "duty"
     remedy = "ask for it again"
     grave = False
+    #: The thread or task that computes.
+    flow: Hashable = None
 
     def __init__(self, wish: Wish, fence: int, until: float, suspect: bool) -> None:
         self.wish = wish

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ComputeFailed, RefreshTimeout, StoreUnavailable
+from ...errors import ComputeFailed, ConfigError, RefreshTimeout, StoreUnavailable
+from .. import itself
 from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, deadline, nap
 from . import codec
 from .computing import Computation, give_up
@@ -223,6 +224,8 @@ class Refresh:
                     self._guard._count("waits", int(waited))
                     guards.unlisten(wish)  # here, as an interrupt gives it back
                     return begun, again
+                if not waited and self._is_own():
+                    raise asks_itself(self._entry)
                 waited = True
                 await guards.wait(wish, nap(begun.retry_in, left))
                 ctx.require_open()
@@ -231,6 +234,12 @@ class Refresh:
             abandon = Abandon(wish.entry, wish.id, wish.lease, suspect=True)
             await give_up(ctx, abandon, stop)
             raise
+
+    def _is_own(self) -> bool:
+        """Do we compute it ourselves already, by another client?"""
+        flow = self._ctx.runtime.flow()
+        duties: list[Any] = itself.leases(self._ctx, "duty")
+        return any(one.flow == flow and one.entry == self._entry for one in duties)
 
     # -- what comes of it --------------------------------------------------------------------
 
@@ -310,6 +319,14 @@ class Refresh:
         else:
             self.leave()
         return value
+
+
+def asks_itself(entry: Entry) -> ConfigError:
+    """The error of a computation that asks for its own value."""
+    return ConfigError(
+        f"what computes {entry} asks for it itself, and would wait for its own end; give the inner "
+        "value another key or guard"
+    )
 
 
 def _failed(entry: Entry, failing: Failing) -> ComputeFailed:

@@ -45,7 +45,8 @@ class Queues(Protocol):
 
     async def give_back(self, take: Take, within: float) -> int:
         """Return whatever this take got, as if it had not been taken; how many. A copy of the
-        take that arrives later gets nothing."""
+        take that arrives later gets nothing, and doesn't wait. If a poke for what is due may have
+        gone to this take, another one who waits is woken."""
         ...
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:

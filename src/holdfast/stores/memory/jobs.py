@@ -174,14 +174,15 @@ class Queue:
         """See :meth:`holdfast.core.queue.ports.Queues.take`."""
         self.reap(now)
         mine = self.taken.get(take.id)
-        if mine is None and self.tombs.get(take.id, 0.0) <= now:
+        given_up = self.tombs.get(take.id, 0.0) > now
+        if mine is None and not given_up:
             mine = [*self._lend(take, now)]
             if mine:
                 self.taken[take.id] = mine
         if mine:
             self.idle.pop(take.id, None)
             return Taken(tuple(_delivered(track, now) for track in mine), 0.0)
-        if take.wait and address is not None:
+        if take.wait and address is not None and not given_up:
             self.idle[take.id] = address
         else:
             self.idle.pop(take.id, None)
@@ -245,6 +246,9 @@ class Queue:
             return
         track.place = (moment, next(self.ties))
         heapq.heappush(self.order[track.lane], (*track.place, track))
+        self._wake(moment, now)
+
+    def _wake(self, moment: float, now: float) -> None:
         if self.idle and moment < now + ASK_AGAIN_S_MAX:
             self.pokes.append(self.idle.popitem(last=False)[1])
 
@@ -272,6 +276,9 @@ class Queue:
         for track in tracks:
             if track.loan is not None:
                 self._end(track, track.loan, Verdict.RETURN, now, 0.0, now)
+        waited = self.idle.pop(take.id, None) is not None
+        if not (tracks or waited):
+            self._wake(now + self._retry_in(take.pace, now), now)
         return len(tracks)
 
     def _bury(self, take: str, ttl: float, now: float) -> None:

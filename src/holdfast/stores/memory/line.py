@@ -162,6 +162,8 @@ class Lines:
             return self._gone(cid, now), []
         if row.leaving or row.expires <= now:
             return Gone(Loss.EXPIRED), self._line(name, now)[1]
+        if keep.new_id and cid != keep.new_id and self.tombs.get(keep.new_id, _NO_TOMB)[0] > now:
+            return self._gone(keep.new_id, now), []  # who adopts has given up
         if not row.held:
             row.expires = now + self.patience
             row.address = address if address is not None else row.address

@@ -51,7 +51,6 @@ _UNAVAILABLE = {
     1203: "this user has as many connections as it may have",
     1226: "this user has used up what it may use (MAX_USER_CONNECTIONS and the like)",
     1290: "it is read only, a replica perhaps",
-    1792: "it is read only, a replica perhaps",
     1836: "it is read only, a replica perhaps",
     1047: "this node of the Galera cluster isn't ready; it may have lost the others",
     1021: "its disk is full",
@@ -59,12 +58,15 @@ _UNAVAILABLE = {
     1041: "it has no memory left",
     1037: "it has no memory left",
     1206: "it has no room left for locks (innodb_buffer_pool_size)",
+    1969: "the request was ended: its max_statement_time is short, and holdfast may not lift it",
+    3024: "the request was ended: its max_execution_time is short, and holdfast may not lift it",
 }
 _TABLES = "docs/stores/mysql.md lists the least rights"
 #: What stays wrong until somebody changes it.
 _WRONG = {
     1044: "the user may not use this database",
-    1045: "the user or the password is wrong",
+    1045: "the user or the password is wrong, or this user must come by TLS "
+    "(ssl_mode=verify_identity)",
     1698: "the user or the password is wrong",
     1046: "no database is named in which holdfast's tables are to be",
     1049: "there is no such database; create it",
@@ -76,15 +78,37 @@ _WRONG = {
     "binlog_format to ROW or MIXED",
     1286: "it has no InnoDB",
     3159: "it takes connections by TLS alone; write ssl_mode=verify_identity",
+    1038: "its sort_buffer_size is too small; 256 KiB is enough",
+    1792: "its transactions are read only, as tx_read_only (transaction_read_only) is on; turn it "
+    "off where it was set",
+    1104: "max_join_size is too small there, and a proxy keeps holdfast from lifting it",
+    1461: "it has no room for a prepared statement, which making the tables takes; raise "
+    "max_prepared_stmt_count",
     1419: "it wants another right for making procedures; make the tables as an administrator: "
     "holdfast schema",
+}
+_INNODB_READ_ONLY = (
+    "its tables can only be read; start it without innodb_read_only and innodb_force_recovery"
+)
+#: The same where the number alone doesn't tell: number, a part of the server's words -> in ours.
+_WRONG_BY_WORDS = {
+    (1290, "NO_ENGINE_SUBSTITUTION"): "enforce_storage_engine keeps it from making tables of "
+    "InnoDB; take that away",
+    (1005, "errno: 165"): _INNODB_READ_ONLY,
+    (1036, ""): _INNODB_READ_ONLY,
+    (1193, "'innodb_"): "it has no InnoDB; start it without skip-innodb",
+    (1184, "init_connect"): "its init_connect fails, which it carries out for each new connection; "
+    "mend that",
 }
 
 
 def complaint(error: ServerSaid, label: str) -> HoldfastError:
     """The exception for an error of the server ``label``: what it means, what to do."""
-    if words := _UNAVAILABLE.get(error.code):
-        return StoreUnavailable(f"{label} can't do that now: {words} ({error})")
+    for (code, part), words in _WRONG_BY_WORDS.items():
+        if error.code == code and part in error.text:
+            return ConfigError(f"{label} refuses: {words} ({error})")
+    if told := _UNAVAILABLE.get(error.code):
+        return StoreUnavailable(f"{label} can't do that now: {told} ({error})")
     if error.code == _TOO_LONG:
         return TooLarge(
             f"{label} refuses: the request is longer than max_allowed_packet; raise that, or send "
@@ -92,8 +116,8 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
         )
     if error.code in OVER:
         return StoreUnavailable(f"{label} ended the connection ({error})")
-    if words := _WRONG.get(error.code):
-        return ConfigError(f"{label} refuses: {words} ({error})")
+    if told := _WRONG.get(error.code):
+        return ConfigError(f"{label} refuses: {told} ({error})")
     if error.code in MISSING:
         return ConfigError(
             f"{label} lacks a table or a procedure of holdfast's: make them with "

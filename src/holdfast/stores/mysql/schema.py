@@ -33,6 +33,8 @@ REFRESH_FILES = ("refresh_tables", "refresh_begin", "refresh_end", "refresh_swee
 _END = "//"
 #: The tables and procedures are made under this, whatever the server's default is.
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+#: In place of DEFAULT, which is what the server's host has chosen.
+UNLIMITED = (1 << 64) - 1
 #: Somebody else has made it in the same moment.
 ALREADY = frozenset({1007, 1050, 1060, 1062, 1304, 1586})
 
@@ -41,13 +43,17 @@ def session(version: str) -> str:
     """What each session is told first, by what the server says of its version.
 
     A second is the least wait for a lock that every server knows; nobody who locks a row of ours
-    keeps it for longer than a verb takes.
+    keeps it for longer than a verb takes. What a host may have limited for people would cut off
+    our answers: each request has a time of its own, and asks for no more rows than it wants.
     """
-    isolation = "tx_isolation" if "mariadb" in version.lower() else "transaction_isolation"
+    mariadb = "mariadb" in version.lower()
+    isolation = "tx_isolation" if mariadb else "transaction_isolation"
+    longest = "max_statement_time" if mariadb else "max_execution_time"
     return (
-        f"SET SESSION {isolation} = 'READ-COMMITTED', autocommit = 1, "
-        f"innodb_lock_wait_timeout = 1, lock_wait_timeout = 5, sql_notes = 0, "
-        f"sql_mode = '{SQL_MODE}'"
+        f"SET SESSION {isolation} = 'READ-COMMITTED', autocommit = 1, completion_type = 0, "
+        f"innodb_lock_wait_timeout = 1, lock_wait_timeout = 5, {longest} = 0, "
+        f"sql_select_limit = {UNLIMITED}, sql_big_selects = 1, sql_safe_updates = 0, "
+        f"sql_notes = 0, sql_mode = '{SQL_MODE}'"
     )
 
 

@@ -195,6 +195,8 @@ class PostgresStore:
         """Is it one that we held, but the server says otherwise, perhaps because it forgot?"""
         if not self._guarded or keep.new_id or keep.claim.id in self._waiting:
             return False
+        if keep.detach:  # asked by a token, which may be over since long, or of another store
+            return False
         return not (isinstance(answer, Gone) and answer.reason is Loss.BROKEN)
 
     async def leave(self, leave: Leave, within: float) -> bool:

@@ -36,15 +36,24 @@ _IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
 
 
 def said(line: str) -> ServerSaid:
-    """The error reply of a line without its ``-``, as the wire has it.
+    """The error reply of a line without its ``-``, as the wire has it, but without what was asked:
+    of a command that it doesn't know a server repeats that, be it a password.
 
     >>> said("MOVED 3999 127.0.0.1:6381").code
     'MOVED'
+    >>> said("ERR unknown command 'AUTH', with args beginning with: 'sesame' ").text
+    "unknown command 'AUTH'"
     """
+    line = without_arguments(line)
     if found := _IN_SCRIPT.match(line):
         line = found[1]
     code, _, text = line.partition(" ")
     return ServerSaid(code, text)
+
+
+def without_arguments(text: str) -> str:
+    """What a server says, without what it repeats of the request."""
+    return text.partition(", with args beginning with")[0]
 
 
 #: What may pass by itself, or once somebody looks after the server: code -> in our words.
@@ -75,6 +84,7 @@ _WRONG = {
     "CROSSSLOT": "it is a node of a cluster; write redis+cluster://",
 }
 _NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
+_NOT_FOR_SCRIPTS = re.compile(r"unknown redis command called from script", re.IGNORECASE)
 _NO_RIGHT = re.compile(r"(?:run|execute) the '([\w|]+)' command", re.IGNORECASE)
 #: Who that is; a server before 7.0 says "this user".
 _WHO = re.compile(r"\bUser (\S+) has no permissions")
@@ -87,6 +97,8 @@ _OLDEST = "6.2"
 def complaint(error: ServerSaid, label: str) -> HoldfastError:
     """The exception for an error reply of the server ``label``: what it means, what to do."""
     words = _UNAVAILABLE.get(error.code)
+    if error.code in (MOVED, "ASK") and "+cluster" not in label.partition("://")[0]:
+        return ConfigError(f"{label} refuses: {_WRONG['CROSSSLOT']} ({error})")
     if "max number of clients" in error.text:
         words = "it has as many connections as it may have (maxclients)"
     if words is not None:
@@ -131,6 +143,11 @@ def _other(error: ServerSaid) -> str:
         return (
             f"it has no command {found[1].upper()}: it is older than Redis {_OLDEST}, or another "
             "program, or the command was taken away (rename-command)"
+        )
+    if _NOT_FOR_SCRIPTS.search(error.text):
+        return (
+            "it has no such command as one that the scripts call: it is older than Redis "
+            f"{_OLDEST}, or the command was taken away (rename-command); `holdfast doctor` names it"
         )
     # Before Redis 7.2 the command that a script may not call isn't named.
     if "user executing the script" in error.text or "ACL failure" in error.text:

@@ -252,6 +252,8 @@ class RedisStore:
         """Is it one that we held, but the server says otherwise, perhaps because it forgot?"""
         if keep.new_id or keep.claim.id in self._waiting:
             return False
+        if keep.detach:  # asked by a token, which may be over since long, or of another store
+            return False
         if isinstance(answer, Gone):
             return answer.reason is not Loss.BROKEN
         return isinstance(answer, Waiting)

@@ -74,6 +74,10 @@ class SimRuntime:
         """The task that takes this step."""
         return self._world.current
 
+    def hurried(self) -> bool:
+        """Nothing here has a timer that cancels."""
+        return False
+
     def jitter(self) -> float:
         """A number from the seed."""
         return self._ids.random()

@@ -35,6 +35,11 @@ _VARIABLES = (
     "log_bin",
     "binlog_format",
     "read_only",
+    "innodb_read_only",
+    "tx_read_only",
+    "transaction_read_only",
+    "enforce_storage_engine",
+    "lower_case_table_names",
     "innodb_flush_log_at_trx_commit",
     "sync_binlog",
     "wait_timeout",
@@ -134,6 +139,13 @@ def _server(visit: Visit) -> Iterator[Finding]:
     if visit.on("read_only"):
         text = "it is read only, a replica perhaps"
         yield Finding(Level.FAIL, "role", text, "an address that leads to the primary")
+    for name in ("innodb_read_only", "tx_read_only", "transaction_read_only"):
+        if visit.on(name):
+            yield Finding(Level.FAIL, "role", f"{name} is on, so nothing is written", "turn it off")
+    only = visit.variables.get("enforce_storage_engine") or "InnoDB"
+    if only.lower() != "innodb":
+        text = f"enforce_storage_engine is {only}, and holdfast needs tables of InnoDB"
+        yield Finding(Level.FAIL, "engine", text, "take it away")
     if visit.on("log_bin") and visit.variables.get("binlog_format") == "STATEMENT":
         text = "its binary log is kept as statements, which InnoDB refuses for READ COMMITTED"
         yield Finding(Level.FAIL, "binlog", text, "binlog_format = ROW or MIXED")
@@ -225,9 +237,10 @@ def _connections(visit: Visit) -> Iterator[Finding]:
 
 def _schema(visit: Visit) -> Iterator[Finding]:
     prefix = visit.settings.prefix
-    ours = {f"{prefix}_{name}" for name in (*_LINES, *_JOBS, *_VALUES)}
+    fold = str.lower if visit.number("lower_case_table_names") else str
+    ours = {fold(f"{prefix}_{name}") for name in (*_LINES, *_JOBS, *_VALUES)}
     tables = visit.ask(_TABLES)
-    rows = [(str(name), str(engine)) for name, engine in tables if str(name) in ours]
+    rows = [(str(name), str(engine)) for name, engine in tables if fold(str(name)) in ours]
     odd = [name for name, engine in rows if engine != "InnoDB"]
     if odd:
         text = f"{', '.join(odd)}: another engine than InnoDB, so nothing is locked"

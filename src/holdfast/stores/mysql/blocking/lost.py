@@ -62,10 +62,11 @@ class Graveyard(list[Lost]):
         A number alone says little: behind a balancer, or after a restart, it may be the session of
         somebody else. Ours is one of our user in our database that does something with our tables.
         """
-        numbers = ", ".join(str(one.thread) for one in self.stubborn())
+        # No session has number 0; another thread may have ended all the others by now.
+        numbers = ", ".join(str(number) for number in (0, *(one.thread for one in self.stubborn())))
         return (
             "SELECT id FROM information_schema.processlist"  # noqa: S608 - numbers, and a prefix
-            f" WHERE id IN (0, {numbers}) AND user = SUBSTRING_INDEX(USER(), '@', 1)"
+            f" WHERE id IN ({numbers}) AND user = SUBSTRING_INDEX(USER(), '@', 1)"
             f" AND db = DATABASE() AND INSTR(info, '{prefix}_')"
         )
 

@@ -9,6 +9,8 @@ body: BEGIN
   DECLARE v_now, v_last, v_expires, v_ticket, v_a, v_b, v_c BIGINT;
   DECLARE v_weight, v_lighter INT;
   DECLARE v_lone BINARY(16);
+  -- Did the adopter withdraw the new id before this came? NULL: no.
+  DECLARE v_withdrawn TINYINT;
   DECLARE v_leaving, v_held, v_code TINYINT;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
@@ -17,12 +19,17 @@ body: BEGIN
     FROM holdfast_lines WHERE name = p_name FOR UPDATE;
   SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
   IF v_lone IS NOT NULL AND (v_lone = p_id OR v_lone <=> p_new) THEN
+    IF v_lone <> p_new THEN
+      CALL holdfast_tomb_2(p_name, p_new, v_now, v_withdrawn);
+    END IF;
     IF v_expires <= v_now THEN
       -- Whoever is told that it is dead, and breaks it then, has broken nothing.
       UPDATE holdfast_lines SET lone = NULL WHERE name = p_name;
       SET v_code = 0, v_a = 0;
     ELSEIF v_leaving THEN
       SET v_code = 0, v_a = 0;
+    ELSEIF v_withdrawn IS NOT NULL THEN
+      SET v_code = 0, v_a = v_withdrawn;
     ELSE
       SET v_code = 1, v_a = v_last, v_b = p_ttl;
       UPDATE holdfast_lines
@@ -47,6 +54,9 @@ body: BEGIN
       SELECT ticket, held, leaving, weight, expires
         INTO v_ticket, v_held, v_leaving, v_weight, v_expires
         FROM holdfast_claims FORCE INDEX (by_id) WHERE id = p_id AND name = p_name;
+      IF p_new IS NOT NULL THEN
+        CALL holdfast_tomb_2(p_name, p_new, v_now, v_withdrawn);
+      END IF;
     END IF;
   END IF;
   IF v_ticket IS NULL OR (p_new IS NOT NULL AND NOT v_held) THEN
@@ -55,6 +65,8 @@ body: BEGIN
   ELSEIF v_leaving OR v_expires <= v_now THEN
     CALL holdfast_settle_2(p_name, v_now);
     SET v_code = 0, v_a = 0;
+  ELSEIF v_withdrawn IS NOT NULL THEN
+    SET v_code = 0, v_a = v_withdrawn;
   ELSE
     IF v_last IS NULL THEN
       -- Its row was removed from outside.

@@ -319,6 +319,7 @@ DECLARE
     g groups;
     now_us bigint;
     given integer := 0;
+    waited boolean;
     many bigint := 0;
 BEGIN
     IF p_within > 0 THEN
@@ -329,6 +330,7 @@ BEGIN
     now_us := clock();
     PERFORM bury(p_id, now_us, now_us + p_ttl + {tomb_us}, false);
     DELETE FROM idle WHERE take = p_id;
+    waited := FOUND;
     FOR l IN SELECT * FROM loans WHERE take = p_id AND expires + 0 > now_us
             ORDER BY grp, seq FOR UPDATE LOOP
         IF l.grp <> '' THEN
@@ -340,6 +342,11 @@ BEGIN
             many := many + 1;
         END IF;
     END LOOP;
+    -- If it waits no more, because it was woken for what is due, another one is.
+    IF many = 0 AND NOT waited AND EXISTS (SELECT FROM ready r
+            WHERE r.queue = p_queue AND r.lane IN (0, 1) AND r.place < now_us + {ask_again_us}) THEN
+        many := 1;
+    END IF;
     PERFORM queue_ring(p_queue, many);
     RETURN given;
 END $$;

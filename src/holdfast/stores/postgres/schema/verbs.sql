@@ -259,6 +259,11 @@ BEGIN
         PERFORM save(settled(l, now_us, p_window, p_id), now_us);
         RETURN 'G e';
     END IF;
+    -- Its adopter withdrew the new id before this came.
+    IF p_new <> c.id AND l.tombs > now_us
+            AND EXISTS (SELECT FROM tombs t WHERE t.id = p_new AND t.until > now_us) THEN
+        RETURN gone(p_new, now_us);
+    END IF;
     IF c.held AND c.ticket > l.high OR NOT c.held AND (l.waiters < 1 OR c.ticket < l.head) THEN
         l := rebuilt(l, now_us);
         SELECT * INTO c FROM claims WHERE id = c.id AND name || '' = p_name;

@@ -84,7 +84,7 @@ class LoopFace:
         except TimeoutError as late:
             raise StoreUnavailable(f"{settings.label} did not answer in time") from late
         except FAILURES as wrong:
-            raise lost(settings, places, wrong) from wrong
+            raise lost(settings, places, wrong) from None
         finally:
             await _hung_up((*nodes, *manager.nodes_cache.values()))
         return bucket_places(manager.slots_cache)

@@ -33,7 +33,7 @@ class WatchedLoopPort(LoopPort):
             async with asyncio.timeout(self._attempt_s()):
                 host, port = await self._primary()
         except (TimeoutError, OSError, RedisError) as wrong:
-            raise error_of(self._watch.settings, wrong) from wrong
+            raise error_of(self._watch.settings, wrong) from None
         arguments = {**self._settings.arguments, "host": host, "port": port}
         return self._settings._replace(arguments=arguments)
 
@@ -49,7 +49,7 @@ class WatchedLoopPort(LoopPort):
         try:
             host, port = await sentinel.discover_master(watch.service)
         except (MasterNotFoundError, NotFound) as wrong:
-            raise nobody(watch, wrong) from wrong
+            raise nobody(watch, wrong) from None
         finally:
             for one in sentinel.sentinels:
                 await one.aclose()

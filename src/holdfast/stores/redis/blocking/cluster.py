@@ -13,7 +13,7 @@ from redis.cluster import ClusterNode, NodesManager
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ..cluster import ClusterPort
-from ..complaints import rules
+from ..complaints import rules, without_arguments
 from ..config import Settings
 from ..guard import ClusterGuard, Guard
 from ..nodes import Node
@@ -125,5 +125,5 @@ def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> Holdf
     if isinstance(found, ConfigError):
         return found
     nodes = ", ".join(map(shown, places))
-    text = " ".join(str(wrong).split())
+    text = " ".join(without_arguments(str(wrong)).split())
     return StoreUnavailable(f"{settings.label} can't be reached at any of {nodes}: {text}")

@@ -21,7 +21,7 @@ from redis.connection import AbstractConnection
 from ....core.ports import Unreached
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ....runtime.identity import hostname
-from ..complaints import ServerSaid
+from ..complaints import ServerSaid, complaint, without_arguments
 from ..complaints import said as server_said
 from ..config import Settings
 from ..guard import Guard
@@ -213,7 +213,7 @@ def error_of(settings: Settings, wrong: Exception) -> HoldfastError:
 
 
 def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
-    text = str(wrong)
+    text = without_arguments(str(wrong))
     if "without any password configured" in text:
         hint = "it has no password: take the one in the URL out"
     elif not {"username", "password", "credential_provider"} & set(settings.arguments):
@@ -225,15 +225,18 @@ def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
 
 def refused(label: str, wrong: Exception) -> HoldfastError:
     """The error for a server that answers, but not as it must on a new connection."""
-    text = str(wrong)
+    answer = server_said(f"ERR {wrong}")  # redis-py takes the first word away
     if isinstance(wrong, said.BusyLoadingError | said.MaxConnectionsError):
-        return StoreUnavailable(f"{label} can't serve us now: {text}")
-    return ConfigError(f"{label} refused a new connection: {text}")
+        return StoreUnavailable(f"{label} can't serve us now: {answer.text}")
+    known = complaint(answer, label)
+    if type(known) is not HoldfastError:
+        return known
+    return ConfigError(f"{label} refused a new connection: {answer.text}")
 
 
 def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
     """The error for a server that could not be reached, or isn't one."""
-    label, text = settings.label, " ".join(str(wrong).split())
+    label, text = settings.label, " ".join(without_arguments(str(wrong)).split())
     cause: BaseException | None = wrong
     seen = text
     while cause is not None:

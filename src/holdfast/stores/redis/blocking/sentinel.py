@@ -51,7 +51,7 @@ class WatchedDialler(Dialler):
         try:
             host, port = sentinel.discover_master(watch.service)
         except MasterNotFoundError as wrong:
-            raise nobody(watch, wrong) from wrong
+            raise nobody(watch, wrong) from None
         finally:
             for one in sentinel.sentinels:
                 one.close()

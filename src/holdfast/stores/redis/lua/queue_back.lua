@@ -16,6 +16,23 @@ for _, field in ipairs(known and fields_of(known) or {}) do
     count = count + 1
   end
 end
+-- Nor does it wait: what is put would wake it in the place of another.
+local waited = false
+for _, member in ipairs(call('ZRANGE', W, 0, -1)) do
+  if string.sub(member, 1, #take + 1) == take .. ' ' then
+    call('ZREM', W, member)
+    waited = true
+  end
+end
+-- If it waits no more, because it was woken for what is due, another one is.
+if due == 0 and not waited then
+  if first < next_ then rouse(now) end
+  for _, key in ipairs({D, P}) do
+    local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if head[2] then rouse(head[2] + 0) end
+  end
+  due = math.min(due, 1)
+end
 local reply = count
 if ARGV[3] == '1' then reply = {0, count, due} end
 return answer(reply)

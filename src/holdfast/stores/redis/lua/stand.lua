@@ -41,6 +41,9 @@ end
 local function renew(row)
   local ticket, expires, since, before, weight, leaving = struct.unpack(HELD, row)
   if leaving == 1 or expires <= now then return gone('expired') end
+  -- Its adopter withdrew the new id before this came.
+  local withdrawn = fresh ~= '' and fresh ~= id and tombstone(fresh)
+  if withdrawn then return gone(withdrawn) end
   local until_, lease = renewed(expires, before, ttl)
   if window(expires) ~= window(until_) or ttl > SHORT then lives = ttl + LIFE end
   local words = string.sub(row, WORDS)

@@ -190,7 +190,9 @@ class AnnexEngine(Way[F]):
         name = str(next(self._numbers))
         address = self.mail.address(name, files.post, files.own)
         if address is not None:
-            self._ears[waiter] = files.ears.open(topic, now, address, name)
+            # Known before its file is there, because whatever interrupts us must find that.
+            ear = self._ears[waiter] = files.ears.ear(topic, now, address, name)
+            files.ears.listen(ear)
 
     def ear(self, waiter: str) -> str | None:
         """What the pokes of one who waits go by; None if it must look again and again."""
@@ -199,10 +201,11 @@ class AnnexEngine(Way[F]):
 
     def unlisten(self, waiter: str) -> None:
         """It waits no more; never fails, and passes no gate."""
-        found = self._ears.pop(waiter, None)
+        found = self._ears.get(waiter)
         if found is not None:
             ears.close(found)
             self.mail.release(found.name)
+            self._ears.pop(waiter, None)  # last, as an interrupt may come before any of it
 
     # -- opening and closing -----------------------------------------------------------------
 

@@ -34,12 +34,10 @@ class Ears:
     def __init__(self, place: Place) -> None:
         self._folder = folder(place, "idle")
 
-    def open(self, topic: str, now: float, address: str, name: str) -> Ear:
-        """This one waits for something of the topic from now on."""
+    def ear(self, topic: str, now: float, address: str, name: str) -> Ear:
+        """One who is going to wait for something of the topic, once it listens."""
         file = f"{_key(topic)}-{int(now * 1e6):020d}-{address}-{name}"
-        ear = Ear(name, address.rpartition(".")[0], file, self._folder)
-        self.listen(ear)
-        return ear
+        return Ear(name, address.rpartition(".")[0], file, self._folder)
 
     def listen(self, ear: Ear) -> None:
         """It waits on, or again."""

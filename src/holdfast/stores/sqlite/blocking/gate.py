@@ -21,10 +21,13 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterator
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from itertools import chain, repeat
 from queue import Empty, SimpleQueue
 
 from ....errors import StoreUnavailable
+from ....runtime.greenlets import greenlets
 from ....runtime.starting.blocking import DaemonThread
 from .header import PID, SIZE, Header
 from .owned import open_file
@@ -35,6 +38,8 @@ _TRY = LOCK_EX | LOCK_NB
 _YIELD_S = 0.0003
 #: ...or else after a few naps, before it comes to queueing in the kernel.
 _NAPS_S = (0.0001,) * 8 + (0.0003,) * 6
+#: Where threads are greenlets, nobody queues in the kernel: it is asked again after such naps.
+_NAP_S = 0.001
 
 
 class Replaced(Exception):
@@ -72,7 +77,9 @@ class Gate:
         """The kernel lock is taken: wait for it."""
         begun = time.monotonic()
         end = begun + within
-        naps = iter(_NAPS_S)
+        naps: Iterator[float] = iter(_NAPS_S)
+        if greenlets():  # a porter would hold up all of them, and the time-out of its caller
+            naps = chain(naps, repeat(_NAP_S))
         while True:
             now = time.monotonic()
             over = now >= max(end, begun + _YIELD_S)

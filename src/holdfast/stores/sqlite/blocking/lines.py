@@ -191,12 +191,18 @@ class Lines:
         elif row.leaving or row.expires <= now:
             line.settle(now, self.world.quiet)
             answer = Gone(Loss.EXPIRED)
+        elif row.held and keep.new_id and (why := self._given_up(keep, row, now)) is not None:
+            answer = Gone(why)
         elif row.held:
             answer = self._renew(line, row, keep, now)
         else:
             answer = self._stay(line, row, keep, now)
         self._save(line)
         return answer
+
+    def _given_up(self, keep: Keep, row: Row, now: float) -> Loss | None:
+        """Why the claim can't be adopted: its adopter withdrew the new id before this came."""
+        return self.tomb(keep.new_id, now) if row.id != keep.new_id else None
 
     def _stay(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
         """It waits, and lives for another while; perhaps it is its turn."""

@@ -146,6 +146,10 @@ class Settling:
             for one in taker.loans.values()
         ]
         answers = await self.settle(what, until)
+        if take.wait and not what:  # a poke for what is due may have gone to it
+            space = self._talk.space(take.queue)
+            (waiting,) = await self._talk.ask([self._idle.look(space)], until)
+            self._idle.poke(space, waiting, 1)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, LockLost):
                 raise answer

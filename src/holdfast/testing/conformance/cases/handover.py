@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from ....core import token as token_of
-from ....core.model import Loss, State
+from ....core.model import Gone, Keep, Leave, Loss, State
+from ....core.policy import REQUEST_S
 from ....errors import ConfigError, LockLost, NotHeld
 from ...faces import now
 from ..arena import KEPT_S, SINGLE, Arena, at_once, raises
@@ -44,6 +46,27 @@ async def a_token_works_once(at: Arena) -> None:
     assert await mine.release() is True
     with raises(NotHeld):
         await at.others.adopt(token)
+
+
+@case(*PORTABLE, needs=["detach"], promise=True)
+async def an_adoption_that_comes_after_its_undo_takes_nothing(at: Arena) -> None:
+    for crowded in (False, True):
+        token = await (await at.lock(ttl=20.0).acquire()).detach()
+        beside = at.start(lambda: at.rival().acquire()) if crowded else None
+        if beside is not None:
+            await at.sleep(0.1)
+        claim, fence = token_of.read(token).claim, token_of.read(token).fence
+        store, fresh = at.others._ctx.store, secrets.token_hex(16)
+        undo = Leave(claim.spec.name, fresh, fence, suspect=True, ttl=20.0)
+        assert await store.leave(undo, REQUEST_S) is False
+        (answer,) = await store.keep([Keep(claim, fence, 20.0, new_id=fresh)], REQUEST_S)
+        assert isinstance(answer, Gone), answer
+        mine = await at.others.adopt(token)
+        mine.check()
+        assert await mine.release() is True
+        if beside is not None:
+            await (await beside.result()).release()
+        assert not await at.holders()
 
 
 def with_fence(text: str, fence: int) -> str:

@@ -58,7 +58,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         def work(jobs: Jobs, files: JobFiles) -> Taken:
             session = self._have_session(files, jobs.now)
             taken = jobs.take(take, session, files.others.dead)
-            if take.wait and not taken.deliveries:
+            if take.wait and not (taken.deliveries or jobs.given_up(take)):
                 self._listen(files, take.queue, take.id, jobs.now)
             else:
                 self.unlisten(take.id)

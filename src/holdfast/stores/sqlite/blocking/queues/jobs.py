@@ -113,13 +113,17 @@ class Jobs:
             return Taken((), ASK_AGAIN_S_MAX)
         self.reap(queue)
         mine = self._of_take(queue, take.id)
-        if not mine and not self.run(_SQL.tomb_there, (take.id, self.now)).fetchone():
+        if not mine and not self.given_up(take):
             mine = [*self._lend(queue, take, session)]
             if not mine and self._bury(queue, session, dead):
                 mine = [*self._lend(queue, take, session)]
         if mine:
             return Taken(tuple(self._delivered(loan) for loan in mine), 0.0)
         return Taken((), self._retry_in(queue, take.pace))
+
+    def given_up(self, take: Take) -> bool:
+        """Is this a copy of a take that was given back?"""
+        return self.run(_SQL.tomb_there, (take.id, self.now)).fetchone() is not None
 
     def _of_take(self, queue: QueueRow, take: str) -> list[Loan]:
         found = [Loan(*row) for row in self.run(_SQL.loans_of_take, (take,))]
@@ -225,6 +229,8 @@ class Jobs:
         mine = self._of_take(queue, take.id)
         for loan in mine:
             self._end(queue, loan, Verdict.RETURN, self.now, 0.0, None)
+        if not mine:  # a poke for what is due may have gone to it
+            self.wake(queue, [self.now + self._retry_in(queue, take.pace)])
         return len(mine)
 
     def _bar(self, take: str, ttl: float) -> None:

@@ -1,0 +1,213 @@
+"""holdfast where threads, sockets or the event loop are others': gevent, eventlet, uvloop, trio.
+
+Each of these worlds keeps what the kit says, or is refused by name with the remedy.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client
+from holdfast.testing.conformance import Run, in_turn, runs
+from holdfast.testing.faults import RESP, Proxy
+from holdfast.testing.promise import PromiseBroken
+from holdfast.testing.surroundings import surroundings
+from tests.ahead import Ahead, asked
+from tests.cli import world as source
+from tests.conformance.worlds import WORLDS
+from tests.servers.redis_server import RedisServer
+from tests.torture.scale import FULL
+
+#: For those that have a server see ``tests/platforms/test_gevent.py``.
+PLACES = [("gevent", "sqlite"), *((world, "memory") for world in WORLDS)]
+#: What is played of the kit in a usual run.
+CORE = {
+    "a_renewed_hold_outlives_its_ttl",
+    "never_two_are_inside_at_once",
+    "those_who_wait_are_served_first_come_first_served",
+    "a_bounded_wait_for_a_busy_name_ends_in_time_and_leaves_the_line",
+    "a_waiter_in_another_process_is_served_at_the_release",
+    "on_lost_is_called_once_with_the_hold_and_the_reason",
+    "the_same_flow_enters_again_and_the_last_one_out_frees",
+    "jobs_of_a_group_come_in_order_one_at_a_time",
+    "a_lease_is_kept_alive_as_long_as_the_work_takes",
+    "a_worker_calls_its_handler_and_settles_by_what_comes_of_it",
+    "of_many_who_miss_one_computes_and_all_get_its_value",
+    "a_read_after_a_pause_takes_no_longer",  # over a connection that was idle meanwhile
+}
+#: A program that doesn't end by itself is given up after so long.
+STUCK_S = 100.0
+
+Failed = dict[str, list[tuple[bool, str]]]
+
+
+def told(*words: str, given: str = "") -> str:
+    """What another Python prints."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=None if FULL else STUCK_S,
+        cwd=Path(__file__).parents[2],
+        env=surroundings(PYTHONPATH=str(source.ROOT / "src")),
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def played_in(world: str, store: str) -> list[Run]:
+    """The runs of the kit that are played there."""
+    face = WORLDS[world][1]
+    these = in_turn(run for run in runs(store) if run.face == face and not run.case.alone)
+    return [run for run in these if FULL or run.case.name in CORE]
+
+
+def played(world: str, urls: dict[str, str]) -> Failed:
+    """What failed in this world on each of these stores, and whether a promise was broken."""
+    lines = [
+        json.dumps([str(run), url]) for of, url in urls.items() for run in played_in(world, of)
+    ]
+    said = told("-m", "tests.conformance.worlds", world, given="\n".join(lines))
+    failed: Failed = {store: [] for store in urls}
+    for run, promise, text in map(json.loads, said.splitlines()):
+        failed[run.partition("-")[0]].append((promise, f"{run}\n{text}"))
+    return failed
+
+
+@pytest.fixture(scope="module")
+def failures(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[Ahead[str, Failed]]:
+    """What failed, by world and store. Each world is one program."""
+    stores: dict[str, list[str]] = {}
+    for world, store in asked(request, KEPT, "world", "store"):
+        stores.setdefault(world, []).append(store)
+    with Ahead(
+        lambda world: played(world, {store: urls[store] for store in stores[world]}), stores, 2
+    ) as ahead:
+        yield ahead
+
+
+@pytest.mark.parametrize("world, store", PLACES)
+def test_the_kit_is_kept(world: str, store: str, failures: Ahead[str, Failed]) -> None:
+    failed = failures[world][store]
+    for promise, text in failed:
+        if promise:
+            raise PromiseBroken(text)
+    assert not failed, "\n".join(text for _, text in failed)
+
+
+KEPT = test_the_kit_is_kept.__name__
+
+
+def printed(program: str, *words: str, patched: str = "gevent") -> list[str]:
+    """The words that a program prints in this world."""
+    enter = f"from tests.conformance.worlds import WORLDS\nWORLDS[{patched!r}][0]()\n"
+    return told("-c", (enter if patched else "") + textwrap.dedent(program), *words).split()
+
+
+#: A program that counts how often another greenlet had its turn.
+BEATS = """
+    import sys, threading, time
+    from holdfast import Client, StoreUnavailable
+    beats = []
+    def beat():
+        while True:
+            time.sleep(0.05)
+            beats.append(1)
+    threading.Thread(target=beat, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("world", ["gevent", "eventlet"])
+def test_a_silent_server_holds_no_greenlet_up(
+    world: str, shared_redis: RedisServer, own_name: str
+) -> None:
+    text = (
+        BEATS
+        + """
+    try:
+        Client(sys.argv[1]).lock(sys.argv[2]).acquire(timeout=1.0)
+    except StoreUnavailable:
+        print("told", len(beats) > 2)
+    """
+    )
+    with Proxy(shared_redis.host, shared_redis.port, RESP) as proxy:
+        proxy.blackhole()
+        url = f"redis://127.0.0.1:{proxy.port}"
+        assert printed(text, url, own_name, patched=world) == ["told", "True"]
+
+
+@pytest.mark.parametrize("world", ["gevent", "eventlet"])
+def test_a_gate_that_another_process_stands_in_holds_no_greenlet_up(
+    world: str, tmp_path: Path, own_name: str
+) -> None:
+    text = (
+        BEATS
+        + """
+    try:
+        Client(sys.argv[1]).lock(sys.argv[2]).acquire(timeout=1.0)
+    except StoreUnavailable as wrong:
+        print("gate" in str(wrong), len(beats) > 2)
+    """
+    )
+    url = f"sqlite://{tmp_path}/locks.db"
+    with Client(url) as locks, locks.lock(own_name):
+        pass
+    with open(tmp_path / "locks.db.d" / "gate") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        assert printed(text, url, own_name, patched=world) == ["True", "True"]
+
+
+def test_a_program_that_is_patched_in_part_is_refused_by_name_with_the_remedy() -> None:
+    text = """
+    from holdfast import AsyncClient, Client, ConfigError
+    def refused(by):
+        for client in (Client, AsyncClient):
+            try:
+                client("memory://")
+            except ConfigError as wrong:
+                assert by in str(wrong), wrong
+                print(by)
+    if {gevent}:
+        from gevent import monkey
+        Client("memory://")
+        monkey.patch_socket()
+        refused("monkey.patch_all()")
+        monkey.patch_all(thread=False)
+        refused("threading")
+        monkey.patch_all()
+    else:
+        import eventlet
+        Client("memory://")
+        eventlet.monkey_patch(socket=True, select=True)
+        refused("eventlet.monkey_patch()")
+        eventlet.monkey_patch()
+    Client("memory://")
+    """
+    by_gevent = printed(text.replace("{gevent}", "True"), patched="")
+    assert by_gevent == ["monkey.patch_all()"] * 2 + ["threading"] * 2
+    by_eventlet = printed(text.replace("{gevent}", "False"), patched="")
+    assert by_eventlet == ["eventlet.monkey_patch()"] * 2
+
+
+def test_a_client_from_before_the_patch_is_refused_by_name_with_the_remedy() -> None:
+    text = """
+    from holdfast import Client, ConfigError
+    early = Client("memory://")
+    from gevent import monkey
+    monkey.patch_all()
+    try:
+        early.lock("x").acquire()
+    except ConfigError as wrong:
+        print("gevent" in str(wrong))
+    print(len(Client("memory://").inspect()))
+    """
+    assert printed(text, patched="") == ["True", "0"]

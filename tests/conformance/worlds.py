@@ -1,0 +1,86 @@
+"""A program that plays runs of the kit where threads, sockets or the event loop are others'.
+
+``python -m tests.conformance.worlds WORLD`` reads lines of JSON, ``[run, url]``, and writes one for
+each that failed, ``[run, promise, text]``; ``promise``: was a promise broken? holdfast is imported
+when the world has been entered, as gevent and eventlet want it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+
+def gevent() -> None:
+    from gevent import monkey
+
+    monkey.patch_all()
+
+
+def eventlet() -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")  # it is deprecated, and says so
+    from eventlet import monkey_patch
+
+    monkey_patch()
+
+
+def uvloop() -> None:
+    import asyncio
+
+    from uvloop import EventLoopPolicy
+
+    asyncio.set_event_loop_policy(EventLoopPolicy())
+
+
+#: How each is entered, the face that is played there, and so many runs at once.
+WORLDS: dict[str, tuple[Callable[[], None], str, int]] = {
+    "gevent": (gevent, "sync", 10),
+    "asyncio in gevent": (gevent, "aio", 1),  # as it has one event loop for each thread
+    "eventlet": (eventlet, "sync", 10),
+    "uvloop": (uvloop, "aio", 10),
+}
+
+
+def main(world: str) -> None:
+    enter, _, at_once = WORLDS[world]
+    enter()
+    import threading
+    import traceback
+    from queue import Empty, Queue
+
+    from holdfast.testing.conformance import runs
+    from holdfast.testing.promise import PromiseBroken
+
+    wanted: dict[str, str] = dict(map(json.loads, sys.stdin))
+    known = {str(run): run for run in runs(*{one.partition("-")[0] for one in wanted})}
+    rest: Queue[str] = Queue()
+    for one in wanted:
+        rest.put(one)
+
+    def play() -> None:
+        while True:
+            try:
+                run = rest.get_nowait()
+            except Empty:
+                return
+            try:
+                known[run].on(wanted[run])
+            except BaseException as wrong:
+                promise = isinstance(wrong, PromiseBroken)
+                print(json.dumps([run, promise, traceback.format_exc()]), flush=True)
+
+    if at_once == 1:
+        play()
+        return
+    players = [threading.Thread(target=play) for _ in range(at_once)]
+    for player in players:
+        player.start()
+    for player in players:
+        player.join()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

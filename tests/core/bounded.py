@@ -1,0 +1,50 @@
+"""Work that may hang if holdfast is wrong, within a bound."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import AsyncClient
+
+#: Nothing takes longer, seconds.
+BOUND_S = 20.0
+Work = Callable[[], Any]
+
+
+def ended(work: Work) -> Any:
+    """What this gives, in a thread of its own."""
+    came: list[Any] = []
+
+    def run() -> None:
+        try:
+            came.append(work())
+        except BaseException as failure:
+            came.append(failure)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(BOUND_S)
+    assert came, "it hangs"
+    if isinstance(came[0], BaseException):
+        raise came[0]
+    return came[0]
+
+
+def tasks(url: str, case: Callable[[AsyncClient, AsyncClient], Any]) -> None:
+    """Run this with two clients in an event loop."""
+
+    async def main() -> None:
+        async with AsyncClient(url) as one, AsyncClient(url) as other:
+            await case(one, other)
+
+    ended(lambda: asyncio.run(main()))
+
+
+def here(lines: int = 0) -> str:
+    """So many lines below the one that asks, as an error has it."""
+    frame = sys._getframe(1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno + lines}"

@@ -1,0 +1,294 @@
+"""A thread or task that waits for itself is told so, and where it took what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncClient, Client, ConfigError, LockLost, NotAcquired, NotSupported
+from tests.core.bounded import Work, ended, here, tasks
+
+#: What is held, and what then waits for it.
+WAITS: dict[str, tuple[Callable[[Client], Any], Callable[[Client], Any]]] = {
+    "lock": (lambda c: c.lock("x"), lambda c: c.lock("x")),
+    "reentrant": (lambda c: c.lock("x", reentrant=True), lambda c: c.lock("x", reentrant=True)),
+    "semaphore": (
+        lambda c: c.semaphore("x", 3, weight=2),
+        lambda c: c.semaphore("x", 3, weight=2),
+    ),
+    "write in read": (lambda c: c.rwlock("x").read, lambda c: c.rwlock("x").write),
+    "read in write": (lambda c: c.rwlock("x").write, lambda c: c.rwlock("x").read),
+    "election": (lambda c: c.election("x"), lambda c: c.election("x")),
+    "one of all": (lambda c: c.all("w", "x"), lambda c: c.lock("x")),
+    "all over one": (lambda c: c.lock("x"), lambda c: c.all("w", "x")),
+}
+
+
+@pytest.mark.parametrize("which", WAITS)
+def test_who_would_wait_for_itself_for_ever_is_told_at_once(
+    which: str, two: tuple[Client, Client]
+) -> None:
+    outer, inner = WAITS[which]
+
+    def work() -> None:
+        where = here(1)
+        with outer(two[0]):
+            with pytest.raises(NotSupported, match="wait for itself for ever") as told:
+                inner(two[1]).acquire()
+            assert where in str(told.value)
+            with pytest.raises(NotSupported), inner(two[1]):
+                pass
+        with inner(two[1]):  # and nothing of it is left in the line
+            pass
+
+    ended(work)
+
+
+def test_two_objects_of_one_client_are_no_better(two: tuple[Client, Client]) -> None:
+    client = two[0]
+
+    def work() -> None:
+        with client.lock("x"), pytest.raises(NotSupported), client.lock("x"):
+            pass
+
+    ended(work)
+
+
+def test_what_fits_beside_what_is_held_is_had(two: tuple[Client, Client]) -> None:
+    def work() -> None:
+        with two[0].semaphore("s", 3, weight=2), two[1].semaphore("s", 3):
+            pass
+        with two[0].rwlock("r").read, two[1].rwlock("r").read:
+            pass
+        with two[0].lock("x"), two[1].lock("y"):
+            pass
+
+    ended(work)
+
+
+def test_what_fits_beside_what_is_held_is_had_after_others(two: tuple[Client, Client]) -> None:
+    with Client(two[0].url) as third:
+        hold = third.semaphore("s", 3).acquire()
+
+        def work() -> None:
+            with two[0].semaphore("s", 3), two[1].semaphore("s", 3, weight=2):
+                pass
+
+        threading.Timer(0.3, hold.release).start()
+        ended(work)
+
+
+def test_the_decorated_function_is_told_by_its_caller(two: tuple[Client, Client]) -> None:
+    @two[0].lock("x")
+    def once(again: bool) -> None:
+        if again:
+            once(False)
+
+    def work() -> None:
+        where = here(2)
+        with pytest.raises(NotSupported) as told:
+            once(True)
+        assert where in str(told.value)
+
+    ended(work)
+
+
+@pytest.mark.parametrize("options", [{"max_hold": 0.3}, {"auto_renew": False, "ttl": 0.3}])
+def test_what_ends_by_itself_is_waited_for(
+    options: dict[str, Any], two: tuple[Client, Client]
+) -> None:
+    came = []
+
+    def work() -> None:
+        with contextlib.suppress(LockLost), two[0].lock("x", **options), two[1].lock("x"):
+            came.append(True)
+
+    ended(work)
+    assert came
+
+
+def bare(client: Client, end: Callable[[Work], None]) -> None:
+    end(client.lock("x").acquire().release)
+
+
+def by_hand(client: Client, end: Callable[[Work], None]) -> None:
+    lock = client.lock("x")
+    lock.__enter__()
+    end(lock.release)
+
+
+@pytest.mark.parametrize("take", [bare, by_hand])
+def test_what_another_may_give_back_is_waited_for_with_a_warning(
+    take: Any, two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "holdfast")
+
+    def work() -> None:
+        take(two[0], lambda release: threading.Timer(2.6, release).start())
+        with two[1].lock("x"):
+            pass
+
+    ended(work)
+    (line,) = caplog.messages
+    assert line.startswith("waiting for 'x' for ")
+    assert f"this very thread or task holds it, by the hold taken at {__file__}:" in line
+
+
+def test_a_stack_is_named_by_its_caller(two: tuple[Client, Client]) -> None:
+    def work() -> None:
+        with contextlib.ExitStack() as stack:
+            where = here(1)
+            stack.enter_context(two[0].lock("x"))
+            with pytest.raises(NotAcquired) as busy, two[1].lock("x", timeout=0.05):
+                pass
+            assert where in str(busy.value)
+
+    ended(work)
+
+
+def test_a_wait_with_an_end_ends_and_says_the_same(
+    two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "holdfast")
+
+    def work() -> None:
+        where = here(1)
+        with two[0].lock("x"):
+            for timeout in (0, 0.05, 1.5):
+                with pytest.raises(NotAcquired) as busy, two[1].lock("x", timeout=timeout):
+                    pass
+                assert f"by the hold taken at {where}" in str(busy.value)
+
+    ended(work)
+    assert len(caplog.messages) == 1
+
+
+def test_of_another_thread_nothing_is_said(
+    two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "holdfast")
+    with two[0].lock("x") as hold:
+        threading.Timer(1.5, hold.release).start()
+        ended(lambda: two[1].lock("x").acquire().release())
+    assert not caplog.messages
+
+
+def test_the_same_name_in_another_store_is_another_one(two: tuple[Client, Client]) -> None:
+    with Client(f"memory://{os.urandom(8).hex()}") as elsewhere:
+        hold = elsewhere.lock("x").acquire()
+        threading.Timer(0.3, hold.release).start()
+
+        def work() -> None:
+            with two[0].lock("x"), elsewhere.lock("x"):
+                pass
+
+        ended(work)
+
+
+def test_a_computation_does_not_wait_for_itself_by_another_client(
+    two: tuple[Client, Client],
+) -> None:
+    one, other = (client.guard("g", ttl=60) for client in two)
+    with pytest.raises(ConfigError, match="asks for it itself"):
+        ended(lambda: one.get(lambda: other.get(lambda: 1)))
+    assert ended(lambda: one.get(lambda: other.get(lambda: 1, key="b"), key="a")) == 1
+
+
+# -- tasks ---------------------------------------------------------------------------------------
+
+
+def test_a_task_is_told_at_once_as_well(space: str) -> None:
+    async def case(one: AsyncClient, other: AsyncClient) -> None:
+        where = here(1)
+        async with one.lock("x"):
+            with pytest.raises(NotSupported, match="for ever") as told:
+                await other.lock("x").acquire()
+            assert where in str(told.value)
+            with pytest.raises(NotSupported):
+                async with other.all("w", "x"):
+                    pass
+            with pytest.raises(NotSupported), Client(space) as threads, threads.lock("x"):
+                pass
+        async with one.all("w", "x"):
+            with pytest.raises(NotSupported):
+                await other.lock("x").acquire()
+        await (await other.lock("x").acquire()).release()
+
+    tasks(space, case)
+
+
+def test_a_timer_that_ends_the_wait_is_left_to_end_it(space: str) -> None:
+    async def case(one: AsyncClient, other: AsyncClient) -> None:
+        async with one.lock("x"):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2), other.lock("x"):
+                    pass
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(other.lock("x").acquire(), 0.2)
+            async with asyncio.timeout(None):
+                with pytest.raises(NotSupported):
+                    await other.lock("x").acquire()
+            task: Any = asyncio.current_task()
+            asyncio.get_running_loop().call_later(0.2, task.cancel)
+            with pytest.raises(asyncio.CancelledError):
+                await other.lock("x").acquire()
+            task.uncancel()
+
+    tasks(space, case)
+
+
+def test_of_another_task_nothing_is_said(space: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "holdfast")
+
+    async def case(one: AsyncClient, other: AsyncClient) -> None:
+        async with one.lock("x"):
+            waits = asyncio.ensure_future(other.lock("x").acquire())
+            await asyncio.sleep(1.5)
+        await (await waits).release()
+
+    tasks(space, case)
+    assert not caplog.messages
+
+
+def test_a_hold_of_this_task_that_another_gives_back_is_waited_for(
+    space: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "holdfast")
+
+    async def case(one: AsyncClient, other: AsyncClient) -> None:
+        hold = await one.lock("x").acquire()
+
+        async def later() -> None:
+            await asyncio.sleep(2.6)
+            await hold.release()
+
+        task = asyncio.ensure_future(later())
+        async with other.lock("x"):
+            await task
+
+    tasks(space, case)
+    (line,) = caplog.messages
+    assert f"by the hold taken at {__file__}:" in line
+
+
+def test_a_task_does_not_compute_for_itself_by_another_client(space: str) -> None:
+    async def case(one: AsyncClient, other: AsyncClient) -> None:
+        inner = other.guard("g", ttl=60)
+
+        async def one_() -> int:
+            return 1
+
+        async def compute() -> int:
+            return await inner.get(one_)
+
+        with pytest.raises(ConfigError, match="asks for it itself"):
+            await one.guard("g", ttl=60).get(compute)
+
+    tasks(space, case)

@@ -1,0 +1,146 @@
+"""Bugs planted into the undo of a request that is still on its way, and the test that must catch
+each."""
+
+from __future__ import annotations
+
+from . import planted_mysql, planted_postgres
+from .bugs import bug
+from .planted_queues_redis import lua
+
+KIT = "tests/conformance/test_conformance.py::test_conforms"
+ADOPTION = "lock-an_adoption_that_comes_after_its_undo_takes_nothing"
+PASSED_ON = "queue-who_is_woken_and_gives_up_passes_it_on"
+NOT_WOKEN = "queue-who_has_given_up_is_not_woken_in_place_of_one_who_waits"
+GIVEN_BACK = "tests/core/test_given_back.py"
+ADOPT = "holdfast.core.adopt"
+JOBS = "holdfast.stores.memory.jobs"
+SQLITE = "holdfast.stores.sqlite.blocking"
+
+UNDONE = [
+    bug(
+        "memory: an adoption comes after its undo",
+        f"{KIT}[memory-sync-{ADOPTION}]",
+        (
+            "holdfast.stores.memory.line",
+            "if keep.new_id and cid != keep.new_id and",
+            "if False and",
+        ),
+    ),
+    bug(
+        "sqlite: an adoption comes after its undo",
+        f"{KIT}[sqlite-sync-{ADOPTION}]",
+        (f"{SQLITE}.lines", "if row.id != keep.new_id else None", "if False else None"),
+    ),
+    bug(
+        "redis: an adoption comes after its undo",
+        f"{KIT}[redis-sync-{ADOPTION}]",
+        lua("fresh ~= id and tombstone(fresh)", "false"),
+    ),
+    bug(
+        "postgres: an adoption comes after its undo",
+        f"{KIT}[postgresql-sync-{ADOPTION}]",
+        planted_postgres._instead(("IF p_new <> c.id AND l.tombs > now_us", "IF false")),
+    ),
+    bug(
+        "mysql: an adoption comes after its undo, where the claim stands alone",
+        f"{KIT}[mysql-sync-{ADOPTION}]",
+        planted_mysql._instead(("IF v_lone <> p_new THEN", "IF FALSE THEN")),
+    ),
+    bug(
+        "mysql: an adoption comes after its undo, where the claim is one of many",
+        f"{KIT}[mysql-sync-{ADOPTION}]",
+        planted_mysql._instead(
+            (
+                "IF p_new IS NOT NULL THEN\n        CALL holdfast_tomb_2",
+                "IF FALSE THEN\n        CALL holdfast_tomb_2",
+            )
+        ),
+    ),
+    bug(
+        "an adoption that was not answered isn't undone",
+        f"{GIVEN_BACK}::test_an_adoption_whose_answer_is_lost_leaves_nothing",
+        (ADOPT, "                await ctx.undo(undo)\n", "                pass\n"),
+    ),
+    bug(
+        "an adoption that is closed isn't undone",
+        f"{GIVEN_BACK}::test_an_adoption_that_is_closed_amid_its_way_leaves_nothing",
+        (ADOPT, "ctx.keeper.later(undo, ctx.now() + undo.ttl)", "pass"),
+    ),
+    bug(
+        "an undo is given no more time at each try",
+        "tests/core/test_keeper_limits.py"
+        "::test_an_undo_for_which_the_server_takes_long_is_given_more_time_at_each_try",
+        ("holdfast.core.undos", "max(UNDO_S, within)", "UNDO_S"),
+    ),
+    bug(
+        "memory: who gives up a take keeps the poke",
+        f"{KIT}[memory-sync-{PASSED_ON}]",
+        (JOBS, "        if not (tracks or waited):\n", "        if False:\n"),
+    ),
+    bug(
+        "memory: a take that was given up waits",
+        f"{KIT}[memory-sync-{NOT_WOKEN}]",
+        (JOBS, "address is not None and not given_up:", "address is not None:"),
+    ),
+    bug(
+        "sqlite: who gives up a take keeps the poke",
+        f"{KIT}[sqlite-sync-{PASSED_ON}]",
+        (f"{SQLITE}.queues.jobs", "        if not mine:  # a poke", "        if False:  # a poke"),
+    ),
+    bug(
+        "sqlite: a take that was given up waits",
+        f"{KIT}[sqlite-sync-{NOT_WOKEN}]",
+        (
+            f"{SQLITE}.queues.engine",
+            "(taken.deliveries or jobs.given_up(take))",
+            "taken.deliveries",
+        ),
+    ),
+    bug(
+        "sqlite: one who waits has a file before it is known",
+        "tests/stores/sqlite/test_queues_waiting.py"
+        "::test_who_is_interrupted_anywhere_while_it_begins_to_wait_is_woken_no_more",
+        (
+            f"{SQLITE}.annex",
+            (
+                "            ear = self._ears[waiter] = files.ears.ear(topic, now, address, name)\n"
+                "            files.ears.listen(ear)\n"
+            ),
+            (
+                "            ear = files.ears.ear(topic, now, address, name)\n"
+                "            files.ears.listen(ear)\n"
+                "            self._ears[waiter] = ear\n"
+            ),
+        ),
+    ),
+    bug(
+        "sqlite: one who waits is forgotten before its file is gone",
+        "tests/stores/sqlite/test_queues_waiting.py"
+        "::test_who_is_interrupted_anywhere_while_it_begins_to_wait_is_woken_no_more",
+        (
+            f"{SQLITE}.annex",
+            "        found = self._ears.get(waiter)\n        if found",
+            "        found = self._ears.pop(waiter, None)\n        if found",
+        ),
+    ),
+    bug(
+        "redis: who gives up a take keeps the poke",
+        f"{KIT}[redis-sync-{PASSED_ON}]",
+        lua("if due == 0 and not waited then", "if false then"),
+    ),
+    bug(
+        "redis: who gives up a take stays with those who wait",
+        f"{KIT}[redis-sync-{NOT_WOKEN}]",
+        lua("    call('ZREM', W, member)\n    waited = true\n", "    waited = true\n"),
+    ),
+    bug(
+        "postgres: who gives up a take keeps the poke",
+        f"{KIT}[postgresql-sync-{PASSED_ON}]",
+        planted_postgres._instead(("IF many = 0 AND NOT waited AND EXISTS", "IF false AND EXISTS")),
+    ),
+    bug(
+        "zookeeper: who gives up a take keeps the poke",
+        f"{KIT}[zookeeper-sync-{PASSED_ON}]",
+        ("holdfast.stores.zookeeper.queues.settling", "if take.wait and not what:", "if False:"),
+    ),
+]

@@ -1,0 +1,61 @@
+"""On every store a thread or task that waits for itself for ever is told so at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast import AsyncClient, Client, NotSupported
+from tests.shared_stores import STORES, url_of
+
+#: A wait that has not ended by then would not, seconds.
+BOUND_S = 20.0
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, own_name: str) -> str:
+    """Where a store is."""
+    return url_of(request.param, request, own_name)
+
+
+def bounded(work: threading.Thread) -> None:
+    """Run it to its end."""
+    work.daemon = True
+    work.start()
+    work.join(BOUND_S)
+    assert not work.is_alive(), "it waits for itself"
+
+
+def test_a_thread_is_told_and_leaves_the_line(url: str, own_name: str) -> None:
+    came = []
+
+    def work() -> None:
+        with Client(url) as one, Client(url) as other:
+            with (
+                one.lock(own_name),
+                pytest.raises(NotSupported, match=__file__),
+                other.lock(own_name),
+            ):
+                pass
+            with other.lock(own_name):
+                came.append(True)
+
+    bounded(threading.Thread(target=work))
+    assert came
+
+
+def test_a_task_is_told_and_leaves_the_line(url: str, own_name: str) -> None:
+    came = []
+
+    async def main() -> None:
+        async with AsyncClient(url) as one, AsyncClient(url) as other:
+            async with one.lock(own_name):
+                with pytest.raises(NotSupported, match=__file__):
+                    await other.lock(own_name).acquire()
+            async with other.lock(own_name):
+                came.append(True)
+
+    bounded(threading.Thread(target=lambda: asyncio.run(main())))
+    assert came

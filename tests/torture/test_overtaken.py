@@ -1,0 +1,218 @@
+"""An undo never overtakes what it undoes: what is given up while its request is on the way, waits
+in a queue or isn't committed yet leaves nothing behind, whichever verb it was of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import holdfast
+from holdfast import AsyncClient
+from holdfast.runtime.blocking import boottime, run_sync
+from holdfast.testing import lag
+from holdfast.testing.faces import FACES, Face
+from holdfast.testing.faults import CHUNKS, Proxy, delay_request
+from holdfast.url import find
+from tests.torture.given_up import CASES, Case, Given
+from tests.torture.scale import seed_of, times
+
+lag.watch()
+
+#: Where an interrupt strikes while a socket is made, nobody has it, and the collector closes it.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+STORES = {
+    "sqlite": "sqlite",
+    "redis": "redis",
+    "postgresql": "postgres",
+    "mysql": "mariadb",
+    "zookeeper": "zookeeper",
+}
+CUTS = times(300, 6)
+#: What is done before it can be given up is tried again, up to so often in all.
+TRIES = 3 * CUTS
+#: Nobody waits for longer than this for what was given up. What is left stays for 5 s or more.
+LEFT_S = 0.5
+#: A request comes up to so much later than its undo, which takes another connection.
+LATE_S = 0.01
+#: How often a strike that would not interrupt a request is tried again.
+AGAIN_S = 0.00002
+#: One that a finalizer has swallowed is followed by another so much later.
+SWALLOWED_S = 0.5
+_STORES = str(Path(holdfast.__file__).parent / "stores")
+#: What ends a call of a function of PostgreSQL, and commits it.
+SYNC = b"S\0\0\0\x04"
+
+
+def _commits_apart(data: bytes) -> int:
+    """A splitter: what arrives at once is one message, but for the `SYNC` at its end."""
+    return len(data) - len(SYNC) if data.endswith(SYNC) and data != SYNC else len(data)
+
+
+class _Chosen:
+    """Chooses one request about a name, or what commits it; ``skip``: so many go first."""
+
+    def __init__(self, name: str, skip: int, commit: bool) -> None:
+        raw = name.encode()
+        self._words = (raw, raw.hex().encode(), raw.hex().upper().encode())
+        self._skip = skip
+        self._commit = commit
+        self._next = False
+
+    def __call__(self, message: bytes) -> bool:
+        if self._next and message == SYNC:
+            return True
+        self._next = False
+        if not any(word in message for word in self._words):
+            return False
+        self._skip -= 1
+        self._next = self._commit and self._skip < 0
+        return self._skip < 0 and not self._commit
+
+
+@contextlib.contextmanager
+def _struck(after: float) -> Iterator[None]:
+    """Ctrl-C so many seconds from now, as soon as a request is on its way then."""
+
+    def strike(_: int, frame: FrameType | None) -> None:
+        while frame is not None and not frame.f_code.co_filename.startswith(_STORES):
+            frame = frame.f_back
+        if over:
+            return
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S if frame is None else SWALLOWED_S)
+        if frame is not None:
+            raise KeyboardInterrupt
+
+    over = False
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, after)
+        yield
+    finally:
+        over = True  # one that has come and wasn't seen yet changes nothing any more
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+async def _thread_gives_up(work: Callable[[], Coroutine[Any, Any, Any]], after: float) -> bool:
+    try:
+        with _struck(after):
+            await work()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+async def _task_gives_up(work: Callable[[], Coroutine[Any, Any, Any]], after: float) -> bool:
+    task = asyncio.create_task(work())
+    await asyncio.sleep(after)
+    task.cancel()
+    (done,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(done, asyncio.CancelledError):
+        return True
+    if isinstance(done, BaseException):
+        raise done
+    return False
+
+
+GIVES_UP = {"sync": _thread_gives_up, "aio": _task_gives_up}
+
+
+class Cuts:
+    """Cuts of one case at random moments."""
+
+    def __init__(self, face: Face, urls: tuple[str, str], proxy: Proxy | None, name: str) -> None:
+        self._face = face
+        self._urls = urls
+        self._proxy = proxy
+        self._name = name
+        self._dice = random.Random(seed_of(f"cuts of {name}"))
+        self._names = 0
+        self.cut = 0
+        self.left: list[str] = []
+
+    async def run(self, case: Case) -> None:
+        ours, other = (self._face.client(url) for url in self._urls)
+        async with ours, other:
+            spans = [await self._whole(case, await self._given(case, ours, other)) for _ in "123"]
+            while self.cut < CUTS and self._names < TRIES:
+                await self._one(case, await self._given(case, ours, other), min(spans))
+
+    async def _given(self, case: Case, ours: AsyncClient, other: AsyncClient) -> Given:
+        """Another name, and what the case wants there."""
+        self._names += 1
+        given = Given(self._face, ours, other, f"{self._name}-{self._names}")
+        return given._replace(made=await case.prepare(given)) if case.prepare else given
+
+    async def _whole(self, case: Case, given: Given) -> float:
+        """How long all of it takes; where that has no end, the part after it."""
+        began = time.monotonic()
+        if not case.endless:
+            await case.work(given)
+            span = time.monotonic() - began
+            await case.after(given._replace(cut=False))
+            return span
+        await case.after(given)
+        return time.monotonic() - began
+
+    async def _one(self, case: Case, given: Given, span: float) -> None:
+        how = self._dice.choice(["soon", "late", "uncommitted"])
+        late = self._dice.uniform(0, LATE_S) if how != "soon" and self._proxy else 0.0
+        armed = None
+        if late and self._proxy is not None:
+            commit = how == "uncommitted" and self._proxy.wire is not CHUNKS
+            chosen = _Chosen(given.name, self._dice.choice([0, 0, 1]), commit)
+            armed = self._proxy.arm(chosen, delay_request(late))
+        after = self._dice.uniform(0, span + late)
+        cut = await GIVES_UP[self._face.name](lambda: case.work(given), max(after, 1e-6))
+        if armed is not None:
+            armed.disarm()
+        self.cut += cut
+        began = boottime()
+        await case.after(given._replace(cut=cut))
+        took = boottime() - began
+        if took > LEFT_S + 2 * span + LATE_S + lag.since(began):
+            self.left.append(
+                f"{given.name}: {how} by {late * 1e3:.1f} ms, given up after {after * 1e3:.1f} ms "
+                f"of {span * 1e3:.1f} ms: {took:.2f} s"
+            )
+
+
+@pytest.mark.usual(8)
+@pytest.mark.parametrize("verb", CASES)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("store", STORES)
+def test_what_is_given_up_at_any_moment_leaves_nothing_behind(
+    request: pytest.FixtureRequest, tmp_path: Path, own_name: str, store: str, face: str, verb: str
+) -> None:
+    case = CASES[verb]
+    if case.needs and not getattr(find(f"{store}://")[0].CAPABILITIES, case.needs):
+        pytest.skip(f"{store} has no {case.needs}")
+    with contextlib.ExitStack() as ends:
+        proxy = None
+        if store == "sqlite":
+            url = by_proxy = f"sqlite://{tmp_path}/locks.db"
+        else:
+            url = request.getfixturevalue(f"{STORES[store]}_url")
+            place = urlsplit(url)
+            assert place.hostname is not None
+            assert place.port is not None
+            wire = CHUNKS._replace(requests=_commits_apart) if store == "postgresql" else CHUNKS
+            proxy = ends.enter_context(Proxy(place.hostname, place.port, wire))
+            by_proxy = url.replace(f"{place.hostname}:{place.port}", f"127.0.0.1:{proxy.port}")
+        cuts = Cuts(FACES[face], (by_proxy, url), proxy, own_name)
+        main = cuts.run(case)
+        asyncio.run(main) if face == "aio" else run_sync(main)
+    print(f"{store}, {face}, {verb}: {cuts.cut} of {CUTS} were given up, {len(cuts.left)} left")
+    assert not cuts.left, "\n".join(cuts.left)
+    assert cuts.cut > CUTS // 3
