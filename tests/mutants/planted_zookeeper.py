@@ -153,6 +153,15 @@ ZOOKEEPER = [
         ),
     ),
     bug(
+        "zookeeper: a session is gone on with that no server has taken for long",
+        f"{SET_BACK}_takes_its_clients_again[set back]",
+        (
+            f"{ROOM}.blocking.meeting",
+            "        if over and answer[0].time_out > 0:\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
         "zookeeper: a session outlives the event loop that renews by it",
         LEFT_OPEN,
         (

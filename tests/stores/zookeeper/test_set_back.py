@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from holdfast import Client
 from holdfast.testing import lag
-from holdfast.testing.faces import FACES
+from holdfast.testing.faces import FACES, Face
+from holdfast.testing.faults import Proxy
+from tests.ahead import Ahead
 from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.zookeeper.frames import ZOOKEEPER
 
 #: It lives on for as long in the copy: a client must be back before it ends there.
 SESSION_S = 4.0
@@ -19,39 +25,85 @@ SESSION_S = 4.0
 SOON_S = 3.0
 
 
-@pytest.mark.parametrize("kept", [False], ids=["wiped"])
+@contextmanager
+def _ended(step: threading.Barrier) -> Iterator[None]:
+    """Nobody waits for us if we fail."""
+    try:
+        yield
+    finally:
+        step.abort()
+
+
+def _come_back(server: ZooKeeperServer, copy: Path | None) -> None:
+    """Lose the data, be away, and have seen more than any client from before when those come."""
+    server.kill()
+    shutil.rmtree(server.folder / "data")
+    if copy is not None:
+        shutil.copytree(copy, server.folder / "data")
+    time.sleep(SESSION_S + 0.5)
+    server.start()
+    with Client(server.url) as other:
+        for _ in range(30):
+            other.lock("another").acquire().release()
+
+
+@pytest.mark.parametrize("way", ["wiped", "set back"])
 def test_a_server_that_has_lost_data_takes_its_clients_again(
-    kept: bool, new_zookeeper: Callable[..., ZooKeeperServer], own_name: str
+    way: str, new_zookeeper: Callable[..., ZooKeeperServer], own_name: str
 ) -> None:
     server = new_zookeeper()
-    data, copy = server.folder / "data", server.folder / "copy"
-    url = f"{server.url}?session={SESSION_S}"
+    copy = server.folder / "copy"
     lag.watch()
+    # Given clients on both faces, each in its own thread, that go step by step with us
+    step = threading.Barrier(1 + len(FACES), timeout=60)
+    took: dict[str, float] = {}
 
-    async def play() -> None:
-        clients = [face.client(url) for face in FACES.values()]
-        # Given a copy of the data, in which their sessions hold names
-        holds = [await one.lock(f"{own_name}:{at}").acquire() for at, one in enumerate(clients)]
-        shutil.copytree(data, copy)
-        # And clients that have released them since
-        for hold in holds:
+    def play(face: Face) -> None:
+        async def steps() -> None:
+            name = f"{own_name}:{face.name}"
+            client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session={SESSION_S}")
+            # That hold a name, and have a job on loan, when the data is copied
+            hold = await client.lock(name).acquire()
+            await client.queue(name).put("job")
+            job = await client.queue(name).take()
+            await face.outside(step.wait)
+            await face.outside(step.wait)
+            # And have ended both since
+            await job.ack()
             await hold.release()
-        # When the server comes back with that copy, or with nothing
-        server.kill()
-        shutil.rmtree(data)
-        if kept:
-            shutil.copytree(copy, data)
-        time.sleep(SESSION_S + 0.5)
-        server.start()
-        # Then it takes them, and nothing that they have released is held
-        back = time.monotonic()
-        for at, one in enumerate(clients):
-            async with one.lock(f"{own_name}:{at}", timeout=20):
-                pass
-        assert time.monotonic() - back < SOON_S + lag.since(back)
-        with Client(url) as fresh:
-            assert fresh.inspect(own_name) == []
-        for one in clients:
-            await one.close()
+            await face.outside(step.wait)
+            await face.outside(step.wait)
+            # Then the server takes them
+            back = time.monotonic()
+            async with client.lock(name, timeout=20):
+                took[name] = time.monotonic() - back - lag.since(back)
+            await face.outside(step.wait)
+            await client.close()
 
-    FACES["aio"].run(play, 60.0)
+        face.run(steps, 120.0)
+
+    with (
+        Proxy(server.host, server.port, ZOOKEEPER) as proxy,
+        Ahead(play, FACES.values(), len(FACES)) as players,
+        _ended(step),
+    ):
+        step.wait()
+        shutil.copytree(server.folder / "data", copy)
+        step.wait()
+        step.wait()
+        # When the server comes back with that copy, or with nothing
+        proxy.refuse()
+        _come_back(server, copy if way != "wiped" else None)
+        proxy.heal()
+        step.wait()
+        step.wait()
+        # And nothing that they have ended is theirs for as long as they live
+        with Client(server.url) as fresh:
+            assert fresh.inspect(own_name) == []
+            for name in took if way != "wiped" else ():
+                job = fresh.queue(name).take(timeout=SOON_S)
+                assert job is not None, name
+                job.ack()
+        for face in FACES.values():
+            players[face]
+    assert max(took.values()) < SOON_S, took

@@ -10,14 +10,15 @@ the client must ask without saying what it has seen. It does so when no server h
 longer than its session lasts: then each lease that was counted from this session is over, and
 whatever the server lets in doubles no hold.
 
-The session itself may be in the older copy, with nodes that we have removed since. So if the server
-is behind what we have seen, the session is ended there, and a new one is begun.
+The session itself may be in an older copy, with nodes that we have removed since: they would last
+as long as it does. So it is ended there, and a new one is begun. Whether the copy is older can't be
+asked: a server that others have written to is soon ahead of what we have seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import SessionExpiredError, ZookeeperError
@@ -50,29 +51,17 @@ class Meeting:
     def meet(self, connect: wire.Connect, timeout: float, session: float, invoke: Invoke) -> Any:
         """The answer to this introduction. ``session``: its length, in seconds.
 
-        ``SessionExpiredError`` if the server was set back.
+        ``SessionExpiredError`` if no server has taken the session for longer than that.
         """
         self.alone()
         assert self._since is not None
-        seen = connect.last_zxid_seen
-        over = seen > 0 and boottime() - self._since > session
+        over = connect.last_zxid_seen > 0 and boottime() - self._since > session
         patience = min(timeout, self._patience)
         self._patience = 2 * patience  # should it be the server that is slow
-        ask = partial(invoke, patience)
-        answer = ask(connect._replace(last_zxid_seen=0) if over else connect)
-        if over and answer[0].time_out > 0 and _set_back(seen, ask):
-            raise SessionExpiredError("the server has lost what this session has seen")
+        answer = invoke(patience, connect._replace(last_zxid_seen=0) if over else connect)
+        if over and answer[0].time_out > 0:
+            with suppress(ZookeeperError):  # a server that asks for a login first hangs up
+                invoke(patience, wire.CloseInstance, 1)
+            raise SessionExpiredError("no server has taken this session for longer than it lasts")
         self._since, self._patience = None, CONNECT_S
         return answer
-
-
-def _set_back(seen: int, ask: Callable[..., Any]) -> bool:
-    """Is the server behind this transaction? Then our session there is ended."""
-    try:
-        # A follower that is late catches up first.
-        if (ask(wire.Sync("/"), 1) or 0) >= seen:
-            return False
-        ask(wire.CloseInstance, 2)
-    except ZookeeperError:
-        return True  # it answers only those who log in first: the session there ends by itself
-    return True
