@@ -49,12 +49,13 @@ class Cluster:
                     *settings,
                 )
                 self.servers.append(server)
-            self._join(primaries)
+            self.join(primaries)
         except BaseException:
             self.close()
             raise
 
-    def _join(self, primaries: int) -> None:
+    def join(self, primaries: int) -> None:
+        """Make a cluster of its nodes, which know nothing yet; the first of them are primaries."""
         first = self.servers[0]
         for number, one in enumerate(self.servers[:primaries]):
             begin, end = (SLOTS * n // primaries for n in (number, number + 1))

@@ -1,0 +1,71 @@
+"""A server comes back as another one, older or empty: whatever a client was doing goes on."""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+
+import pytest
+
+from holdfast.testing import lag
+from holdfast.testing.faces import FACES, now
+from tests.comeback.roles import ROLES, Player, guard
+from tests.comeback.worlds import CLUSTER, MADE, TTL_S, WAYS, ClusterWorld, World
+
+#: From the server's return.
+BACK_S = 10.0
+#: So long it is away: nothing that was held before is held then.
+AWAY_S = TTL_S + 0.5
+EVERY = [*product([one for one in MADE if one != CLUSTER], WAYS), (CLUSTER, "wiped")]
+
+
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("scheme, way", EVERY)
+def test_whatever_a_client_was_doing_goes_on(
+    scheme: str, way: str, own_name: str, request: pytest.FixtureRequest
+) -> None:
+    lag.watch()
+    make = request.getfixturevalue(MADE[scheme])
+    world = ClusterWorld(make) if scheme == CLUSTER else World(scheme, make)
+    # Given clients in each role, on both faces
+    roles = [one for one in ROLES if one is not guard or scheme != "zookeeper"]  # which has none
+    players = [Player(face, one, world.url, own_name) for face in FACES.values() for one in roles]
+    try:
+        _all_work(players, 0.0, 60.0)
+        world.remember()
+        _all_work(players, now(), 60.0)
+        # When the server comes back as another one
+        world.lose(way)
+        time.sleep(AWAY_S)
+        world.back()
+        back = now()
+        # Then all of them work again, and none has ended
+        for one in players:
+            one.woken.set()
+        _all_work(players, back, BACK_S + lag.since(back))
+        took = {one.what: round(one.worked - back, 1) for one in players}
+        print(f"{scheme} {way}: works after {max(took.values())} s: {took}")
+    finally:
+        for one in players:
+            one.told.set()
+        for one in players:
+            one.end()
+
+
+def _all_work(players: list[Player], since: float, within: float) -> None:
+    """Wait until each has done what it is for since then; the idle one needs that only once."""
+
+    def late() -> list[str]:
+        for one in players:
+            assert one.plays, f"{one.what} has ended: {one.failure!r}"
+        idle_before = since and not players[0].woken.is_set()
+        return [
+            one.what
+            for one in players
+            if one.worked <= (0.0 if idle_before and "idle" in one.what else since)
+        ]
+
+    end = now() + within
+    while late() and now() < end:
+        time.sleep(0.02)
+    assert not late(), f"after {within:.1f} s these don't work: {late()}"
