@@ -148,7 +148,7 @@ ZOOKEEPER = [
         f"{SET_BACK}_takes_its_clients_again[wiped]",
         (
             f"{ROOM}.blocking.meeting",
-            "        over = seen > 0 and boottime() - self._since > session\n",
+            "        over = connect.last_zxid_seen > 0 and boottime() - self._since > session\n",
             "        over = False\n",
         ),
     ),
