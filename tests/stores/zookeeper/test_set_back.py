@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -26,25 +26,33 @@ SOON_S = 3.0
 
 
 @contextmanager
-def _ended(step: threading.Barrier) -> Iterator[None]:
-    """Nobody waits for us if we fail."""
+def _in_step(step: threading.Barrier, players: Ahead[Face, None]) -> Iterator[None]:
+    """Nobody waits for us if we fail; and if a player has failed, its error is raised."""
     try:
         yield
+    except threading.BrokenBarrierError:
+        step.abort()
+        for face in FACES.values():
+            with suppress(threading.BrokenBarrierError):
+                players[face]
+        raise
     finally:
         step.abort()
 
 
 def _come_back(server: ZooKeeperServer, copy: Path | None) -> None:
-    """Lose the data, be away, and have seen more than any client from before when those come."""
+    """Lose the data, be away, and come back: empty, or with a copy of it that others have written
+    to, so that it is ahead of all that a client from before has seen."""
     server.kill()
     shutil.rmtree(server.folder / "data")
     if copy is not None:
         shutil.copytree(copy, server.folder / "data")
     time.sleep(SESSION_S + 0.5)
     server.start()
-    with Client(server.url) as other:
-        for _ in range(30):
-            other.lock("another").acquire().release()
+    if copy is not None:
+        with Client(server.url) as other:
+            for _ in range(30):
+                other.lock("another").acquire().release()
 
 
 @pytest.mark.parametrize("way", ["wiped", "set back"])
@@ -85,7 +93,7 @@ def test_a_server_that_has_lost_data_takes_its_clients_again(
     with (
         Proxy(server.host, server.port, ZOOKEEPER) as proxy,
         Ahead(play, FACES.values(), len(FACES)) as players,
-        _ended(step),
+        _in_step(step, players),
     ):
         step.wait()
         shutil.copytree(server.folder / "data", copy)
