@@ -18,7 +18,7 @@ def name(parser: Any, what: str = "which name") -> None:
 
 
 def owner(group: Any, usual: str) -> None:
-    """Who holds, as others see it; ``usual`` says what that is if nothing is said."""
+    """The owner that others see; ``usual`` describes the default."""
     group.add_argument(
         "--as", dest="owner", metavar="TEXT", type=checked(checks.owner),
         help=f"the owner that others see ({usual})",

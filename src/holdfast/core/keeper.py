@@ -314,7 +314,7 @@ class Keeper:
             yield self._undos.soonest()
 
     def _free(self) -> float:
-        """For so many seconds no renewal is due."""
+        """How many seconds remain until the next renewal is due."""
         return min(self._schedule.soonest(), default=math.inf) - self._ctx.now()
 
     async def _renew(self, batch: list[Lease]) -> None:

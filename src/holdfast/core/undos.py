@@ -71,9 +71,11 @@ class Undos:
         return heapq.heappop(self._due)[2:]
 
     async def carry_out(self, ctx: Context, free: Callable[[], float]) -> None:
-        """Carry out those that are due, one at least, until something else goes first; what fails
-        is tried again until it doesn't matter, with twice the time: a server may be far away, and a
-        connection have to be made. ``free``: for so many seconds nothing else is to be done."""
+        """Carry out the undos that are due: at least one, and more until something else is due.
+
+        One that fails is tried again with twice the time, because a server may be far away, or a
+        connection must be made. ``free`` gives the seconds that remain until something else is due.
+        """
         while (taken := self.take(ctx.now())) is not None:
             undo, until, failures = taken
             within = min(UNDO_S * 2.0 ** min(failures, 12), free() / 2, LONGEST_S)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: A claim that waits for so many seconds looks whether it waits for itself.
+#: After this many seconds of waiting a claim checks whether it waits for itself.
 SOON_S = 1.0
 #: A wait of this length is logged, seconds.
 LONG_S = 10.0
