@@ -215,5 +215,5 @@ def test_what_is_given_up_at_any_moment_leaves_nothing_behind(
         asyncio.run(main) if face == "aio" else run_sync(main)
     print(f"{store}, {face}, {verb}: {cuts.cut} of {CUTS} were given up, {len(cuts.left)} left")
     assert not cuts.left, "\n".join(cuts.left)
-    # Requests of the embedded store take microseconds: of few attempts few are struck.
-    assert cuts.cut > times(CUTS // 3, 0)
+    # Requests of the embedded store take microseconds: of few attempts, chance strikes few or none.
+    assert cuts.cut >= times(CUTS // 10, 0)
