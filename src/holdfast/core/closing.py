@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Seconds in which a client that is closed releases all that it still holds.
 CLOSE_S = 1.0
+#: A close looks so often whether the deliveries that another thread settles are settled, seconds.
+LOOK_S = 0.005
 #: Seconds that a close waits for another one that is under way.
 WAIT_S = CLOSE_S + 2.0
 
@@ -92,6 +94,8 @@ class Closing:
                 raise
             except BaseException as stop:
                 interrupt = interrupt or stop
+        while ctx.settling and interrupt is None and ctx.now() < until:
+            await ctx.runtime.sleep(LOOK_S)  # for another thread, which may have to send it yet
         await ctx.store.close()  # an interrupted close may be called again
         ctx.ended = True
         if interrupt is not None:
@@ -102,4 +106,7 @@ class Closing:
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
+        # First these: another thread notes what it gets in the keeper, and ends to stand here then.
+        for undos in list(ctx.under_way.values()):
+            self.left.extend(undos())
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))

@@ -48,7 +48,9 @@ async def acquire(
     wanted = [attempt.claim, *(Claim(new_id(), lock._spec) for lock in locks[1:])]
     leases: list[Lease] = []
     holds: list[HoldBase] = []
+    ctx.under_way[attempt] = lambda: _leaves(wanted)
     try:
+        ctx.require_open()
         sent = ctx.now()
         held = await _join(attempt, wanted, sent)
         if held is None:
@@ -80,6 +82,8 @@ async def acquire(
         finally:
             await _undo(ctx, _leaves(wanted), attempt.limit + GRACE_S)
         raise
+    finally:
+        ctx.under_way.pop(attempt, None)
 
 
 def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:

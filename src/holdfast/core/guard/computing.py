@@ -128,6 +128,7 @@ class Computation:
             self._guard._count("refused")
             return value, False
         self.before_store()
+        ctx.under_way[self] = lambda: (lease.abandon(),)
         lease.closing = True
         stored = False
         try:
@@ -139,6 +140,7 @@ class Computation:
             await give_up(ctx, lease.abandon(), stop)
             raise
         finally:
+            ctx.under_way.pop(self, None)
             self._end()
         if not stored:
             self._guard._count("refused")

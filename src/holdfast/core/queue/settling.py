@@ -71,11 +71,14 @@ class Settling:
             sent += 1
             return queues.settle(self.settles, within)
 
+        ctx.settling.add(self)
         try:
             answers, repeated = await ctx.insist(settle, ctx.now() + self.within())
         except BaseException as failure:
             self.failed(failure, again or sent > 1)
             raise
+        finally:
+            ctx.settling.discard(self)
         if self.answered(answers, again or repeated):
             await self.decided()
 
