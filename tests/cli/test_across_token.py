@@ -49,8 +49,11 @@ def test_check_says_who_has_adopted_it_and_that_it_was_released(
             assert (code, "adopted" in err) == (76, True), command
         assert f"adopted by {other.owner}" in here("check")[2]
         hold.check()
-        hold.release()
-    assert "is over: it has expired, or was released or adopted" in here("check")[2]
+        # Nor is the former token worth anything once that one is detached in turn
+        again = hold.detach(ttl=60)
+        assert here("check", "-q")[0] == 76
+        other.adopt(again).release()
+    assert "it has expired, or its adopter has ended it" in here("check")[2]
 
 
 def test_renew_lengthens_by_the_clock_of_the_store(
