@@ -1,4 +1,5 @@
-"""holdfast where threads, sockets or the event loop are others': gevent, eventlet, uvloop, trio.
+"""holdfast where threads, sockets, clocks or the event loop are others': gevent, eventlet, uvloop,
+freezegun, time-machine.
 
 Each of these worlds keeps what the kit says, or is refused by name with the remedy.
 """
@@ -27,7 +28,12 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import FULL
 
 #: For those that have a server see ``tests/platforms/test_gevent.py``.
-PLACES = [("gevent", "sqlite"), *((world, "memory") for world in WORLDS)]
+PLACES = [
+    ("gevent", "sqlite"),
+    ("freezegun", "sqlite"),
+    ("freezegun", "redis"),
+    *((world, "memory") for world in WORLDS),
+]
 #: What is played of the kit in a usual run.
 CORE = {
     "a_renewed_hold_outlives_its_ttl",

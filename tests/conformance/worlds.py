@@ -1,4 +1,4 @@
-"""A program that plays runs of the kit where threads, sockets or the event loop are others'.
+"""A program that plays runs of the kit where threads, sockets, clocks or loops are others'.
 
 ``python -m tests.conformance.worlds WORLD`` reads lines of JSON, ``[run, url]``, and writes one for
 each that failed, ``[run, promise, text]``; ``promise``: was a promise broken? holdfast is imported
@@ -35,12 +35,28 @@ def uvloop() -> None:
     asyncio.set_event_loop_policy(EventLoopPolicy())
 
 
+def freezegun() -> None:
+    from freezegun import freeze_time
+
+    # The kit's own sleeps under asyncio need real time; holdfast doesn't.
+    freeze_time("2031-05-01", real_asyncio=True).start()
+
+
+def time_machine() -> None:
+    from time_machine import travel
+
+    travel("2031-05-01T00:00Z", tick=False).start()
+
+
 #: How each is entered, the face that is played there, and so many runs at once.
 WORLDS: dict[str, tuple[Callable[[], None], str, int]] = {
     "gevent": (gevent, "sync", 10),
     "asyncio in gevent": (gevent, "aio", 1),  # as it has one event loop for each thread
     "eventlet": (eventlet, "sync", 10),
     "uvloop": (uvloop, "aio", 10),
+    "freezegun": (freezegun, "sync", 10),
+    "asyncio in freezegun": (freezegun, "aio", 10),
+    "time-machine": (time_machine, "sync", 10),
 }
 
 
@@ -70,7 +86,7 @@ def main(world: str) -> None:
                 known[run].on(wanted[run])
             except BaseException as wrong:
                 promise = isinstance(wrong, PromiseBroken)
-                print(json.dumps([run, promise, traceback.format_exc()]), flush=True)
+                sys.stdout.write(json.dumps([run, promise, traceback.format_exc()]) + "\n")
 
     if at_once == 1:
         play()

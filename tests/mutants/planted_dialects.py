@@ -74,8 +74,8 @@ DIALECTS = [
         f"{TESTS}/test_telling.py::test_a_refusal_that_passes_is_forgotten_with_it[asyncio]",
         (
             AIO,
-            "wire.tracks = self._telling.answered(said, monotonic())",
-            "wire.tracks = bool(self._telling.answered(said, monotonic()))",
+            "wire.tracks = self._telling.answered(said, boottime())",
+            "wire.tracks = bool(self._telling.answered(said, boottime()))",
         ),
     ),
     bug(

@@ -47,8 +47,8 @@ DISKS = [
         f"{CLOCKS}::test_a_clock_set_back_before_a_part_was_deleted_lets_no_fence_fall",
         (
             HEADER,
-            "start = max(time.time_ns() // 1000, ticket + 1)",
-            "start = time.time_ns() // 1000",
+            "start = max(int(walltime() * 1e6), ticket + 1)",
+            "start = int(walltime() * 1e6)",
         ),
     ),
     bug(

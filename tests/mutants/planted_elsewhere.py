@@ -9,6 +9,8 @@ LOOPS = "tests/platforms/test_loops.py::test_"
 REENTRY = "tests/dialects/redisson/test_rlock.py::test_a_re_entry_"
 LOCK = "holdfast.core.lock"
 WORLDS = "tests/conformance/test_worlds.py::test_"
+FROZEN = "tests/platforms/test_frozen.py::test_"
+LEASE_ENDS = "a_lease_ends_for_its_holder_and_for_others_while_the_clock_stands_still"
 SOCKETS = "tests/stores/redis/test_odd_sockets.py::test_"
 
 ELSEWHERE = [
@@ -38,6 +40,21 @@ ELSEWHERE = [
             "    if 0 < len(whole) < len(names):\n",
             "    if False:\n",
         ),
+        commands=True,
+    ),
+    bug(
+        "a client counts by a clock that a test freezes",
+        f"{FROZEN}{LEASE_ENDS}[memory-freezegun]",
+        (
+            "holdfast.runtime.blocking",
+            "    now = staticmethod(boottime)\n",
+            "    now = staticmethod(lambda: time.monotonic())\n",
+        ),
+    ),
+    bug(
+        "a timer of a loop whose clock a test has frozen is left to the loop",
+        f"{FROZEN}an_async_client_works_while_the_clock_of_its_loop_stands_still[memory]",
+        ("holdfast.runtime.timers.aio", "    if clock_patched():\n", "    if False:\n"),
         commands=True,
     ),
     bug(

@@ -113,7 +113,7 @@ QUEUES_SQLITE = [
     bug(
         "the clock of the queues goes back with the wall clock",
         f"{TESTS}/test_queues_files.py::test_delays_go_on_over_a_boot_and_no_clock_goes_back",
-        (FILES, "max(time.time(), latest) - now", "time.time() - now"),
+        (FILES, "max(walltime(), latest) - now", "walltime() - now"),
     ),
     bug(
         "jobs are put into a file that was deleted",

@@ -49,24 +49,24 @@ REDISSON = [
     bug(
         "who waits sleeps until a message comes",
         f"{TESTS}/test_never.py::test_a_message_that_is_missed_costs_a_second_at_most",
-        (BLOCKING, "monotonic() + seconds", "monotonic() + 9"),
+        (BLOCKING, "boottime() + seconds", "boottime() + 9"),
     ),
     bug(
         "a task that waits sleeps until a message comes",
         f"{TESTS}/test_never.py::test_a_message_that_is_missed_costs_a_second_at_most",
-        (AIO, "loop.call_later(max(0.0, seconds)", "loop.call_later(9"),
+        (AIO, "later(loop, max(0.0, seconds)", "later(loop, 9"),
     ),
     bug(
         "nobody looks again after the subscription",
         f"{TESTS}/test_never.py::test_an_end_between_the_refusal_and_the_subscription_is_seen",
         (
             AIO,
-            "        begun = monotonic()\n        await self._reach(within)\n",
-            "        begun = monotonic()\n        early = await self.ask(call, within)\n",
+            "        begun = boottime()\n        await self._reach(within)\n",
+            "        begun = boottime()\n        early = await self.ask(call, within)\n",
         ),
         (
             AIO,
-            "        return await self.ask(call, within - (monotonic() - begun))\n",
+            "        return await self.ask(call, within - (boottime() - begun))\n",
             "        return early\n",
         ),
     ),

@@ -26,7 +26,7 @@ ROWLOCK = [
         f"{POOLER}::test_new_names_in_all_transactions_of_a_small_pool_are_refused_in_time",
         (
             "holdfast.sql.blocking.beside",
-            "end = None if limit is None else time.monotonic() + limit",
+            "end = None if limit is None else boottime() + limit",
             "end = None",
         ),
     ),
@@ -40,7 +40,7 @@ ROWLOCK = [
         ),
         (
             "holdfast.sql.aio.beside",
-            "alarm = None if end is None else loop.call_at(end, bound.cut)",
+            "alarm = None if end is None else later(loop, end - boottime(), bound.cut)",
             "alarm = None",
         ),
     ),

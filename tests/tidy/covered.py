@@ -17,6 +17,8 @@ FLOORS = {
     "imports of pure files": 190,
     "files with rooms": 250,
     "imports of files with rooms": 1000,
+    "one clock": 420,
+    "real timers": 290,
     "nothing turns data into code": 420,
     "nothing is left to be done": 900,
     "nothing speaks of its place": 900,

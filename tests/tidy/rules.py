@@ -42,6 +42,18 @@ FREE = {
 #: Single exemptions from the rule of the rooms: path -> what it may import, and why.
 EXCUSED: dict[str, tuple[frozenset[str], str]] = {}
 
+#: Functions of `time` that tell one, which freezegun and time-machine patch in a test.
+CLOCKS = frozenset(
+    name + ending
+    for name in ("time", "monotonic", "perf_counter", "clock_gettime")
+    for ending in ("", "_ns")
+)
+#: Where they are called for all others.
+CLOCK_ROOM = "src/holdfast/runtime/blocking.py"
+#: What rings by the clock of an event loop, which freezegun patches, and where a client's is set.
+TIMERS = frozenset({"call_later", "call_at", "wait_for", "timeout", "timeout_at", "sleep"})
+TIMER_ROOM = "src/holdfast/runtime/timers/aio.py"
+
 UNSAFE_MODULES = frozenset({"pickle", "cPickle", "marshal", "shelve", "dill"})
 UNSAFE_CALLS = frozenset({"eval", "exec"})
 
@@ -99,6 +111,29 @@ def room(imported: Iterable[Import], path: str) -> Iterator[str]:
         top = name.split(".")[0]
         if top in ROOMS and top not in excused and not set(ROOMS[top].split()) & set(parts):
             yield f"{line}: imports {name}; only rooms named {ROOMS[top]} may"
+
+
+def one_clock(module: ast.Module) -> Iterator[str]:
+    """What counts time goes by the one clock that a test can't freeze: a hold that a frozen clock
+    keeps alive is held by two, and a wait by it never ends."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names = {f"{node.value.id}.{node.attr}"}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+        else:
+            continue
+        for name in names & {f"time.{clock}" for clock in CLOCKS}:
+            yield f"{node.lineno}: uses {name}; take boottime or walltime of runtime.blocking"
+
+
+def real_timers(module: ast.Module) -> Iterator[str]:
+    """What a client waits for in an event loop ends by real time."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and node.attr in TIMERS:
+            of = ast.unparse(node.value)
+            if of == "asyncio" or node.attr in ("call_later", "call_at"):
+                yield f"{node.lineno}: uses {of}.{node.attr}; take what runtime.timers has"
 
 
 def safe(module: ast.Module) -> Iterator[str]:

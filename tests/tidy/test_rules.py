@@ -84,6 +84,18 @@ def test_every_excuse_is_still_needed() -> None:
         assert excused <= used, f"{path} no longer imports {excused - used}"
 
 
+def test_all_time_is_told_by_one_clock() -> None:
+    paths = [p for p in SOURCES if relative(p) != rules.CLOCK_ROOM]
+    keep("one clock", paths, lambda p: rules.one_clock(tree(p)))
+    assert list(rules.one_clock(tree(ROOT / rules.CLOCK_ROOM)))
+
+
+def test_a_client_waits_in_a_loop_by_real_time() -> None:
+    paths = [p for p in SOURCES if has_rooms(p) and relative(p) != rules.TIMER_ROOM]
+    keep("real timers", paths, lambda p: rules.real_timers(tree(p)))
+    assert list(rules.real_timers(tree(ROOT / rules.TIMER_ROOM)))
+
+
 def test_nothing_turns_data_into_code_or_is_left_unwritten() -> None:
     keep("nothing turns data into code", SOURCES, lambda p: rules.safe(tree(p)))
 
@@ -113,6 +125,10 @@ PLANTED = {
     "a driver outside its room": lambda: rules.room(imports("import sqlite3"), "src/x/store.py"),
     "an installed driver": lambda: rules.room(imports("import redis"), "src/x/config.py"),
     "a driver's part": lambda: rules.room(imports("import sqlite3.dbapi2"), "src/x/y.py"),
+    "a clock of its own": lambda: rules.one_clock(ast.parse("now = time.monotonic()")),
+    "an imported clock": lambda: rules.one_clock(ast.parse("from time import sleep, time_ns")),
+    "a timer of the loop": lambda: rules.real_timers(ast.parse("self._loop.call_later(1, f)")),
+    "a time-out of asyncio": lambda: rules.real_timers(ast.parse("asyncio.timeout(1)")),
     "pickle": lambda: rules.safe(ast.parse("from pickle import loads")),
     "eval": lambda: rules.safe(ast.parse("eval('1')")),
     "yaml": lambda: rules.safe(ast.parse("yaml.load(x)")),
@@ -129,6 +145,8 @@ INNOCENT = {
     "the blocking room": lambda: rules.room(imports("import time"), "src/x/blocking.py"),
     "a package as room": lambda: rules.room(imports("import fcntl"), "src/x/blocking/gate.py"),
     "the loop's room": lambda: rules.room(imports("import asyncio, time"), "src/x/aio.py"),
+    "sleeping": lambda: rules.one_clock(ast.parse("time.sleep(1)\nself.clock.time()")),
+    "another sleep": lambda: rules.real_timers(ast.parse("await runtime.sleep(1)")),
     "evaluating by method": lambda: rules.safe(ast.parse("cursor.exec('x')")),
     "our own error": lambda: rules.safe(ast.parse("raise NotSupported('no')")),
 }

@@ -24,6 +24,7 @@ from ..core.door import handed_over
 from ..core.place import Place
 from ..core.ports import Undo
 from ..runtime.aio import another_loop, call_in, require_loop
+from ..runtime.timers.aio import ended, sleep
 
 log = logging.getLogger("holdfast")
 
@@ -275,7 +276,7 @@ async def _until_the_end(weak: ReferenceType[Context]) -> AsyncGenerator[None]:
             for _ in range(round(LEAVE_S / LEAVE_STEP_S)):
                 if not ctx.keeper.pending():
                     break
-                await asyncio.sleep(LEAVE_STEP_S)  # another generator may be leaving its `with`
+                await sleep(LEAVE_STEP_S)  # another generator may be leaving its `with`
             await ctx.close()
 
 
@@ -307,7 +308,9 @@ async def _all_closed(asked: Asked, failures: list[BaseException]) -> None:
     """Wait for them, with a bound. Those that take longer go on."""
     if not asked:
         return
-    done, late = await asyncio.wait(asked, timeout=ELSEWHERE_S)
+    await ended(asked, ELSEWHERE_S)
+    late = {future for future in asked if not future.done()}
+    done = asked.keys() - late
     failures += [one for future in done if (one := _failure(future)) is not None]
     for future in late:
         if not _stands(asked[future]):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..core.guard.elsewhere import CachePort
 from ..errors import StoreUnavailable
+from ..runtime.blocking import walltime
+from ..runtime.timers.aio import time_limit
 from .adapters import adapted
 from .base import given, told
 
@@ -17,7 +17,7 @@ from .base import given, told
 class Port:
     """A cache whose calls are awaited, where they can be. What blocks holds up the loop."""
 
-    wall = staticmethod(time.time)
+    wall = staticmethod(walltime)
 
     def __init__(self, cache: Any) -> None:
         self._cache = adapted(cache)
@@ -31,7 +31,7 @@ class Port:
 
     async def _asked(self, within: float, call: Callable[..., Any], *given: Any) -> Any:
         try:
-            async with asyncio.timeout(within):
+            async with time_limit(within):
                 with told(self._cache):
                     answer = call(*given)
                     return await answer if inspect.isawaitable(answer) else answer

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.checks import shown
 from ..core.guard.elsewhere import CachePort
 from ..errors import ConfigError
+from ..runtime.blocking import walltime
 from .adapters import adapted
 from .base import given, told
 
@@ -16,7 +16,7 @@ from .base import given, told
 class Port:
     """A cache whose calls block."""
 
-    wall = staticmethod(time.time)
+    wall = staticmethod(walltime)
 
     def __init__(self, cache: Any) -> None:
         import inspect  # because it is slow to import, and only needed here

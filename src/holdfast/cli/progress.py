@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
+
+from ..runtime.blocking import boottime
 
 #: Nothing is said of what takes no longer, and no more often than this, in seconds.
 AFTER_S = 1.0
@@ -17,12 +18,12 @@ class Progress:
         #: What is said, with ``{}`` for the number.
         self.words = words
         self.on = sys.stderr is not None and sys.stderr.isatty()
-        self.next = time.monotonic() + AFTER_S
+        self.next = boottime() + AFTER_S
         self.shown = False
 
     def tell(self, done: int) -> None:
         """So many are done."""
-        now = time.monotonic()
+        now = boottime()
         if self.on and now >= self.next:
             self.next, self.shown = now + EVERY_S, True
             self._write(f"\r\033[Kholdfast: {self.words.format(f'{done:,}')}")

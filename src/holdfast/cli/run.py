@@ -27,7 +27,6 @@ import os
 import select
 import signal
 import socket
-import time
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -251,9 +250,9 @@ class Front:
 
     def _over(self, child: Child) -> bool:
         """Look what has become of the command; True if it has ended."""
-        if time.monotonic() >= self.kill_at:
+        if boottime() >= self.kill_at:
             child.signal(signal.SIGKILL)
-            self.kill_at = time.monotonic() + ORPHAN_GRACE_S
+            self.kill_at = boottime() + ORPHAN_GRACE_S
         if boottime() >= self._patience() and not self._news():
             self._silent(child)
         happened = child.look()
@@ -288,7 +287,7 @@ class Front:
 
     def _pause_ms(self) -> float | None:
         if self.kill_at < float("inf"):
-            return max(0.0, (self.kill_at - time.monotonic()) * 1000)
+            return max(0.0, (self.kill_at - boottime()) * 1000)
         if self.child is None or self.until == float("inf"):
             return None
         return max(0.0, (self._patience() - boottime()) * 1000) + 1
@@ -312,7 +311,7 @@ class Front:
             child.signal(signal.SIGTERM)
             child.signal(signal.SIGCONT)
             left = self.until - self.early * LAST_PART - boottime()
-            self.kill_at = time.monotonic() + max(0.0, min(self.options.kill_after, left))
+            self.kill_at = boottime() + max(0.0, min(self.options.kill_after, left))
             os.kill(self.keeper, signal.SIGCONT)  # or nobody would give the lock back
 
     def _alone(self, child: Child) -> None:
@@ -320,7 +319,7 @@ class Front:
         say(f"the keeper of {self.options.name!r} was killed: stopping the command")
         child.signal(signal.SIGTERM)
         child.signal(signal.SIGCONT)
-        self.kill_at = time.monotonic() + min(self.options.kill_after, ORPHAN_GRACE_S)
+        self.kill_at = boottime() + min(self.options.kill_after, ORPHAN_GRACE_S)
 
     def _end(self, child: Child) -> int:
         """The command has ended: give the lock back, and only then forget its number."""

@@ -8,12 +8,12 @@ import select
 import signal
 import socket
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from ..core.model import ClaimRecord
 from ..errors import CapacityMismatch, HoldfastError, LockLost, StoreUnavailable
+from ..runtime.blocking import boottime
 from ..sync import Client, Hold, Lock
 from .text import count, say, span, until, visible
 
@@ -51,12 +51,12 @@ class Waiting:
         """
         options = self.options
         locks = self._ways()
-        end = None if options.wait is None else time.monotonic() + options.wait
+        end = None if options.wait is None else boottime() + options.wait
         if not options.nonblock:
             threading.Thread(target=self._attend, daemon=True).start()
         try:
             for turn in range(TRIES):
-                left = None if end is None else max(0.0, end - time.monotonic())
+                left = None if end is None else max(0.0, end - boottime())
                 try:
                     if options.nonblock:
                         return locks[turn % len(locks)].acquire(blocking=False)

@@ -4,12 +4,12 @@ of changes of the keys that somebody waits for (client tracking, RESP3)."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
-from time import monotonic
 from typing import Any
 
+from ..runtime.blocking import boottime, walltime
+from ..runtime.timers.aio import later
 from ..stores.redis.aio.answer import Answer, new_answer, wake
 from ..stores.redis.aio.connect import unheeded
 from ..stores.redis.aio.port import LoopPort
@@ -93,9 +93,9 @@ class WatchingLoopPort(LoopPort):
         assert isinstance(wire, WatchingWire)
         if self._settings.protocol == 2:
             wire.tracks = False  # it would tell of changes on another connection only
-        if wire.tracks is None and self._telling.due(monotonic()):
+        if wire.tracks is None and self._telling.due(boottime()):
             said = await wire.command(b"CLIENT", b"TRACKING", b"ON", b"OPTIN", within=within)
-            wire.tracks = self._telling.answered(said, monotonic())
+            wire.tracks = self._telling.answered(said, boottime())
         sleeper = self._sleepers.get(claim_id)
         if sleeper is None:
             sleeper = self._sleepers[claim_id] = Sleeper(key)
@@ -114,7 +114,7 @@ class WatchingLoopPort(LoopPort):
         """Will the next watch ask whether changes are told? See the protocol."""
         wire = self._wire
         unknown = not isinstance(wire, WatchingWire) or wire.tracks is None
-        return unknown and self._telling.due(monotonic())
+        return unknown and self._telling.due(boottime())
 
     async def await_change(self, claim_id: str, seconds: float) -> bool:
         """Sleep until the watched key has changed; see the protocol."""
@@ -123,7 +123,7 @@ class WatchingLoopPort(LoopPort):
         if sleeper.heard:
             return True
         waiter = sleeper.waiter = new_answer(loop)
-        timer = loop.call_later(max(0.0, seconds), wake, waiter)
+        timer = later(loop, max(0.0, seconds), wake, waiter)
         try:
             await waiter
         finally:
@@ -153,11 +153,11 @@ class WatchingLoopPort(LoopPort):
 
     def wall(self) -> float:
         """The time of day; see the protocol."""
-        return time.time()
+        return walltime()
 
     def now(self) -> float:
         """A clock that never jumps; see the protocol."""
-        return time.monotonic()
+        return boottime()
 
 
 def _tell(heard: Heard, answer: asyncio.Future[Any]) -> None:

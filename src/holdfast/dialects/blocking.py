@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Coroutine, Sequence
-from time import monotonic
 from typing import Any
 
+from ..runtime.blocking import boottime, walltime
 from ..stores.redis.blocking.link import Link
 from ..stores.redis.blocking.port import ThreadPort
 from ..stores.redis.complaints import NOSCRIPT, ServerSaid
@@ -35,7 +35,7 @@ class WatchingLink(Link):
 
     def ask_watching(self, wire: bytes, key: bytes, until: float, telling: Telling) -> Any:
         """Send a request that reads this key, and hear of its next change."""
-        now = monotonic()
+        now = boottime()
         self.watched = key
         if self.tracks is None and telling.due(now):
             self.tracks = telling.answered(self.ask(_TRACK, now, until), now)
@@ -103,7 +103,7 @@ class WatchingThreadPort(SeatedThreadPort):
 
     async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Any:
         """Send one command that is no script; see the protocol."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         link = self._take(now, until, None)
         try:
@@ -121,7 +121,7 @@ class WatchingThreadPort(SeatedThreadPort):
 
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Any:
         """Send the call of a claim that waits; see the protocol."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         seat, link = self._seated(claim_id, now, until)
         try:
@@ -158,7 +158,7 @@ class WatchingThreadPort(SeatedThreadPort):
         seat = self._seats.get(claim_id)
         link = seat.link if seat is not None else None
         unknown = not isinstance(link, WatchingLink) or link.tracks is None
-        return unknown and self._telling.due(monotonic())
+        return unknown and self._telling.due(boottime())
 
     async def await_change(self, claim_id: str, seconds: float) -> bool:
         """Sleep until the watched key has changed; see the protocol."""
@@ -168,7 +168,7 @@ class WatchingThreadPort(SeatedThreadPort):
             time.sleep(max(0.0, seconds))
             return False
         try:
-            return link.listen(link.watched, monotonic() + seconds)
+            return link.listen(link.watched, boottime() + seconds)
         except BaseException as wrong:
             seat.link = None
             self._drop(link)
@@ -186,8 +186,8 @@ class WatchingThreadPort(SeatedThreadPort):
 
     def wall(self) -> float:
         """The time of day; see the protocol."""
-        return time.time()
+        return walltime()
 
     def now(self) -> float:
         """A clock that never jumps; see the protocol."""
-        return time.monotonic()
+        return boottime()

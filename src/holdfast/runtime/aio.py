@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ..errors import ConfigError
 from . import fork
 from .blocking import boottime
+from .timers.aio import later, sleep
 
 #: A loop that still runs this long after its tasks were cancelled isn't ending, seconds.
 RUNS_ON_S = 0.02
@@ -50,7 +51,7 @@ class AioLatch:
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         self._loop, self._waiter = loop, waiter
-        timer = None if seconds is None else loop.call_later(max(seconds, 0.0), _wake, waiter)
+        timer = None if seconds is None else later(loop, max(seconds, 0.0), _wake, waiter)
         try:
             if not self._flag:
                 await waiter
@@ -317,7 +318,7 @@ class AioRuntime:
     @staticmethod
     async def sleep(seconds: float) -> None:
         """Let time pass."""
-        await asyncio.sleep(max(seconds, 0.0))
+        await sleep(max(seconds, 0.0))
 
     @staticmethod
     async def finish(work: Coroutine[Any, Any, T]) -> T:
@@ -367,6 +368,6 @@ class AioRuntime:
         """A task may be cancelled because the loop is about to end: what ``over`` starts then would
         be destroyed with it. So it is called when the loop has run on for a moment."""
         if task.cancelled():
-            task.get_loop().call_later(RUNS_ON_S, over)
+            later(task.get_loop(), RUNS_ON_S, over)
         else:
             over()

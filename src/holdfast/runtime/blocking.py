@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
-from types import CodeType, CoroutineType, FrameType
+from types import BuiltinFunctionType, CodeType, CoroutineType, FrameType
 from typing import Any, TypeVar
 
 from ..core.ports import Guard
@@ -90,18 +90,27 @@ def nested(frame: FrameType | None) -> bool:
 _OUTSIDE = outside.__code__
 
 
-def _clock() -> Callable[[], float]:
-    """A clock that never jumps; if there is one that goes on while the machine sleeps, that one."""
+def _clock(*names: str, otherwise: Callable[[], float]) -> Callable[[], float]:
+    """The first of these clocks that the system has. It is reached in a way that freezegun, which
+    replaces functions of `time` in each module that has one, doesn't patch."""
     if sys.platform != "win32" and hasattr(time, "clock_gettime"):
-        number = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-        if number is not None:
-            return partial(time.clock_gettime, number)
-    return time.monotonic
+        for name in names:
+            if hasattr(time, name):
+                return partial(time.clock_gettime, getattr(time, name))
+    return partial(otherwise)
 
 
 #: Seconds that never jump and go on while the machine sleeps, where the system has such a clock.
+#: All of holdfast counts by it, so that time that a test freezes keeps no hold and no wait alive.
 #: (Not a function of ours, because it is asked a dozen times for each lock.)
-boottime: Callable[[], float] = _clock()
+boottime = _clock("CLOCK_BOOTTIME", "CLOCK_MONOTONIC", otherwise=time.monotonic)
+#: The time of day, for the few that compare it with that of others. Nothing is waited for by it.
+walltime = _clock("CLOCK_REALTIME", otherwise=time.time)
+
+
+def clock_patched() -> bool:
+    """Has somebody replaced the clock that asyncio's own loops go by, as freezegun does?"""
+    return type(time.monotonic) is not BuiltinFunctionType
 
 
 class BlockingLatch:

@@ -8,7 +8,6 @@ renew when their time has come, those who wait keep their places, what nobody re
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import math
 import time
@@ -28,6 +27,7 @@ from ..runtime import fork
 from ..runtime.aio import AioLatch, AioRuntime
 from ..runtime.blocking import BlockingLatch, BlockingRuntime, boottime
 from ..runtime.identity import Owner
+from ..runtime.timers.aio import sleep
 from ..stores.memory import blocking as memory
 from ..stores.memory.line import Lines
 from ..stores.memory.store import MemoryStore
@@ -187,18 +187,18 @@ class TestClock:
         return self.call(expiries)
 
     def _wait_for_threads(self) -> None:
-        end = time.monotonic() + SETTLE_S
+        end = boottime() + SETTLE_S
         while not self._settled():
             _check(end)
             time.sleep(0.0002)
 
     async def _wait_for_tasks(self) -> None:
-        end = time.monotonic() + SETTLE_S
+        end = boottime() + SETTLE_S
         for _ in range(5):  # a callback or two behind each wake-up
-            await asyncio.sleep(0)
+            await sleep(0)
         while not self._settled():
             _check(end)
-            await asyncio.sleep(0.0002)
+            await sleep(0.0002)
 
     def _refuse_tasks(self) -> None:
         busy = [one for one in self._clients if isinstance(one, aio.AsyncClient)]
@@ -326,5 +326,5 @@ def _begin(
 
 
 def _check(end: float) -> None:
-    if time.monotonic() > end:
+    if boottime() > end:
         raise RuntimeError(f"keepers or waiters didn't do what is due within {SETTLE_S:g} s")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..runtime.blocking import boottime
 from .guards import GuardHistory
 from .simulator import History, unhurried
 from .simulator.__main__ import quiet, say
@@ -107,7 +107,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kind", choices=[*KINDS], action="append", help="only these")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     args = parser.parse_args(argv)
-    begun, bad = time.monotonic(), 0
+    begun, bad = boottime(), 0
     with ProcessPoolExecutor(args.jobs) as pool:
         for kind in args.kind or KINDS:
             seeds = range(args.first, args.first + args.histories)
@@ -119,7 +119,7 @@ def main(argv: list[str] | None = None) -> int:
                 bad += len(found.violations)
             counts = ", ".join(f"{verb} {n}" for verb, n in sorted(verbs.items()))
             say(f"{kind}: {runs} pairs of failures over {len(seeds)} histories; first at {counts}")
-    say(f"violations: {bad} ({time.monotonic() - begun:.0f} s)")
+    say(f"violations: {bad} ({boottime() - begun:.0f} s)")
     return 1 if bad else 0
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from holdfast import Client, ConfigError
 from holdfast.core.finding import Level
+from holdfast.runtime.blocking import walltime
 from holdfast.stores.redis.blocking import doctor
-from holdfast.stores.redis.blocking.doctor import reach
+from holdfast.stores.redis.blocking.doctor import reach, visit
 from holdfast.stores.redis.blocking.doctor.server import version
 from holdfast.testing.faults import RESP, Proxy, delay_reply
 from tests.servers.cluster import Cluster
@@ -158,8 +158,7 @@ def test_a_slow_answer_is_noticed(shared_redis: RedisServer) -> None:
 def test_clocks_that_differ(
     redis_url: str, apart: float, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = time.time
-    monkeypatch.setattr(time, "time", lambda: ours() + apart)
+    monkeypatch.setattr(visit, "walltime", lambda: walltime() + apart)
     finding = one(redis_url, "clock")
     assert finding.level is Level.WARN
     assert way in finding.text

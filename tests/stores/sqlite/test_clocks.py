@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.model import Held
+from holdfast.runtime.blocking import walltime
 from holdfast.stores.sqlite.blocking import header, world
 from holdfast.testing.faults import delete
 from tests.stores.sqlite.desk import Desk, claim
 
-HOUR_NS = 3600 * 10**9
+HOUR_S = 3600.0
 
 
-def _set_wall_clock(monkeypatch: pytest.MonkeyPatch, by_ns: int) -> None:
-    real = time.time_ns
-    monkeypatch.setattr(header.time, "time_ns", lambda: real() + by_ns)
+def _set_wall_clock(monkeypatch: pytest.MonkeyPatch, by_s: float) -> None:
+    monkeypatch.setattr(header, "walltime", lambda: walltime() + by_s)
 
 
 def _fence(desk: Desk, name: str = "refund") -> int:
@@ -37,7 +36,7 @@ def test_a_clock_set_back_before_a_part_was_deleted_lets_no_fence_fall(
     with Desk(path) as desk:
         last = max(desk.hold(claim(f"name {number}", ttl=1.0)) for number in range(5))
     # When the wall clock is set back, and a part of the files is deleted
-    _set_wall_clock(monkeypatch, -HOUR_NS)
+    _set_wall_clock(monkeypatch, -HOUR_S)
     assert delete(path.with_name(part))
     # Then the count goes on, because the other files know it
     with Desk(path) as desk:
@@ -49,7 +48,7 @@ def test_a_clock_set_forward_and_back_again_lets_no_fence_fall(
 ) -> None:
     # Given files that were made while the wall clock was ahead
     with monkeypatch.context() as ahead:
-        _set_wall_clock(ahead, HOUR_NS)
+        _set_wall_clock(ahead, HOUR_S)
         first = desk()
         last = _fence(first, "first")
     # When it is right again, then who has the files open and who comes later go on from there
@@ -65,6 +64,6 @@ def test_all_files_deleted_with_a_clock_ahead_begin_at_the_clock(
         last = _fence(desk)
     shutil.rmtree(path.with_name("locks.db.d"))
     delete(*path.parent.iterdir())
-    _set_wall_clock(monkeypatch, HOUR_NS)
+    _set_wall_clock(monkeypatch, HOUR_S)
     with Desk(path) as desk:
-        assert _fence(desk) >= last + HOUR_NS // 1000 - 10**6
+        assert _fence(desk) >= last + HOUR_S * 1e6 - 1e6

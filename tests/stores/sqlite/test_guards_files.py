@@ -75,8 +75,8 @@ def test_where_the_system_names_no_boot_its_beginning_tells(
     boot(0)
     now = {"clock": 5000.0, "wall": 1_800_000_000.0}
     for module in (way, annex, engines):
-        monkeypatch.setattr(module, "clock_gettime", lambda _: now["clock"])
-    monkeypatch.setattr(value_files.time, "time", lambda: now["wall"])
+        monkeypatch.setattr(module, "boottime", lambda: now["clock"])
+    monkeypatch.setattr(value_files, "walltime", lambda: now["wall"])
 
     def look() -> EntryState:
         with Client(f"sqlite://{path}") as client:

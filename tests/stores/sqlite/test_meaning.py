@@ -47,7 +47,7 @@ class Twins:
         self.known: list[tuple[Claim, int]] = []
         self.story: list[str] = []
         for module in (entry, way):
-            monkeypatch.setattr(module, "clock_gettime", lambda _: self.now)
+            monkeypatch.setattr(module, "boottime", lambda: self.now)
 
     def same(self, request: object, theirs: Any, ours: Any) -> None:
         """Compare two answers; tickets agree in their order, not in their value."""

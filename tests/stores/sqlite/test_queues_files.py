@@ -125,10 +125,10 @@ def test_delays_go_on_over_a_boot_and_no_clock_goes_back(
 ) -> None:
     times_of = {"boot": 5000.0, "wall": 1_800_000_000.0, "id": 77}
     for module in (way, annex):
-        monkeypatch.setattr(module, "clock_gettime", lambda _: times_of["boot"])
+        monkeypatch.setattr(module, "boottime", lambda: times_of["boot"])
     for module in (header, job_files):
         monkeypatch.setattr(module, "boot_id", lambda: int(times_of["id"]))
-    monkeypatch.setattr(job_files.time, "time", lambda: times_of["wall"])
+    monkeypatch.setattr(job_files, "walltime", lambda: times_of["wall"])
 
     def due(client: Client) -> float:
         (record,) = client.queue("q").jobs()

@@ -47,7 +47,7 @@ class Bench:
         self.dice = dice
         self.now = 10_000.0
         for module in (way, annex):
-            monkeypatch.setattr(module, "clock_gettime", lambda _: self.now)
+            monkeypatch.setattr(module, "boottime", lambda: self.now)
         self.engine = JobEngine(find(f"sqlite://{path}?sync=none")[1], Boxes())
         self.engine.put(Put("q", "set-up", 1, (), 0.0), WITHIN)
         files = self.engine._files

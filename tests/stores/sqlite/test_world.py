@@ -32,7 +32,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 5_000.0
         for module in (entry, way):
-            monkeypatch.setattr(module, "clock_gettime", lambda _: self.now)
+            monkeypatch.setattr(module, "boottime", lambda: self.now)
 
 
 @pytest.fixture

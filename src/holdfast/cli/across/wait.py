@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 
+from ...runtime.blocking import boottime
 from ...sync import Client
 from .. import origin
 from ..text import say
@@ -33,10 +34,10 @@ def wait(options: argparse.Namespace) -> int:
 def pauses(options: argparse.Namespace, tell: Callable[[], None]) -> Iterator[float]:
     """How long to pause after each look, for as long as may be waited; the last one is followed by
     no pause. After a second of waiting it is said once."""
-    begun, pause, told = time.monotonic(), PAUSE_S, options.quiet
+    begun, pause, told = boottime(), PAUSE_S, options.quiet
     most = 0.0 if options.nonblock else options.wait
     while True:
-        waited = time.monotonic() - begun
+        waited = boottime() - begun
         if waited >= SAY_AFTER_S and not told:
             tell()
             told = True

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from ...runtime.blocking import boottime
 from . import worker
 from .history import Event, What, decode
 from .worker import Order
@@ -112,7 +113,7 @@ class Crew:
 
     def note(self, what: What, name: str = "", at: float | None = None, text: str = "") -> Event:
         """Add what we did ourselves to the history."""
-        event = Event(time.monotonic() if at is None else at, name, what, text=text)
+        event = Event(boottime() if at is None else at, name, what, text=text)
         self.events.append(event)
         return event
 
@@ -197,10 +198,10 @@ class Crew:
         """Let all workers go home; those who don't within some seconds are ended by ``close``."""
         for name in self.alive():
             self.members[name].orders.close()
-        end = time.monotonic() + DISMISS_S
+        end = boottime() + DISMISS_S
         for name in self.alive():
             member = self.members[name]
-            while not member.gone and time.monotonic() < end:
+            while not member.gone and boottime() < end:
                 member.gone = os.waitpid(member.pid, os.WNOHANG)[0] != 0
                 time.sleep(0.001)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
+from ...runtime.blocking import boottime
 from ...sync import Client
 from .crew import PATIENCE_S, Crew, StoryError
 from .history import Event, What, scenes
@@ -166,7 +167,7 @@ class Story:
         self._line_up(names, Order(ttl=SHORT_TTL_S, gate=True, blind=True))
         stale = self._held(frozen).fence
         crew.stop(frozen)
-        looked = time.monotonic()
+        looked = boottime()
         holder = self._client.inspect(NAME, exact=True)[0].holders[0]
         voice.say(
             f"{frozen} takes the lock with a lease of {SHORT_TTL_S:g} s and the fence {stale}, "
@@ -250,9 +251,9 @@ class Story:
         return self._path.stat().st_size
 
     def _until(self, true: Callable[[], bool], doing: str) -> None:
-        end = time.monotonic() + PATIENCE_S
+        end = boottime() + PATIENCE_S
         while not true():
-            if time.monotonic() > end:
+            if boottime() > end:
                 raise StoryError(f"nothing came of it for {PATIENCE_S:g} s: {doing}")
             time.sleep(_LOOK_S)
 

@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from ...errors import FenceRejected, LockLost
 from ...fenced import FencedFile
+from ...runtime.blocking import boottime
 from ...sync import Client, Hold
 from . import ledger
 from .history import Event, What
@@ -72,9 +73,9 @@ class Worker:
         self._client.close()
 
     def _try_once(self, order: Order) -> None:
-        begun = time.monotonic()
+        begun = boottime()
         hold = self._client.lock(NAME, ttl=order.ttl).acquire(blocking=False)
-        took = time.monotonic() - begun
+        took = boottime() - begun
         if hold is not None:
             self._tell(What.HELD, fence=hold.fence, took=took, text=hold.owner)
             self._orders.readline()
@@ -90,7 +91,7 @@ class Worker:
         refused = False
         try:
             with self._client.lock(NAME, ttl=order.ttl) as hold:
-                self._tell(What.HELD, fence=hold.fence, took=time.monotonic() - begun)
+                self._tell(What.HELD, fence=hold.fence, took=boottime() - begun)
                 refused = not self._write(order, hold)
                 self._tell(What.LEAVING, fence=hold.fence)
         except LockLost:
@@ -130,7 +131,7 @@ class Worker:
         text: str = "",
     ) -> float:
         """Say what happened just now; the time of it."""
-        at = time.monotonic()
+        at = boottime()
         self._events.write(
             Event(at, self._name, what, fence, took, number, amount, balance, text).encode()
         )
@@ -148,7 +149,7 @@ def main(name: str, store: Path, path: Path, seed: int, orders: BinaryIO, events
     except BrokenPipeError:
         return 1
     except Exception as wrong:  # whatever it is, the story has to tell it
-        failed = Event(time.monotonic(), name, What.FAILED, text=f"{type(wrong).__name__}: {wrong}")
+        failed = Event(boottime(), name, What.FAILED, text=f"{type(wrong).__name__}: {wrong}")
         os.write(events.fileno(), failed.encode())
         return 1
     return 0

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from time import monotonic
 
 from ...aio import AsyncClient, AsyncHold, AsyncLock, AsyncSemaphore
 from ...core.model import ClaimRecord, LineRecord
 from ...errors import HoldfastError
+from ...runtime.blocking import boottime
 from ..text import count, lapses, seconds, span, until, visible
 
 #: The lease, seconds: so long a name stays taken after its agent's process was killed, at most.
@@ -136,9 +136,9 @@ class Agent:
         longest = _seconds("wait", wait, 0.0, WAIT_S_MAX)
         if name in self.taken:
             raise Refused(f"{self._mine(name)} You would wait for yourself.")
-        begun, told = monotonic(), 0.0
+        begun, told = boottime(), 0.0
         while (await self._holders(name))[0]:
-            waited = monotonic() - begun
+            waited = boottime() - begun
             if waited >= longest:
                 return f"{await self._who(name)} You waited {span(longest)}; wait again, or go on."
             if waited >= told:
@@ -170,12 +170,12 @@ class Agent:
     ) -> AsyncHold | None:
         """What an acquire gives, with a word to the client now and then."""
         task = asyncio.ensure_future(work)
-        begun = monotonic()
+        begun = boottime()
         try:
             while not (await asyncio.wait({task}, timeout=TELL_S))[0]:
                 _, before = await self._holders(name)
                 words = f"{before} of {name!r} are served before you" if before else "next in line"
-                await progress(monotonic() - begun, longest, words)
+                await progress(boottime() - begun, longest, words)
             return task.result()
         except BaseException:
             task.cancel()

@@ -13,6 +13,7 @@ from typing import Any
 from ...core.queue import payload as payloads
 from ...core.queue.model import JobRecord, JobState, QueueRecord
 from ...errors import ConfigError
+from ...runtime.blocking import boottime
 from ...sync import Client
 from .. import origin
 from ..text import Paint, ago, count, due, lapses, span, table, visible
@@ -28,12 +29,12 @@ _DEAD = ("ID", "GROUP", "ATTEMPTS", "ACCEPTED", "REASON", "PAYLOAD")
 def ls(options: argparse.Namespace) -> int:
     """List the queues; with ``--rate``, how fast they move."""
     with Client(options.url) as client:
-        before, begun = [], time.monotonic()
+        before, begun = [], boottime()
         if options.rate is not None:
             before = client.queues(options.prefix)
             time.sleep(options.rate)
         found = client.queues(options.prefix)
-        passed = max(time.monotonic() - begun, 0.001)
+        passed = max(boottime() - begun, 0.001)
     rates = _rates(before, found, passed) if options.rate is not None else {}
     if options.json:
         print(json.dumps([{**one._asdict(), **rates.get(one.name, {})} for one in found]))

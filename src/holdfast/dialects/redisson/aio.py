@@ -3,13 +3,13 @@ anybody waits for."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
-from time import monotonic
 from typing import Any
 
 from ...errors import StoreUnavailable
+from ...runtime.blocking import boottime
+from ...runtime.timers.aio import later, sleep
 from ...stores.redis.aio.answer import Answer, new_answer, wake
 from ...stores.redis.aio.connect import connect, unheeded
 from ...stores.redis.aio.exchange import BY_PUSH
@@ -88,37 +88,37 @@ class ChannelLoopPort(LoopPort):
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Any:
         """Subscribe, then send the call of a claim that waits; see the protocol."""
-        begun = monotonic()
+        begun = boottime()
         await self._reach(within)
         sleeper = self._sleepers.get(claim_id)
         if sleeper is None:
             sleeper = self._sleepers[claim_id] = Sleeper(channel)
             self._wanted[channel] = self._wanted.get(channel, 0) + 1
-        if channel not in self._heard_of and not self._deaf and monotonic() >= self._mute_until:
+        if channel not in self._heard_of and not self._deaf and boottime() >= self._mute_until:
             try:
                 # Half of the time at most, as the claim must ask in any case.
-                left = (within - (monotonic() - begun)) / 2
+                left = (within - (boottime() - begun)) / 2
                 await self._subscription(channel).wait(left, f"could not subscribe at {self.label}")
             except StoreUnavailable:
-                self._mute_until = monotonic() + MUTE_S
+                self._mute_until = boottime() + MUTE_S
         ear = self._ear
-        if ear is not None and ear is not self._wire and monotonic() > ear.heard_at + SILENT_S:
+        if ear is not None and ear is not self._wire and boottime() > ear.heard_at + SILENT_S:
             ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
         sleeper.told = False  # what was heard before is answered by what follows
-        return await self.ask(call, within - (monotonic() - begun))
+        return await self.ask(call, within - (boottime() - begun))
 
     async def sleep(self, claim_id: str, seconds: float) -> None:
         """Sleep until something is heard; see the protocol."""
         loop = self._own()
         sleeper = self._sleepers.get(claim_id)
         if sleeper is None:
-            await asyncio.sleep(seconds)
+            await sleep(seconds)
             return
         lost = sleeper.channel not in self._heard_of and not self._deaf
-        if sleeper.told or (lost and monotonic() >= self._mute_until):
+        if sleeper.told or (lost and boottime() >= self._mute_until):
             return
         waiter = sleeper.waiter = new_answer(loop)
-        timer = loop.call_later(max(0.0, seconds), wake, waiter)
+        timer = later(loop, max(0.0, seconds), wake, waiter)
         try:
             await waiter
         finally:
@@ -127,7 +127,7 @@ class ChannelLoopPort(LoopPort):
 
     def now(self) -> float:
         """A clock that never jumps; see the protocol."""
-        return monotonic()
+        return boottime()
 
     def published(self, channel: bytes) -> list[Answer]:
         """Something has ended there: the sleeps that end with it.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from time import monotonic
 from typing import Any
 
+from ...runtime.blocking import boottime
 from ...stores.redis.blocking.link import Link
 from ...stores.redis.complaints import ServerSaid
 from ...stores.redis.library import packed
@@ -55,7 +55,7 @@ class ChannelThreadPort(SeatedThreadPort):
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Any:
         """Subscribe, then send the call of a claim that waits; see the protocol."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         seat, link = self._seated(claim_id, now, until)
         try:
@@ -65,7 +65,7 @@ class ChannelThreadPort(SeatedThreadPort):
                 if refusal is not None:
                     self._refused(refusal)
                 ear.mail.clear()  # what was heard before is answered by what follows
-            reply = link.ask(self._wire(link, call), monotonic(), until)
+            reply = link.ask(self._wire(link, call), boottime(), until)
             if isinstance(reply, ServerSaid):
                 reply = self._mended(link, call, reply, until)
         except BaseException as wrong:
@@ -90,14 +90,14 @@ class ChannelThreadPort(SeatedThreadPort):
     async def sleep(self, claim_id: str, seconds: float) -> None:
         """Sleep until something is heard; see the protocol."""
         seat = self._seats.get(claim_id)
-        if monotonic() < self._deaf_until or seat is None:
+        if boottime() < self._deaf_until or seat is None:
             time.sleep(max(0.0, seconds))
             return
         link = seat.link
         if link is None:
             return
         try:
-            (link.ear or link).listen(_HEARD, monotonic() + seconds)
+            (link.ear or link).listen(_HEARD, boottime() + seconds)
         except BaseException as wrong:
             seat.link = None
             self._drop(link)
@@ -106,7 +106,7 @@ class ChannelThreadPort(SeatedThreadPort):
 
     def now(self) -> float:
         """A clock that never jumps; see the protocol."""
-        return monotonic()
+        return boottime()
 
     def unlisten(self, claim_id: str) -> None:
         """The claim waits no more; see the protocol."""

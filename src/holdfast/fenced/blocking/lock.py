@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...errors import NotAcquired
+from ...runtime.blocking import boottime
 from .files import Place, made, opened
 
 _NAP_S_MIN, _NAP_S_MAX = 0.000_2, 0.005
@@ -37,7 +38,7 @@ os.register_at_fork(after_in_child=_forked)
 @contextmanager
 def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.FileIO]:
     """The sidecar, open and locked. A writer makes it if need be; a reader finds no file then."""
-    begun = time.monotonic()
+    begun = boottime()
     end = None if timeout is None else begun + timeout
     how = fcntl.LOCK_EX if write else fcntl.LOCK_SH
     while True:
@@ -50,7 +51,7 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                         "in the middle of a call on it (stopped, or a slow disk?). Nothing was "
                         "written; let it go on, or end it",
                         name=str(where.data),
-                        waited=time.monotonic() - begun,
+                        waited=boottime() - begun,
                     )
                 if not _is_at(file, where.note):
                     continue  # it was deleted while we waited: the one that is there now counts
@@ -70,7 +71,7 @@ def _lock(file: io.FileIO, how: int, end: float | None) -> bool:
         with suppress(BlockingIOError):
             fcntl.flock(file, how | fcntl.LOCK_NB)
             return True
-        left = nap if end is None else end - time.monotonic()
+        left = nap if end is None else end - boottime()
         if left <= 0:
             return False
         time.sleep(min(nap, left))

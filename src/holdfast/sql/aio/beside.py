@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from ...errors import StoreUnavailable
+from ...runtime.blocking import boottime
+from ...runtime.timers.aio import later
 from ..blocking.bound import Bound
 from ..model import KEPT, Dialect, Late, Teller
 from ..spares import Seen
@@ -38,7 +40,7 @@ class AsyncSpare:
         ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
         """
         loop = asyncio.get_running_loop()
-        end = None if limit is None else loop.time() + limit
+        end = None if limit is None else boottime() + limit
         while True:
             kept = self._free.pop() if self._free else None
             connection = await self._opened() if kept is None else kept
@@ -48,7 +50,7 @@ class AsyncSpare:
             except StoreUnavailable:
                 await _close(connection)
                 raise
-            alarm = None if end is None else loop.call_at(end, bound.cut)
+            alarm = None if end is None else later(loop, end - boottime(), bound.cut)
             try:
                 teller = of_driver(connection)
                 if kept is None:

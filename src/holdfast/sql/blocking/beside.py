@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from ...runtime import fork
+from ...runtime.blocking import boottime
 from ..model import KEPT, Dialect, Late, Teller
 from ..spares import Seen
 from ..words import not_opened
@@ -39,7 +39,7 @@ class Spare:
 
         ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
         """
-        end = None if limit is None else time.monotonic() + limit
+        end = None if limit is None else boottime() + limit
         while True:
             kept = self._kept()
             connection = self._opened() if kept is None else kept

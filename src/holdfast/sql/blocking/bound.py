@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...runtime import fork
+from ...runtime.blocking import boottime
 from ...runtime.starting.blocking import DaemonThread
 from .. import drivers
 from ..words import not_opened
@@ -60,7 +61,7 @@ class Watched(Bound):
 
     def __init__(self, connection: Any, end: float) -> None:
         super().__init__(connection)
-        #: By `time.monotonic`.
+        #: By `boottime`.
         self.end = end
 
     def __enter__(self) -> Self:
@@ -119,7 +120,7 @@ class _Watch:
         while idle < IDLE_S:
             time.sleep(TICK_S)
             with self._lock:
-                now = time.monotonic()
+                now = boottime()
                 idle = 0.0 if self._bounds else idle + TICK_S
                 for bound in [one for one in self._bounds if one.end <= now]:
                     self._bounds.discard(bound)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from ...runtime.timers.aio import later
 from .blocking import space
 
 
@@ -27,7 +28,7 @@ class AioMailbox:
     async def wait(self, seconds: float) -> int | None:
         """The fence of the grant, or None when the time is over."""
         self._waiter = waiter = self._loop.create_future()
-        timer = self._loop.call_later(max(0.0, seconds), _wake, waiter)
+        timer = later(self._loop, max(0.0, seconds), _wake, waiter)
         try:
             if self._fence is None:
                 await waiter

@@ -12,7 +12,6 @@ import contextlib
 import gc
 import importlib
 import socket
-import time
 from collections import deque
 from typing import Any
 
@@ -22,6 +21,8 @@ from asyncmy.cursors import Cursor
 
 from ...errors import HoldfastError, StoreUnavailable
 from ...runtime.aio import another_loop, require_readers, sever
+from ...runtime.blocking import boottime
+from ...runtime.timers.aio import ended, later, sleep, time_limit
 from .blocking.lost import PATIENT_S, Graveyard, Lost, twin_of
 from .complaints import GARBLED, ServerSaid, complaint, garbled, heard, no_entry, not_made
 from .config import Settings
@@ -43,7 +44,7 @@ class LoopLink:
     def __init__(self, connection: Any, label: str) -> None:
         self._connection = connection
         self._label = label
-        self.used = time.monotonic()
+        self.used = boottime()
         #: Nobody can use it any more.
         self.ended = False
         #: Is it lent to somebody who wants something, not to one who renews or releases?
@@ -61,7 +62,8 @@ class LoopLink:
         """
         if within <= 0:
             raise StoreUnavailable(f"no time was left to ask {self._label}")
-        overdue = asyncio.get_running_loop().call_later(within, self.abandon)
+        end = boottime() + within
+        overdue = later(asyncio.get_running_loop(), within, self.abandon)
         try:
             cursor = self._connection.cursor(Cursor)
             await cursor.execute(sql)
@@ -72,14 +74,14 @@ class LoopLink:
             said = heard(wrong)
             if said is not None:
                 raise said from wrong
-            if overdue.when() <= asyncio.get_running_loop().time():
+            if boottime() >= end:
                 raise Silent(self._label, within) from None
             raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from None
         except GARBLED as wrong:
             raise garbled(wrong, self._label) from wrong
         finally:
             overdue.cancel()
-        self.used = time.monotonic()
+        self.used = boottime()
         return found
 
     def stale(self) -> bool:
@@ -109,7 +111,8 @@ class LoopLink:
     async def bid_farewell(self) -> None:
         """End it politely."""
         with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
-            await asyncio.wait_for(self._connection.ensure_closed(), CLOSE_S)
+            async with time_limit(CLOSE_S):
+                await self._connection.ensure_closed()
         self._connection.close()
 
 
@@ -138,11 +141,11 @@ class LoopPort(Exchange[LoopLink]):
 
     def now(self) -> float:
         """Seconds that never jump."""
-        return time.monotonic()
+        return boottime()
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass."""
-        await asyncio.sleep(seconds)
+        await sleep(seconds)
 
     # -- connections -----------------------------------------------------------------------
 
@@ -210,7 +213,7 @@ class LoopPort(Exchange[LoopLink]):
         # It counts as before until something arrives for whoever has asked.
         loop = asyncio.get_running_loop()
         fd = link.left.fileno()
-        patience = loop.call_later(PATIENT_S, self._insist, loop)
+        patience = later(loop, PATIENT_S, self._insist, loop)
 
         def over() -> None:
             loop.remove_reader(fd)
@@ -240,7 +243,7 @@ class LoopPort(Exchange[LoopLink]):
                 finally:
                     link.close()
                 self._lost.forget()
-            await asyncio.sleep(CLOSE_S)
+            await sleep(CLOSE_S)
 
     def _next(self, failure: BaseException | None = None) -> None:
         """There is a connection, or room for one, for whoever has waited longest; or there is none,
@@ -294,7 +297,7 @@ class LoopPort(Exchange[LoopLink]):
             self._own()
         self._closed = True
         if self._dialling:
-            await asyncio.wait(self._dialling, timeout=CLOSE_S)
+            await ended(self._dialling, CLOSE_S)
         for task in self._ending:
             task.cancel()
         while self._queue or self._urgent:
@@ -325,7 +328,7 @@ async def _until(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], wit
             waiter.set_result(None)
 
     done.add_done_callback(wake)
-    timer = loop.call_later(max(0.0, within), wake)
+    timer = later(loop, max(0.0, within), wake)
     try:
         await waiter
     finally:
@@ -338,7 +341,7 @@ async def _connect(settings: Settings) -> LoopLink:
     within = settings.connect_s
     connection: Any = None
     try:
-        async with asyncio.timeout(within):
+        async with time_limit(within):
             if settings.engine is None:
                 connection = _new(settings)
                 await connection.connect()

@@ -15,6 +15,7 @@ from typing import Any
 from ...errors import HoldfastError, StoreUnavailable
 from ...runtime.aio import AioLatch, another_loop, call_in
 from ...runtime.blocking import boottime
+from ...runtime.timers.aio import later
 from .blocking.answers import understood
 from .blocking.driver import Driver, Slot
 from .config import Settings
@@ -39,7 +40,8 @@ class LoopPort:
     def _start(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver: Driver | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._rings_at = 0.0
         #: Those who wait for a connection.
         self._arrivals: set[AioLatch] = set()
         self._closed = False
@@ -68,7 +70,7 @@ class LoopPort:
         for request, slot in zip(requests, slots, strict=True):
             driver.send(request, slot)
         if requests:
-            timer = loop.call_later(max(0.0, until - boottime()), _resolve, done, False)
+            timer = later(loop, max(0.0, until - boottime()), _resolve, done, False)
             try:
                 answered = await done
             finally:
@@ -99,12 +101,12 @@ class LoopPort:
     def alarm(self, at: float) -> None:
         """Call ``on_alarm`` then; see the protocol."""
         loop = self._own()
-        when = loop.time() + max(0.0, at - boottime())
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._rings_at <= at:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._ring)
+        self._rings_at = at
+        self._timer = later(loop, max(0.0, at - boottime()), self._ring)
 
     def _ring(self) -> None:
         self._timer = None

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ...aio import AsyncClient
 from ...errors import HoldfastError, NotAcquired, StoreUnavailable
+from ...runtime.blocking import boottime
 from ..faces import FACES, Face
 from .scene import ACTS, Scene
 
@@ -123,7 +123,7 @@ class Round:
                 self.damaged = repr(item)
 
     async def _act(self, name: str, act: Callable[[Scene], Awaitable[Any]], scene: Scene) -> None:
-        begun = time.monotonic()
+        begun = boottime()
         try:
             await act(scene)
         except HoldfastError as clear:
@@ -131,7 +131,7 @@ class Round:
                 self.wrong.append(f"{name}: an error without words: {clear!r}")
         except Exception as raw:
             self.wrong.append(f"{name}: raw exception {raw!r}")
-        took = time.monotonic() - begun
+        took = boottime() - begun
         if took > BOUND_S:
             self.wrong.append(f"{name}: stuck for {took:.1f} s")
 
@@ -142,12 +142,12 @@ class Round:
             ("the queue", scene.use_queue),
             ("the guard", scene.use_guard),
         ):
-            end = time.monotonic() + getattr(self._ground, "calm_s", CALM_S)
+            end = boottime() + getattr(self._ground, "calm_s", CALM_S)
             while True:
                 try:
                     await verb()
                 except (NotAcquired, StoreUnavailable) as busy:
-                    if time.monotonic() < end:
+                    if boottime() < end:
                         await self._face.sleep(0.05)
                         continue
                     if isinstance(busy, NotAcquired):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
 from ...errors import ComputeFailed, HoldfastError, LockLost, NotAcquired, RefreshTimeout
+from ...runtime.blocking import boottime
 from ..faces import Actor, Face
 
 #: The lease of the scenario's holds, deliveries and refreshes.
@@ -75,8 +75,8 @@ class Scene:
             self.second = await lock.acquire(timeout=4)
 
         waiter = self._waiter = self.start("the waiter", wait)
-        end = time.monotonic() + 1
-        while time.monotonic() < end and not waiter.finished:
+        end = boottime() + 1
+        while boottime() < end and not waiter.finished:
             lines = await self.third.inspect(f"{self.token}-lock", exact=True)
             if lines and lines[0].waiters:
                 break
@@ -119,8 +119,8 @@ class Scene:
 
     async def _never_two(self, one: Any, two: Any) -> None:
         """Two were let in: that both believe it is over within the time that the page says."""
-        end = time.monotonic() + self._overlap_s
-        while time.monotonic() < end:
+        end = boottime() + self._overlap_s
+        while boottime() < end:
             if not (_believes(one) and _believes(two)):
                 return
             await self.face.sleep(0.01)
@@ -229,8 +229,8 @@ class Scene:
         """A job that is put is delivered."""
         queue = self.third.queue(f"{self.token}-queue", ttl=TTL_S)
         await queue.put(b"last")
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
+        end = boottime() + 2
+        while boottime() < end:
             job = await queue.take(timeout=0.2)
             if job is None:
                 continue

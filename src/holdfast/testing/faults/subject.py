@@ -28,6 +28,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from ...runtime.blocking import boottime
 from ..surroundings import surroundings
 from .pipe import readable
 
@@ -89,9 +90,9 @@ class Subject:
         """
         assert self.process.stdout is not None
         pipe = self.process.stdout.fileno()
-        end = time.monotonic() + within
+        end = boottime() + within
         while b"\n" not in self._heard:
-            if not readable(pipe, end - time.monotonic()):
+            if not readable(pipe, end - boottime()):
                 raise TimeoutError(f"process {self.pid} said nothing for {within:g} s")
             piece = os.read(pipe, 1 << 16)
             if not piece:
@@ -125,11 +126,11 @@ class Subject:
 
     def stopped(self, within: float = SOON_S) -> None:
         """Wait until it is stopped, by whomever; ``SubjectGone`` if it ended instead."""
-        end = time.monotonic() + within
+        end = boottime() + within
         while not _stopped(self.pid):
             if self.ended is not None:
                 raise SubjectGone(f"process {self.pid} has ended with {self.ended}")
-            if time.monotonic() > end:
+            if boottime() > end:
                 raise TimeoutError(f"process {self.pid} was not stopped for {within:g} s")
             time.sleep(0.0005)
 
@@ -195,9 +196,9 @@ class Fork:
         ``SubjectGone`` if the child was killed, ``TimeoutError`` if it takes longer.
         """
         said = b""
-        end = time.monotonic() + within
+        end = boottime() + within
         while True:
-            if not readable(self._ear, end - time.monotonic()):
+            if not readable(self._ear, end - boottime()):
                 raise TimeoutError(f"the child {self.pid} did not end within {within:g} s")
             piece = os.read(self._ear, 1 << 16)
             if not piece:

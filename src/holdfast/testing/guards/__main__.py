@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
+from ...runtime.blocking import boottime
 from ..simulator.__main__ import quiet, say
 from .history import check
 
@@ -47,7 +47,7 @@ def campaign(first: int, count: int, jobs: int) -> Iterator[Sum]:
 
 def many(first: int, count: int, jobs: int) -> int:
     """Run them, say how far it is, sum up; 1 if anything was violated."""
-    begun, total = time.monotonic(), Sum(0, 0, 0, [])
+    begun, total = boottime(), Sum(0, 0, 0, [])
     for part in campaign(first, count, jobs):
         total = Sum(
             total.histories + part.histories,
@@ -65,7 +65,7 @@ def many(first: int, count: int, jobs: int) -> int:
             break
     say(
         f"{total.histories} histories of guards from seed {first} on, {total.steps} steps, "
-        f"{total.faults} faults, {time.monotonic() - begun:.1f} s on {jobs} cores"
+        f"{total.faults} faults, {boottime() - begun:.1f} s on {jobs} cores"
     )
     say(f"violations: {len(total.violations)}")
     return 1 if total.violations else 0

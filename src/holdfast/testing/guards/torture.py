@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from ...runtime.blocking import boottime
 from ..promise import demand
 from ..surroundings import surroundings
 
@@ -78,14 +79,10 @@ def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
         crew = [_start(options, place, rng) for _ in range(options.processes)]
         try:
             end = _begun(place, len(crew), options.seconds)
-            while time.monotonic() < end - options.every:
+            while boottime() < end - options.every:
                 time.sleep(options.every)
                 at = rng.randrange(len(crew))
-                if (
-                    dies is not None
-                    and not restarts
-                    and time.monotonic() > end - options.seconds / 2
-                ):
+                if dies is not None and not restarts and boottime() > end - options.seconds / 2:
                     dies()
                     restarts += 1
                 elif rng.random() < 0.6:
@@ -111,12 +108,12 @@ def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
 
 def _begun(place: Path, many: int, seconds: float) -> float:
     """Wait until all are there, and let them begin; when it ends."""
-    late = time.monotonic() + START_S
+    late = boottime() + START_S
     while len(list(place.glob("journal.*"))) < many:
-        if time.monotonic() > late:
+        if boottime() > late:
             raise AssertionError(f"the processes have not started within {START_S:g} s")
         time.sleep(0.01)
-    end = time.monotonic() + seconds
+    end = boottime() + seconds
     (place / "end.new").write_text(repr(end), encoding="ascii")
     (place / "end.new").rename(place / "end")
     return end

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...aio import AsyncClient
 from ...errors import HoldfastError
-from ...runtime.blocking import run_sync
+from ...runtime.blocking import boottime, run_sync
 from ...sync import Client
 from .torture import KEYS
 
@@ -33,6 +33,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "early": {"ttl": 0.3, "stale": 1.0, "early": 3.0, "jitter": 0.5},
 }
 _RECORD = struct.Struct("<q")
+
+
+def _now() -> int:
+    """A clock that all processes of this machine share, in nanoseconds."""
+    return int(boottime() * 1e9)
 
 
 class Journal:
@@ -84,7 +89,7 @@ class Worker:
 
     async def main(self) -> None:
         """Until the end."""
-        while time.monotonic() < self._end:
+        while boottime() < self._end:
             key = self._rng.randrange(KEYS)
             try:
                 await (self._change(key) if self._rng.random() < 0.1 else self._get(key))
@@ -108,19 +113,19 @@ class Worker:
 
     async def _get(self, key: int) -> None:
         kind = self._rng.choice(sorted(self._guards))
-        guard, begun = self._guards[kind], time.monotonic_ns()
+        guard, begun = self._guards[kind], _now()
         if self._aio:
             value = await guard.get(lambda: self._compute(key), key=str(key))
         else:
             value = guard.get(lambda: run_sync(self._compute(key)), key=str(key))
-        self._journal.note("got", key, value, begun, time.monotonic_ns(), kind)
+        self._journal.note("got", key, value, begun, _now(), kind)
 
     async def _change(self, key: int) -> None:
         version = self._source.change(self._place, key)
         done = self._guards["plain"].invalidate(str(key))
         if self._aio:
             await done
-        self._journal.note("changed", key, version, time.monotonic_ns())
+        self._journal.note("changed", key, version, _now())
 
 
 def _end(place: Path) -> float:

@@ -26,11 +26,11 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-import time
 from bisect import bisect_left
 from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import NamedTuple
 
+from ...runtime.blocking import boottime
 from ..promise import demand
 from .reader import Claim, Reader, Write
 from .story import tell
@@ -93,7 +93,7 @@ def judge(
     ``grace``: seconds by which an acquire may exceed its time-out, all but ``late_part`` of them.
     ``BadHistory`` if a line isn't an event.
     """
-    begun = time.perf_counter()
+    begun = boottime()
     reader = Reader()
     with _no_collector():
         for number, lines in enumerate(histories, 1):
@@ -110,7 +110,7 @@ def judge(
         told.setdefault((one.promise, one.name), []).append(one)
     violations = sorted((v for some in told.values() for v in some[:TOLD]), key=lambda v: v.when)
     figures = _figures(reader, late, waits)
-    took = time.perf_counter() - begun
+    took = boottime() - begun
     return Verdict(reader.events, reader.first, violations, counts, figures, took)
 
 

@@ -17,7 +17,7 @@ from ...core.queue import payload
 from ...core.queue.model import QueueRecord
 from ...core.queue.ports import queues_of
 from ...errors import StoreUnavailable
-from ...runtime.blocking import run_sync
+from ...runtime.blocking import boottime, run_sync
 from ...sync import Client
 from ..faults import Subject, SubjectGone
 from .judge import Judgement, judge_files
@@ -132,7 +132,7 @@ class _Run:
                 self._putters[f"putter-{number}"] = self._subject("put", number)
             for _ in range(self._options.workers):
                 self._start()
-            self._torture(time.monotonic() + self._options.limit)
+            self._torture(boottime() + self._options.limit)
             self._end()
             self._look()
         finally:
@@ -164,8 +164,8 @@ class _Run:
             one.hear(SOON_S)  # it is ready
         self._new.clear()
         options = self._options
-        strike = time.monotonic() + options.every
-        while (here := time.monotonic()) < end:
+        strike = boottime() + options.every
+        while (here := boottime()) < end:
             self._wake(here)
             if options.every and here >= strike:
                 strike = here + options.every
@@ -218,7 +218,7 @@ class _Run:
             self._gone(who)
             return
         span = self._dice.random() * STOP_PART * self._options.ttl
-        self._stopped[who] = time.monotonic() + span
+        self._stopped[who] = boottime() + span
 
     def _ready(self, who: str) -> bool:
         """Has it said so?"""

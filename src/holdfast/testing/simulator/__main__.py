@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
+from ...runtime.blocking import boottime
 from . import Verdict, check, run
 from .shrink import shrink
 
@@ -72,7 +73,7 @@ def campaign(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> Iterator[
 def many(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> int:
     """Run them, say how far it is, sum up; 1 if anything was violated."""
     total = Tally(0, 0, 0.0, Counter(), [])
-    begun = time.monotonic()
+    begun = boottime()
     tty = sys.stderr.isatty()
     for tally in campaign(first, count, jobs, kind):
         total = Tally(
@@ -95,7 +96,7 @@ def many(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> int:
     speed = total.steps / max(total.seconds, 1e-9)
     say(
         f"{total.histories} histories from seed {first} on, {total.steps} steps, "
-        f"{time.monotonic() - begun:.1f} s on {jobs} cores, {speed:,.0f} steps per second and core"
+        f"{boottime() - begun:.1f} s on {jobs} cores, {speed:,.0f} steps per second and core"
     )
     counts = ", ".join(f"{kind} {n}" for kind, n in sorted(total.faults.items()))
     say(f"faults planned: {counts}")

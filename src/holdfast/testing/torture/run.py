@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ...core.model import Kind, LineRecord
 from ...core.policy import PATIENCE_S
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
-from ...runtime.blocking import run_sync
+from ...runtime.blocking import boottime, run_sync
 from ...sync import Client, Lock
 from ..faults import Subject, SubjectGone
 from ..histories import Recorder, Verdict, judge_files, tell
@@ -174,16 +174,16 @@ class _Run:
                 self._start()
             for worker in self._workers.values():
                 worker.hear(START_S)  # it is ready
-            end = time.monotonic() + self._options.seconds
-            while (now := time.monotonic()) < end:
+            end = boottime() + self._options.seconds
+            while (now := boottime()) < end:
                 self._strike()
                 pause = self._dice.random() * 2 * self._options.every
-                while time.monotonic() < min(now + pause, end):
+                while boottime() < min(now + pause, end):
                     self._miss()
-                    self._wake(time.monotonic())
+                    self._wake(boottime())
                     if self._weather:
-                        self._weather.blow(time.monotonic())
-                    self._befall.strike(time.monotonic(), self._scene)
+                        self._weather.blow(boottime())
+                    self._befall.strike(boottime(), self._scene)
                     time.sleep(0.005)
             self._end()
         finally:
@@ -280,7 +280,7 @@ class _Run:
             worker.stop()
             long = self._dice.random() < self._options.long
             span = self._dice.random() * STOP_PART * self._ttl(long)
-            self._stopped[who] = time.monotonic() + span
+            self._stopped[who] = boottime() + span
         else:
             worker.say("fork")
 
@@ -329,10 +329,10 @@ class _Run:
 
     def _left_behind(self) -> list[str]:
         """Claims that are still in the store when the dead have had their time."""
-        end = time.monotonic() + self._ttl(self._options.long > 0) + PATIENCE_S + 1.0
+        end = boottime() + self._ttl(self._options.long > 0) + PATIENCE_S + 1.0
         end += self._late_s
         while lines := self._lines():
-            if time.monotonic() > end:
+            if boottime() > end:
                 return [f"left in the store: {line}" for line in lines]
             if self._late_s:
                 for line in lines:

@@ -12,9 +12,10 @@ import os
 import random
 import resource
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
+
+from ...runtime.blocking import boottime
 
 #: Maximum time for which a process is short of descriptors, seconds.
 SHORT_S = 1.0
@@ -61,7 +62,7 @@ class Descriptors:
 
     def strike(self, scene: Scene) -> str:
         """Set the limit of a worker to what it has open just now."""
-        now = time.monotonic()
+        now = boottime()
         old = [pid for pid in scene.pids if self._seen.setdefault(pid, now) < now - NEW_S]
         if not old:
             return "no descriptors: too new"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import statistics
-import time
 from collections.abc import Iterator
 
 from ....core.finding import Finding, Level
+from ....runtime.blocking import boottime, walltime
 from ....url import StoreURL
 from ..complaints import MISSING, ServerSaid, complaint
 from ..config import Settings, settings
@@ -154,16 +154,16 @@ def _server(visit: Visit) -> Iterator[Finding]:
 def _reach(visit: Visit) -> Iterator[Finding]:
     times = []
     for _ in range(ROUNDS):
-        begun = time.perf_counter()
+        begun = boottime()
         visit.ask("SELECT 1")
-        times.append(time.perf_counter() - begun)
+        times.append(boottime() - begun)
     middle, worst = statistics.median(times), max(times)
     text = f"a request takes {middle * 1e3:.2f} ms, {worst * 1e3:.2f} ms at worst of {ROUNDS}"
     slow = middle > SLOW_S or worst > SLOWEST_S
     remedy = "is the machine or the network very busy?" if slow else ""
     yield Finding(Level.WARN if slow else Level.OK, "latency", text, remedy)
     ((theirs,),) = visit.ask(_CLOCK)
-    apart = abs(float(theirs) - time.time())
+    apart = abs(float(theirs) - walltime())
     if apart > CLOCK_S:
         text = f"the server's clock and ours are {apart:.1f} s apart: one will be put right"
         yield Finding(Level.WARN, "clock", text, "set both by NTP")

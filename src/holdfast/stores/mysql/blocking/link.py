@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from time import monotonic
 from typing import Any, NoReturn
 
 import pymysql
@@ -12,6 +11,7 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ....runtime.polling.blocking import READ, poller
 from ..complaints import GARBLED, ServerSaid, complaint, garbled, heard, no_entry
 from ..config import Settings
@@ -30,7 +30,7 @@ class ThreadLink:
         self._connection = connection
         self._label = label
         #: When it was used last.
-        self.used = monotonic()
+        self.used = boottime()
         #: The number of its session at the server.
         self.thread = int(connection.thread_id())  # type: ignore[no-untyped-call]
         #: Its socket, where the driver has given it up while the server hasn't.
@@ -67,7 +67,7 @@ class ThreadLink:
         connection = self._connection
         # There is no public way to give each request a time of its own.
         connection._read_timeout = connection._write_timeout = within  # type: ignore[attr-defined]
-        begun = monotonic()
+        begun = boottime()
         try:
             with connection.cursor(Cursor) as cursor:
                 cursor.execute(sql)
@@ -75,10 +75,10 @@ class ThreadLink:
                 while cursor.nextset():
                     pass
         except (pymysql.MySQLError, OSError) as wrong:
-            self._failed(wrong, within, monotonic() - begun)
+            self._failed(wrong, within, boottime() - begun)
         except GARBLED as wrong:
             raise garbled(wrong, self._label) from wrong
-        self.used = monotonic()
+        self.used = boottime()
         return found
 
     def _failed(self, wrong: Exception, within: float, took: float) -> NoReturn:
@@ -112,7 +112,7 @@ def dial(settings: Settings, within: float) -> ThreadLink:
     within = min(within, settings.connect_s)
     if within <= 0:
         raise Silent(settings.label, within)
-    until = monotonic() + within
+    until = boottime() + within
     try:
         if settings.engine is None:
             connection = _connect(settings, within)
@@ -127,7 +127,7 @@ def dial(settings: Settings, within: float) -> ThreadLink:
     link = ThreadLink(connection, settings.label)
     try:
         version = str(connection.get_server_info())  # type: ignore[no-untyped-call]
-        link.rows(session(version), until - monotonic())
+        link.rows(session(version), until - boottime())
     except ServerSaid as said:
         link.close()
         raise complaint(said, settings.label) from said

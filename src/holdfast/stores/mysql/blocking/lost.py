@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
-from time import monotonic
 
+from ....runtime.blocking import boottime
 from ....runtime.polling.blocking import READ, poller
 
 #: Seconds without an answer until a request of its own ends what was given up.
@@ -24,7 +24,7 @@ class Lost:
         self._twin = twin
         self.thread = thread
         self._over = over
-        self.since = monotonic()
+        self.since = boottime()
 
     @property
     def answered(self) -> bool:
@@ -53,7 +53,7 @@ class Graveyard(list[Lost]):
 
     def stubborn(self) -> Iterator[Lost]:
         """Those that were given up a while ago, and still give no answer."""
-        now = monotonic()
+        now = boottime()
         yield from (one for one in list(self) if now - one.since > PATIENT_S)
 
     def look(self, prefix: str) -> str:

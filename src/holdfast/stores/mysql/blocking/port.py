@@ -15,6 +15,7 @@ from collections import deque
 from weakref import WeakSet
 
 from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ..complaints import ServerSaid
 from ..config import Settings
 from ..exchange import Exchange
@@ -51,7 +52,7 @@ class ThreadPort(Exchange[ThreadLink]):
         self._closed = False
 
     async def _take(self, within: float, urgent: bool) -> ThreadLink:
-        now = time.monotonic()
+        now = boottime()
         until = now + within
         link: ThreadLink | None
         while True:
@@ -67,7 +68,7 @@ class ThreadPort(Exchange[ThreadLink]):
                 self._back.clear()
                 if not self._idle:
                     self._back.wait(_LOOK_S)
-                now = time.monotonic()
+                now = boottime()
                 if now >= until:
                     raise StoreUnavailable(
                         f"all {self._settings.pool} connections of this client of {self.label} are "
@@ -93,7 +94,7 @@ class ThreadPort(Exchange[ThreadLink]):
 
     def _new(self, until: float) -> ThreadLink:
         try:
-            link = dial(self._settings, until - time.monotonic())
+            link = dial(self._settings, until - boottime())
             self._links.add(link)
         finally:
             with self._counting:
@@ -104,7 +105,7 @@ class ThreadPort(Exchange[ThreadLink]):
         """What doesn't end by itself is ended by a request of its own."""
         if next(self._lost.stubborn(), None) is None:
             return
-        within = min(_KILL_S, until - time.monotonic())
+        within = min(_KILL_S, until - boottime())
         with contextlib.suppress(HoldfastError):
             link = dial(self._settings, within)
             try:
@@ -151,7 +152,7 @@ class ThreadPort(Exchange[ThreadLink]):
 
     def now(self) -> float:
         """Seconds that never jump."""
-        return time.monotonic()
+        return boottime()
 
     async def close(self) -> None:
         """End the connections; those in use are ended when they are given back."""

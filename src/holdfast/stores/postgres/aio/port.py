@@ -7,7 +7,6 @@ import contextlib
 import secrets
 from collections import deque
 from collections.abc import Coroutine
-from time import monotonic
 from typing import Any
 
 import psycopg
@@ -16,6 +15,8 @@ from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import HoldfastError, StoreUnavailable
 from ....runtime.aio import another_loop, require_readers
+from ....runtime.blocking import boottime
+from ....runtime.timers.aio import ended, later, sleep, time_limit
 from ..blocking import wire as said
 from ..blocking.port import MUTE_S, SHARED, log
 from ..blocking.wire import poked
@@ -87,12 +88,12 @@ class LoopPort:
 
     def now(self) -> float:
         """The time; see the protocol."""
-        return monotonic()
+        return boottime()
 
     async def ask(self, call: Call, within: float) -> Rows:
         """The rows of the answer; see the protocol."""
         self._own()
-        end = monotonic() + within
+        end = boottime() + within
         urgent = call.verb.urgent
         if self._idle and (urgent or self._plain < self._settings.pool):
             wire = self._idle.pop()
@@ -101,7 +102,7 @@ class LoopPort:
                 self._plain += 1
         else:
             wire = await self._reach(within, urgent)
-        return await wire.ask(call, max(0.0, end - monotonic()))
+        return await wire.ask(call, max(0.0, end - boottime()))
 
     def _lend(self, wire: Wire, urgent: bool) -> Wire:
         wire.plain = not urgent
@@ -120,7 +121,7 @@ class LoopPort:
         given: asyncio.Future[Wire] = loop.create_future()
         (self._urgent if urgent else self._wanted).append(given)
         self._grow(urgent)
-        timer = loop.call_later(within, self._give_up, given, within)
+        timer = later(loop, within, self._give_up, given, within)
         try:
             return await given
         except asyncio.CancelledError:
@@ -232,30 +233,30 @@ class LoopPort:
     async def listen(self, within: float) -> None:
         """See to it that pokes arrive; see the protocol."""
         self._own()
-        if self._ear is not None or self.deaf or monotonic() < self._mute_until:
+        if self._ear is not None or self.deaf or boottime() < self._mute_until:
             return
         if self._hearing is None or self._hearing.done():
             self._hearing = asyncio.get_running_loop().create_task(self._listen())
-        await asyncio.wait([self._hearing], timeout=within)
+        await ended([self._hearing], within)
 
     async def _listen(self) -> None:
         try:
             conn, peer = await dial(self._settings, CONNECT_S)
         except HoldfastError:
-            self._mute_until = monotonic() + MUTE_S
+            self._mute_until = boottime() + MUTE_S
             return
         self._note(peer)
         if self.deaf or self._closed:
             conn.finish()
             return
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with time_limit(CONNECT_S):
                 await drive(said.listening(conn, self._address))
         except BaseException as wrong:
             conn.finish()
             if not isinstance(wrong, ServerSaid | TimeoutError | psycopg.Error):
                 raise
-            self._mute_until = monotonic() + MUTE_S
+            self._mute_until = boottime() + MUTE_S
             return
         self._ear = EarWire(conn, peer, self._heard, self._silent)
 
@@ -278,19 +279,19 @@ class LoopPort:
         """Sleep until poked; see the protocol."""
         if self.deaf:
             slept = self._naps[claim_id] = self._naps.get(claim_id, 0) + 1
-            await asyncio.sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))
+            await sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))
             return None
         if self._ear is None:
             if self._hearing is not None and not self._hearing.done():
-                await asyncio.wait([self._hearing], timeout=seconds)
+                await ended([self._hearing], seconds)
             else:  # it will listen at the next call; not at once, if it just could not
-                await asyncio.sleep(max(0.0, min(seconds, self._mute_until - monotonic())))
+                await sleep(max(0.0, min(seconds, self._mute_until - boottime())))
             return None
         box = self._boxes.setdefault(claim_id, Box())
         if box.fence != ticket:
             loop = asyncio.get_running_loop()
             box.ticket, box.sleep = ticket, loop.create_future()
-            timer = loop.call_later(max(0.0, seconds), box.wake)
+            timer = later(loop, max(0.0, seconds), box.wake)
             try:
                 await box.sleep
             finally:
@@ -315,7 +316,7 @@ class LoopPort:
         for wire in list(self._idle):
             wire.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
+            async with time_limit(CLOSE_S):
                 while self._wires:
                     self._ended.clear()
                     await self._ended.wait()

@@ -15,6 +15,8 @@ import psycopg
 from psycopg import pq
 
 from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
+from ....runtime.timers.aio import later, time_limit
 from ..blocking import wire
 from ..blocking.cancel import Cancel
 from ..blocking.wire import READ, WRITE, Steps
@@ -57,14 +59,13 @@ def _wake(ready: asyncio.Future[None]) -> None:
 
 async def dial(settings: Settings, within: float) -> tuple[pq.abc.PGconn, wire.Peer]:
     """A connection to the first of the hosts that takes one and can be written to."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + within
+    end = boottime() + within
     failure: Exception | None = None
     for at, place in enumerate(settings.places):
-        part = (end - loop.time()) / (len(settings.places) - at)
+        part = (end - boottime()) / (len(settings.places) - at)
         conn = None
         try:
-            async with asyncio.timeout(part):
+            async with time_limit(part):
                 if wire.local(place):
                     conn = wire.begin(place)
                 else:
@@ -107,7 +108,7 @@ class Wire:
         self._fd = conn.socket
         self._steps: Steps[Any] | None = None
         self._answer: asyncio.Future[Any] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._writes = False
         self.closed = False
         #: Is it lent to somebody who wants something, not to one who renews or releases?
@@ -122,7 +123,7 @@ class Wire:
         if within < SESSION_S or self._prepared is None:  # or the session isn't ours
             call = bounded(call, within)
         self._steps = wire.exchange(self._conn, call, self._prepared, self._settings)
-        self._timer = self._loop.call_later(within, self._late, within)
+        self._timer = later(self._loop, within, self._late, within)
         self._step()
         return answer
 
@@ -176,7 +177,7 @@ class Wire:
         except (psycopg.Error, RuntimeError):
             self._finish(None, StoreUnavailable(text), True)
         else:
-            self._timer = self._loop.call_later(LOOK_S, self._listen, self._cancel)
+            self._timer = later(self._loop, LOOK_S, self._listen, self._cancel)
 
     def _listen(self, cancel: Cancel) -> None:
         """Does the server answer, now that it was told?"""
@@ -185,7 +186,7 @@ class Wire:
             self._cancel = None  # it goes on without us
             self._finish(None, StoreUnavailable(text), True)
         else:
-            self._timer = self._loop.call_later(LOOK_S, self._listen, cancel)
+            self._timer = later(self._loop, LOOK_S, self._listen, cancel)
 
     def _finish(self, value: Any, wrong: BaseException | None, unfit: bool = False) -> None:
         answer, self._answer, self._steps = self._answer, None, None

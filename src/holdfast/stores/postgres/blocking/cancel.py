@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 import psycopg
 from psycopg import pq
 
+from ....runtime.blocking import boottime
 from ....runtime.polling.blocking import READ, WRITE, poller
 from ....runtime.starting.blocking import DaemonThread
 
@@ -43,31 +43,31 @@ class Cancel:
             self._request = None
         self._then = then
         self._over = threading.Event()
-        self._begun, self._told = monotonic(), 0.0
+        self._begun, self._told = boottime(), 0.0
         if self._request is not None:
             DaemonThread(target=self._send, name="holdfast-cancel").start()
 
     def _send(self) -> None:
         while True:  # once in any case: the server may wait without an end
             try:
-                told = self._attempt(monotonic() + ATTEMPT_S)
+                told = self._attempt(boottime() + ATTEMPT_S)
             except (psycopg.Error, OSError, ValueError):
                 told = False
             if told and not self._told:
-                self._told = monotonic()
+                self._told = boottime()
             if self._rest(RETOLD_S if told else AGAIN_S):
                 return
             self._request.reset()
 
     def _rest(self, seconds: float) -> bool:
         """Wait this many seconds; True if the server needn't be told again."""
-        end = monotonic() + seconds
-        while (left := end - monotonic()) > 0:
+        end = boottime() + seconds
+        while (left := end - boottime()) > 0:
             if self._told and self._then is not None:
                 self._then()
             if self._over.wait(min(LOOK_S, left)):
                 return True
-        now = monotonic()
+        now = boottime()
         return now - self._told > TOLD_S if self._told else now - self._begun > TRIED_S
 
     def _attempt(self, until: float) -> bool:
@@ -76,7 +76,7 @@ class Cancel:
             looking = poller()
             reading = state == pq.PollingStatus.READING
             looking.register(self._request.socket, READ if reading else WRITE)
-            left = until - monotonic()
+            left = until - boottime()
             if left <= 0 or not looking.poll(left * 1000):
                 return False
         return bool(state == pq.PollingStatus.OK)
@@ -84,7 +84,7 @@ class Cancel:
     @property
     def ignored(self) -> bool:
         """Was the server told, and doesn't answer? Then the connection leads nowhere."""
-        now = monotonic()
+        now = boottime()
         if self._told:
             return now - self._told > DEAF_S
         return now - self._begun > HELD_S

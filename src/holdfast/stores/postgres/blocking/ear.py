@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import secrets
 import threading
-from time import monotonic
 
 import psycopg
 
 from ....core.model import Granted
+from ....runtime.blocking import boottime
 from .link import Link
 from .wire import poked
 
@@ -52,12 +52,12 @@ class Ear:
     def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
         """Sleep until the poke for this claim and ticket is here, or for so long; None, too, when
         the connection has died."""
-        until = monotonic() + seconds
+        until = boottime() + seconds
         box = self._boxes.setdefault(claim_id, Box())
         try:
             box.sleeps = True
             while box.fence != ticket:
-                left = until - monotonic()
+                left = until - boottime()
                 link = self.link
                 if left <= 0 or link is None:
                     return None
@@ -76,7 +76,7 @@ class Ear:
 
     def _read(self, link: Link, box: Box, ticket: int, until: float) -> None:
         try:
-            while box.fence != ticket and (left := until - monotonic()) > 0:
+            while box.fence != ticket and (left := until - boottime()) > 0:
                 for message in link.heard(min(left, _TURN_S)):
                     self._deliver(message)
                 if link is not self.link:

@@ -7,13 +7,13 @@ import math
 import os
 import socket
 from collections.abc import Callable
-from time import monotonic
 from typing import TypeVar
 
 import psycopg
 from psycopg import pq
 
 from ....errors import StoreUnavailable
+from ....runtime.blocking import boottime
 from ....runtime.polling.blocking import READ, WRITE, poller
 from ..calls import SESSION_S, Call, bounded
 from ..config import Settings
@@ -41,7 +41,7 @@ def drive(steps: Steps[T], until: float) -> T:
                     polling.unregister(known)
             known = fd
             polling.register(fd, _EVENTS[what])
-            left = until - monotonic()
+            left = until - boottime()
             if left <= 0 or not polling.poll(math.ceil(left * 1000)):
                 raise TimeoutError
             fd, what = steps.send(None)
@@ -57,7 +57,7 @@ class Link:
         self._conn = conn
         self.peer = peer
         self.prepared: set[bytes] | None = None if peer.pooled else set()
-        self.used = monotonic()
+        self.used = boottime()
 
     @property
     def dead(self) -> bool:
@@ -91,11 +91,11 @@ class Link:
 
     def ask(self, call: Call, settings: Settings, until: float) -> Rows:
         """The rows of the answer; an error of the server's is raised as ``ServerSaid``."""
-        left = until - monotonic()
+        left = until - boottime()
         if left < SESSION_S or self.prepared is None:  # or the session isn't ours
             call = bounded(call, left)
         rows = drive(wire.exchange(self._conn, call, self.prepared, settings), until)
-        self.used = monotonic()
+        self.used = boottime()
         return rows
 
     def say(self, text: str, until: float) -> Rows:
@@ -138,8 +138,8 @@ def dial(
     """A connection to the first of the hosts that takes one and can be written to."""
     failure: Exception | None = None
     for at, place in enumerate(settings.places):
-        left = until - monotonic()
-        mine = monotonic() + left / (len(settings.places) - at)
+        left = until - boottime()
+        mine = boottime() + left / (len(settings.places) - at)
         conn = None
         try:
             conn = use(place)

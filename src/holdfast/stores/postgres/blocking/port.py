@@ -13,7 +13,6 @@ import logging
 import threading
 import time
 from collections import deque
-from time import monotonic
 from typing import NoReturn
 from weakref import WeakSet
 
@@ -22,6 +21,7 @@ import psycopg
 from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
 from ..config import Settings
@@ -75,11 +75,11 @@ class ThreadPort:
 
     def now(self) -> float:
         """The time; see the protocol."""
-        return monotonic()
+        return boottime()
 
     async def ask(self, call: Call, within: float) -> Rows:
         """The rows of the answer; see the protocol."""
-        until = monotonic() + within
+        until = boottime() + within
         link = self._take(until, call.verb.urgent)
         try:
             rows = link.ask(call, self._settings, until)
@@ -99,14 +99,14 @@ class ThreadPort:
 
     async def listen(self, within: float) -> None:
         """See to it that pokes arrive; see the protocol."""
-        until = monotonic() + within
-        if monotonic() < self._mute_until or not self._opening.acquire(timeout=max(0.0, within)):
+        until = boottime() + within
+        if boottime() < self._mute_until or not self._opening.acquire(timeout=max(0.0, within)):
             return
         try:
             if self._ear.link is None and not self.deaf:
                 self._open_ear(until)
         except BaseException:
-            self._mute_until = monotonic() + MUTE_S
+            self._mute_until = boottime() + MUTE_S
             raise
         finally:
             self._opening.release()
@@ -119,7 +119,7 @@ class ThreadPort:
         try:
             link.listen(self._ear.address, until)
         except BaseException as wrong:
-            self._broken(link, wrong, until - monotonic())
+            self._broken(link, wrong, until - boottime())
         self._ear.link = link
         if self._closed:  # meanwhile
             self._deafen()
@@ -132,7 +132,7 @@ class ThreadPort:
             return None
         if self._ear.link is None:
             # It will listen at the next call; not at once, if it just could not.
-            time.sleep(max(0.0, min(seconds, self._mute_until - monotonic())))
+            time.sleep(max(0.0, min(seconds, self._mute_until - boottime())))
             return None
         return self._ear.wait(claim_id, ticket, seconds)
 
@@ -184,10 +184,10 @@ class ThreadPort:
                 self._back.clear()
                 if not self._pool:
                     self._back.wait(_LOOK_S)
-                if monotonic() >= until:
+                if boottime() >= until:
                     raise self._all_in_use() from None
                 continue
-            if monotonic() - link.used < FRESH_S or not link.stale():
+            if boottime() - link.used < FRESH_S or not link.stale():
                 return link
             self._drop(link)
 

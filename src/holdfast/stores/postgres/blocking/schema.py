@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from time import monotonic
-
 import psycopg
 
 from ....errors import StoreUnavailable
+from ....runtime.blocking import boottime
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
 from ..ddl import WHOLE, is_there, owners
@@ -17,7 +16,7 @@ _WITHIN_S = 60.0
 
 def apply(settings: Settings) -> str:
     """Make it, unless it is there; what was done, in words."""
-    until = monotonic() + _WITHIN_S
+    until = boottime() + _WITHIN_S
     link = dial(settings, until)
     what = f"version {WHOLE} of the schema {settings.schema} at {settings.label}"
     try:

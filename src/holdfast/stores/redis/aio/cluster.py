@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
-from time import monotonic
 from typing import Any
 
 from redis.asyncio import SSLConnection
 from redis.asyncio.cluster import ClusterNode, NodesManager
 
 from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
+from ....runtime.timers.aio import sleep, time_limit
 from ..blocking.cluster import FAILURES, bucket_places, for_finding, lost
 from ..blocking.sentinel import step_of
 from ..cluster import ClusterPort
@@ -24,7 +25,7 @@ from .shared import Shared
 
 def open_cluster(members: Members) -> ClusterPort:
     """The port for one event loop."""
-    return LoopCluster(members, LoopFace(members), ClusterGuard(members.settings, monotonic))
+    return LoopCluster(members, LoopFace(members), ClusterGuard(members.settings, boottime))
 
 
 class LoopCluster(ClusterPort):
@@ -61,14 +62,14 @@ class LoopFace:
 
     async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
         """The primary of each bucket; asked for once, by however many."""
-        self._places, self._until = places, monotonic() + within
+        self._places, self._until = places, boottime() + within
         return await self._finding.wait(
             within, f"{self._members.settings.label} did not say who has which slots"
         )
 
     async def _find(self) -> list[Place | None]:
         settings, places = self._members.settings, self._places
-        arguments = for_finding(settings, step_of(len(places), self._until - monotonic()))
+        arguments = for_finding(settings, step_of(len(places), self._until - boottime()))
         if settings.kind == "tls":
             arguments["connection_class"] = SSLConnection
         nodes = [ClusterNode(host, port, **arguments) for host, port in places]
@@ -79,7 +80,7 @@ class LoopFace:
             address_remap=self._members.remap,
         )
         try:
-            async with asyncio.timeout(self._left()):
+            async with time_limit(self._left()):
                 await manager.initialize()
         except TimeoutError as late:
             raise StoreUnavailable(f"{settings.label} did not answer in time") from late
@@ -90,21 +91,21 @@ class LoopFace:
         return bucket_places(manager.slots_cache)
 
     def _left(self) -> float:
-        return max(0.0, self._until - monotonic())
+        return max(0.0, self._until - boottime())
 
     def now(self) -> float:
         """Seconds, on a clock that is never set."""
-        return monotonic()
+        return boottime()
 
     async def pause(self, seconds: float) -> None:
         """Sleep."""
-        await asyncio.sleep(seconds)
+        await sleep(seconds)
 
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
         """All at once."""
-        left = until - monotonic()
+        left = until - boottime()
         if len(works) == 1:
             return [await _outcome(works[0], left)]
         return await asyncio.gather(*(_outcome(work, left) for work in works))

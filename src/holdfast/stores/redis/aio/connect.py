@@ -9,6 +9,7 @@ from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.connection import AbstractConnection
 
 from ....errors import StoreUnavailable
+from ....runtime.timers.aio import time_limit
 from ..blocking.dial import error_of, knows_no_hello, own_name, silent
 from ..config import Settings
 from ..guard import Guard
@@ -42,7 +43,7 @@ async def connect(
         socket_connect_timeout=limit,
     )
     try:
-        async with asyncio.timeout(limit):
+        async with time_limit(limit):
             await connection.connect()
         wire.take_over(connection)
     except TimeoutError as late:

@@ -11,10 +11,10 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from time import monotonic
 from typing import Any, TypeAlias
 
 from ....errors import StoreUnavailable
+from ....runtime.blocking import boottime
 from ..complaints import ServerSaid
 from ..guard import Guard, Reply, still_barred
 from ..library import ALL_SCRIPTS, Script, load_command, tail
@@ -90,7 +90,7 @@ class Exchange(ABC):
         if tries >= TRIES_MAX:
             answer.set_result(self._load_failed or reply)
             return
-        within = due - monotonic()
+        within = due - boottime()
         if not self._loading:
             self._load_failed = None
             for script in self._scripts:
@@ -121,7 +121,7 @@ class Exchange(ABC):
         judging = self._judging.get(scope)
         if judging is None or judging.done():
             asked = self._guard.asked(call.bucket)
-            judging = self._judging[scope] = self.send(asked, due - monotonic())
+            judging = self._judging[scope] = self.send(asked, due - boottime())
         judging.add_done_callback(partial(self._judged, slot, reply))
 
     def _judged(self, slot: Slot, reply: Reply, judging: Answer) -> None:
@@ -139,7 +139,7 @@ class Exchange(ABC):
         self.server = tail(verdict.run_id)
         barred = still_barred(call, reply, verdict)
         if barred is None:
-            self._post_call(call, due - monotonic(), answer, tries + 1)
+            self._post_call(call, due - boottime(), answer, tries + 1)
         else:
             answer.set_result(barred)
 

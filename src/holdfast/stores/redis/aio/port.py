@@ -13,13 +13,14 @@ import logging
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from time import monotonic
 from typing import Any
 
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S, back_off
 from ....errors import StoreUnavailable
 from ....runtime.aio import another_loop, sever
+from ....runtime.blocking import boottime
+from ....runtime.timers.aio import ended, later, sleep
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
 from ..guard import Guard, Verdict, grants, wait_words
@@ -71,7 +72,7 @@ class LoopPort:
 
     def __init__(self, settings: Settings) -> None:
         self.label = settings.label
-        self.guard = Guard(settings, monotonic)
+        self.guard = Guard(settings, boottime)
         self.replicas = settings.replicas
         self._settings = settings
         self._start()
@@ -109,10 +110,10 @@ class LoopPort:
 
     async def _confirmed(self, wire: Wire, call: Call, answer: Answer, within: float) -> Reply:
         """The answer, once replicas have confirmed what was granted."""
-        due = monotonic() + within
+        due = boottime() + within
         reply = await answer
         if grants(call, reply):
-            left = due - monotonic()
+            left = due - boottime()
             said = await wire.command(*wait_words(self.replicas, left), within=left)
             wrong = self.guard.unconfirmed(said, self.replicas)
             if wrong is not None:
@@ -122,10 +123,10 @@ class LoopPort:
     async def look(self, within: float) -> Verdict:
         """What the guard says at present; see the protocol."""
         wire, within = await self._reach(within)
-        due = monotonic() + within
+        due = boottime() + within
         found = self.guard.verdict(await wire.send(self.guard.look(), within))
         if isinstance(found, Verdict) and found.record != found.run_id:
-            found = self.guard.verdict(await wire.send(self.guard.asked(0), due - monotonic()))
+            found = self.guard.verdict(await wire.send(self.guard.asked(0), due - boottime()))
         if isinstance(found, ServerSaid):
             raise complaint(found, self.label)
         return found
@@ -191,15 +192,15 @@ class LoopPort:
         wire, within = await self._reach(within)
         self._boxes.setdefault(claim_id, 0)
         ear = self._ear
-        if ear is None and not self._deaf and monotonic() >= self._mute_until:
-            begun = monotonic()
+        if ear is None and not self._deaf and boottime() >= self._mute_until:
+            begun = boottime()
             try:
                 # Half of the time at most, as the claim must be kept in any case.
                 await self._listening.wait(within / 2, f"could not subscribe at {self.label}")
             except StoreUnavailable:
-                self._mute_until = monotonic() + MUTE_S
-            return await self.ask(call_of(self._here()), within - (monotonic() - begun))
-        if ear is not None and ear is not wire and monotonic() > ear.heard_at + SILENT_S:
+                self._mute_until = boottime() + MUTE_S
+            return await self.ask(call_of(self._here()), within - (boottime() - begun))
+        if ear is not None and ear is not wire and boottime() > ear.heard_at + SILENT_S:
             ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
         return await self._send(wire, call_of(self._here()), within)
 
@@ -208,13 +209,13 @@ class LoopPort:
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys that match, each once, in no order."""
-        due = monotonic() + within
+        due = boottime() + within
         wire, _ = await self._reach(within)
         found: set[bytes] = set()
         cursor = b"0"
         while True:
             words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT)
-            reply = await wire.command(*words, within=due - monotonic())
+            reply = await wire.command(*words, within=due - boottime())
             if isinstance(reply, ServerSaid):
                 raise complaint(reply, self.label)
             cursor, keys = scanned(reply, self.label)
@@ -231,11 +232,11 @@ class LoopPort:
         fence = known.fence if isinstance(known, Box) else known
         if fence == ticket:
             return Granted(ticket)
-        if self._ear is None and not self._deaf and monotonic() >= self._mute_until:
+        if self._ear is None and not self._deaf and boottime() >= self._mute_until:
             return None
         waiter = new_answer(loop)
         box = self._boxes[claim_id] = Box(fence, ticket, waiter)
-        timer = loop.call_later(max(0.0, seconds), wake, waiter)
+        timer = later(loop, max(0.0, seconds), wake, waiter)
         try:
             await waiter
         finally:
@@ -275,12 +276,12 @@ class LoopPort:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         if self._wire is not None:
             return self._wire, within
-        begun = monotonic()
+        begun = boottime()
         wire = await self._connecting.wait(within, f"{self.label} took no connection")
-        return wire, within - (monotonic() - begun)
+        return wire, within - (boottime() - begun)
 
     async def _connect(self) -> Wire:
-        await asyncio.sleep(max(0.0, self._not_before - monotonic()))
+        await sleep(max(0.0, self._not_before - boottime()))
         wire = self._new_wire()
         try:
             found = await self._where()
@@ -306,7 +307,7 @@ class LoopPort:
 
     def _failed(self) -> None:
         self._failures += 1
-        self._not_before = monotonic() + back_off(self._failures, random.random(), 1.0)
+        self._not_before = boottime() + back_off(self._failures, random.random(), 1.0)
 
     def _ended(self, wire: Wire) -> None:
         """A connection can be used no more: wake those who wait, so that they ask."""
@@ -344,12 +345,12 @@ class LoopPort:
 
     def _refused(self, reply: ServerSaid) -> None:
         """The server doesn't let us subscribe, until somebody gives the right."""
-        self._deaf_until = monotonic() + DEAF_S
+        self._deaf_until = boottime() + DEAF_S
         log.warning(DEAF, self.label, reply, DEAF_S)
 
     @property
     def _deaf(self) -> bool:
-        return monotonic() < self._deaf_until
+        return boottime() < self._deaf_until
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -367,8 +368,7 @@ class LoopPort:
         await self._listening.cancel()
         for wire in wires:
             wire.close()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(wire.gone, CLOSE_S)
+            await ended([wire.gone], CLOSE_S)
 
     def abandon(self) -> None:
         """Our loop runs no more: end the connections without it."""

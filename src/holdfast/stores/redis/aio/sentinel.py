@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from redis.asyncio import Sentinel
@@ -12,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.sentinel import MasterNotFoundError
 
+from ....runtime.timers.aio import time_limit
 from ..blocking.dial import error_of
 from ..blocking.sentinel import hurried, known_first, nobody, step_of
 from ..config import Settings
@@ -30,7 +30,7 @@ class WatchedLoopPort(LoopPort):
 
     async def _where(self) -> Settings:
         try:
-            async with asyncio.timeout(self._attempt_s()):
+            async with time_limit(self._attempt_s()):
                 host, port = await self._primary()
         except (TimeoutError, OSError, RedisError) as wrong:
             raise error_of(self._watch.settings, wrong) from None

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from time import monotonic
 from typing import Any
 
 from ....core.model import Granted
 from ....errors import StoreUnavailable
+from ....runtime.blocking import boottime
 from ..complaints import MOVED, ServerSaid, complaint
 from ..config import Settings
 from ..guard import Guard, Verdict
@@ -110,7 +110,7 @@ class LoopNode(LoopPort):
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send a waiting claim's call; subscribes first where that isn't done yet."""
         wire, within = await self._reach(within)
-        due = monotonic() + within
+        due = boottime() + within
         bucket = self._buckets[claim_id] = call_of(b"").bucket
         self._boxes.setdefault(claim_id, 0)
         if self._must_subscribe(bucket):
@@ -118,13 +118,13 @@ class LoopNode(LoopPort):
                 # Half of the time at most, as the claim must be kept in any case.
                 refusal = await self._subscribe(bucket, within / 2)
             except StoreUnavailable:
-                self._mute_until = monotonic() + MUTE_S
+                self._mute_until = boottime() + MUTE_S
             else:
                 if refusal is not None and not self._deaf:
                     return refusal
-            return await self.ask(call_of(self._address_of(bucket)), due - monotonic())
+            return await self.ask(call_of(self._address_of(bucket)), due - boottime())
         ear = self._ear
-        if ear is not None and ear is not wire and monotonic() > ear.heard_at + SILENT_S:
+        if ear is not None and ear is not wire and boottime() > ear.heard_at + SILENT_S:
             ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
         return await self._send(wire, call_of(self._address_of(bucket)), within)
 
@@ -152,7 +152,7 @@ class LoopNode(LoopPort):
     # -- channels --------------------------------------------------------------------------
 
     def _must_subscribe(self, bucket: int) -> bool:
-        return bucket not in self._heard_of and not self._deaf and monotonic() >= self._mute_until
+        return bucket not in self._heard_of and not self._deaf and boottime() >= self._mute_until
 
     def _address_of(self, bucket: int) -> bytes:
         if bucket not in self._heard_of:

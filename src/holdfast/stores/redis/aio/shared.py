@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakMethod
 
 from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.timers.aio import later
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class Shared(Generic[T]):
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting.append(answer)
         text = f"{late} within {within:.3g} s{self._last}"
-        timer = loop.call_later(within, _fail, answer, StoreUnavailable(text))
+        timer = later(loop, within, _fail, answer, StoreUnavailable(text))
         try:
             return await answer
         finally:

@@ -15,10 +15,11 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 from ....errors import StoreUnavailable
+from ....runtime.blocking import boottime
+from ....runtime.timers.aio import later
 from ..blocking.resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader, strange
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
 from ..guard import Guard, asks
@@ -67,9 +68,9 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self._pending: deque[Slot] = deque()
         self._out: list[bytes] = []
         self._flushing = self._crowded = self._paused = False
-        self.heard_at = monotonic()
+        self.heard_at = boottime()
         self._sweep_at = math.inf
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.Handle | None = None
         #: The server said that it can be used no more, as another one might not.
         self.unfit = False
         self.gone = loop.create_future()
@@ -106,7 +107,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         answer: Answer,
         tries: int,
     ) -> None:
-        now = monotonic()
+        now = boottime()
         due = now + within
         pending = self._pending
         if self.over or len(pending) >= QUEUE_MAX:
@@ -155,7 +156,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes have arrived: hand out the whole replies among them."""
-        self.heard_at = monotonic()
+        self.heard_at = boottime()
         reader = self._reader
         gets, pending = reader.gets, self._pending
         given: list[Answer] = []
@@ -258,14 +259,14 @@ class Wire(Exchange, asyncio.BufferedProtocol):
 
     def _sweep_next(self, due: float) -> None:
         before = self._sweeper
-        self._sweeper = self._loop.call_later(due - monotonic(), self._sweep)
+        self._sweeper = later(self._loop, due - boottime(), self._sweep)
         self._sweep_at = due
         if before is not None:
             before.cancel()
 
     def _sweep(self) -> None:
         """End the requests whose time is over, and a connection on which nothing comes."""
-        soonest = now = monotonic()
+        soonest = now = boottime()
         try:
             soonest = self._end_late(now)
         finally:  # as Ctrl-C may come between any two lines

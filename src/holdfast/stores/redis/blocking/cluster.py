@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from time import monotonic
 from typing import Any
 
 from redis import exceptions as said
 from redis.cluster import ClusterNode, NodesManager
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ..cluster import ClusterPort
 from ..complaints import rules, without_arguments
 from ..config import Settings
@@ -31,7 +31,7 @@ _manager: Any = NodesManager
 
 def open_cluster(members: Members) -> ClusterPort:
     """The port for threads."""
-    return ClusterPort(members, ThreadFace(members), ClusterGuard(members.settings, monotonic))
+    return ClusterPort(members, ThreadFace(members), ClusterGuard(members.settings, boottime))
 
 
 class ThreadFace:
@@ -63,7 +63,7 @@ class ThreadFace:
 
     def now(self) -> float:
         """Seconds, on a clock that is never set."""
-        return monotonic()
+        return boottime()
 
     async def pause(self, seconds: float) -> None:
         """Sleep."""
@@ -75,7 +75,7 @@ class ThreadFace:
         """One after the other, each with its share of the time that is left."""
         found: list[Any] = []
         for number, work in enumerate(works):
-            share = (until - monotonic()) / (len(works) - number)
+            share = (until - boottime()) / (len(works) - number)
             try:
                 found.append(await work(share))
             except HoldfastError as wrong:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import _thread
 import errno
 from collections import deque
-from time import monotonic
 from typing import Any, NoReturn
 from weakref import WeakSet
 
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ..complaints import DEMOTED, MOVED, ServerSaid
 from ..config import Settings
 from ..guard import Unconfirmed
@@ -136,7 +136,7 @@ class Connections(Exchange):
                     failure = wrong
             if link := self._awaited(_Turn(urgent), min(until, again)):
                 return link
-            now = monotonic()
+            now = boottime()
             if now >= until:
                 raise failure or StoreUnavailable(
                     f"all {len(self._links)} connections of this client to {self.label} were in "
@@ -169,7 +169,7 @@ class Connections(Exchange):
             self._short = True
             if self._pool:
                 self._relieve()  # it was given back just before
-            rung = turn.bell.acquire(True, max(0.0, until - monotonic()))
+            rung = turn.bell.acquire(True, max(0.0, until - boottime()))
         finally:
             try:
                 self._queue.remove(turn)

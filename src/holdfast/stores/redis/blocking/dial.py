@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
@@ -20,6 +19,7 @@ from redis.connection import AbstractConnection
 
 from ....core.ports import Unreached
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ....runtime.identity import hostname
 from ..complaints import ServerSaid, complaint, without_arguments
 from ..complaints import said as server_said
@@ -53,7 +53,7 @@ class Timed:
     @property
     def socket_timeout(self) -> float:
         """Seconds for the next read or write."""
-        return max(_LEAST_S, self.until - time.monotonic())
+        return max(_LEAST_S, self.until - boottime())
 
     @socket_timeout.setter
     def socket_timeout(self, _: object) -> None:
@@ -62,7 +62,7 @@ class Timed:
     @property
     def socket_connect_timeout(self) -> float:
         """Seconds for the next address to be tried."""
-        return max(_LEAST_S, self.until - time.monotonic())
+        return max(_LEAST_S, self.until - boottime())
 
     @socket_connect_timeout.setter
     def socket_connect_timeout(self, _: object) -> None:
@@ -91,7 +91,7 @@ class _Bounded:
         self._left -= size(read)
         if self._left < 0:
             raise said.InvalidResponse("its first answers have no end")
-        if time.monotonic() > self._until:
+        if boottime() > self._until:
             raise TimeoutError("no end of its first answers")
         return read
 
@@ -116,9 +116,9 @@ class Dialler:
         self._silent: tuple[float, Exception] = (-SILENT_S, OSError())
 
     def dial(self, until: float) -> Any:
-        """A connection that is ready, before this moment (``time.monotonic``), or the error."""
+        """A connection that is ready, before this moment (``boottime``), or the error."""
         settings = self._settings
-        now = time.monotonic()
+        now = boottime()
         when, last = self._silent
         if now - when < SILENT_S:
             raise error_of(settings, last)
@@ -128,7 +128,7 @@ class Dialler:
             raise
         except Exception as wrong:  # of redis-py, whatever it stumbled over
             if isinstance(wrong, said.TimeoutError):
-                self._silent = time.monotonic(), wrong
+                self._silent = boottime(), wrong
             if self.protocol == 3 and knows_no_hello(wrong):
                 self.protocol = 2
                 return self.dial(until)

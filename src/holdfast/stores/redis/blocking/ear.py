@@ -13,9 +13,9 @@ import _thread
 import threading
 from collections import deque
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
+from ....runtime.blocking import boottime
 from ..complaints import ServerSaid
 from ..library import packed
 from ..replies import poked
@@ -109,10 +109,10 @@ class EarLink(Link):
 
     def look(self, until: float) -> None:
         """Take in what is there, or what comes first; ``TimeoutError`` if nothing does."""
-        data = self._next_bytes(max(until - monotonic(), 0.0), _BYTES)
+        data = self._next_bytes(max(until - boottime(), 0.0), _BYTES)
         if not data:
             raise Closed
-        self.heard_at = monotonic()
+        self.heard_at = boottime()
         self._feed(data)
         self.file_all()
 
@@ -126,18 +126,18 @@ class EarLink(Link):
         self.file_all()  # it may have come with something else
         ending = poke + b"\r\n"
         while box.fence != ticket:
-            left = until - monotonic()
+            left = until - boottime()
             if left < -NEAR_S:
                 return
             try:
                 data = self._next_bytes(max(left, 0.0), _BYTES)
             except (BlockingIOError, TimeoutError):
-                if monotonic() > until - NEAR_S:
+                if boottime() > until - NEAR_S:
                     return
                 continue
             if not data:
                 raise Closed
-            self.heard_at = monotonic()
+            self.heard_at = boottime()
             if self._whole and data.endswith(ending) and data.count(b"\n") == _POKE_LINES:
                 box.fence = ticket
                 return
@@ -209,7 +209,7 @@ class Ear:
     def wait(self, box: Box, ticket: int, poke: bytes, seconds: float) -> bool:
         """Sleep until the poke for this ticket is here (True), or the time is over; False at once
         when the connection has died."""
-        until = monotonic() + seconds
+        until = boottime() + seconds
         while box.fence != ticket:
             link = self.link
             if link is None:
@@ -261,7 +261,7 @@ class Ear:
 
     def _sleep(self, link: EarLink, box: Box, ticket: int, until: float) -> bool:
         """Sleep while another one reads; False if the time is over."""
-        left = until - monotonic()
+        left = until - boottime()
         if left <= 0:
             return False
         if box.bell is None:

@@ -7,9 +7,9 @@ replicas confirm where that was asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import monotonic
 from typing import Any
 
+from ....runtime.blocking import boottime
 from ..complaints import NOSCRIPT, ServerSaid
 from ..config import Settings
 from ..guard import Guard, Unconfirmed, Verdict, asks, grants, still_barred, wait_words
@@ -25,7 +25,7 @@ class Exchange:
     _scripts: Sequence[Script] = ALL_SCRIPTS
 
     def __init__(self, settings: Settings) -> None:
-        self.guard = Guard(settings, monotonic)
+        self.guard = Guard(settings, boottime)
         self.replicas = settings.replicas
         #: Does the server read scripts only without their first line?
         self._old = False
@@ -46,7 +46,7 @@ class Exchange:
         return reply
 
     def _again(self, link: Link, call: Call, until: float) -> Any:
-        return link.ask(self._wire(link, call), monotonic(), until)
+        return link.ask(self._wire(link, call), boottime(), until)
 
     def _judge(self, link: Link, until: float, bucket: int = 0) -> Verdict | ServerSaid:
         """Have the guard look at all of its records, and take down which server this is."""
@@ -98,7 +98,7 @@ class Exchange:
     def _confirm(self, link: Link, call: Call, reply: Any, until: float) -> None:
         """Have replicas confirm a grant; raises ``Unconfirmed``."""
         if grants(call, reply):
-            now = monotonic()
+            now = boottime()
             said = link.ask(packed(*wait_words(self.replicas, until - now)), now, until)
             wrong = self.guard.unconfirmed(said, self.replicas)
             if wrong is not None:

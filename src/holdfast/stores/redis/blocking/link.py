@@ -16,10 +16,10 @@ import _socket
 import contextlib
 import socket
 import struct
-import time
 from collections import deque
 from typing import Any
 
+from ....runtime.blocking import boottime
 from ....runtime.polling.blocking import READ, poller
 from ..complaints import ServerSaid
 from ..library import packed
@@ -111,7 +111,7 @@ class Link:
         self.subscribed = False
         self.mail: deque[bytes] = deque()
         self.dead = False
-        self.used = time.monotonic()
+        self.used = boottime()
         #: Does the socket count its time itself?
         self._timed = not _timed_by_kernel(sock)
         poll = poller()
@@ -142,7 +142,7 @@ class Link:
 
     def ask_many(self, wires: list[bytes], until: float) -> list[Any]:
         """The same for many requests at once."""
-        self.used = now = time.monotonic()
+        self.used = now = boottime()
         if self._timed:
             self._beat(until - now)
         self._send(b"".join(wires))
@@ -176,13 +176,13 @@ class Link:
             while self.mail:
                 if self.mail.popleft() == poke:
                     return True
-            left = until - time.monotonic()
+            left = until - boottime()
             if left < -NEAR_S:
                 return False
             try:
                 data = self._next_bytes(max(left, 0.0), _FEW_BYTES)
             except (BlockingIOError, TimeoutError):
-                if time.monotonic() > until - NEAR_S:
+                if boottime() > until - NEAR_S:
                     return False
                 continue
             if not data:
@@ -261,7 +261,7 @@ class Link:
         """What comes next; as a rule it is on its way."""
         if self._timed:
             return self._wait(until)
-        if time.monotonic() >= until:  # however much still comes
+        if boottime() >= until:  # however much still comes
             raise TimeoutError("no end of an answer")
         try:
             return self._recv(_BYTES)  # type: ignore[no-any-return]
@@ -270,7 +270,7 @@ class Link:
 
     def _wait(self, until: float) -> bytes:
         """The same, when it isn't there soon."""
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - boottime()) > 0:
             try:
                 return self._next_bytes(left, _BYTES)
             except (BlockingIOError, TimeoutError):

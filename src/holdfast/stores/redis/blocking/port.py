@@ -14,12 +14,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from time import monotonic
 from typing import Any
 
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S
 from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ..complaints import ServerSaid, complaint
 from ..guard import Verdict
 from ..library import JOIN, packed
@@ -68,7 +68,7 @@ class ThreadPort(Connections):
 
     async def ask(self, call: Call, within: float) -> Any:
         """Send one call over any connection; see the protocol."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         link = self._take(now, until, call.script)
         try:
@@ -93,7 +93,7 @@ class ThreadPort(Connections):
         """Send many in one round trip; see the protocol."""
         if not calls:
             return []
-        now = monotonic()
+        now = boottime()
         until = now + within
         link = self._take(now, until, None)
         try:
@@ -113,7 +113,7 @@ class ThreadPort(Connections):
 
     async def fetch(self, places: Sequence[Place], within: float) -> list[Any]:
         """Read values; see the protocol."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         link = self._take(now, until)
         try:
@@ -125,8 +125,8 @@ class ThreadPort(Connections):
 
     async def look(self, within: float) -> Verdict:
         """What the guard says at present; see the protocol."""
-        until = monotonic() + within
-        link = self._take(monotonic(), until)
+        until = boottime() + within
+        link = self._take(boottime(), until)
         try:
             found = self._verdict(link, self.guard.look(), until)
             if isinstance(found, Verdict) and found.record != found.run_id:
@@ -140,7 +140,7 @@ class ThreadPort(Connections):
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
         """The keys that match; see the protocol."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         link = self._take(now, until)
         found: set[bytes] = set()
@@ -167,7 +167,7 @@ class ThreadPort(Connections):
 
     async def enter(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
         """The join of somebody who may wait; see the protocol."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         if self._ear.link is None:
             call = call_of(b"")
@@ -202,18 +202,18 @@ class ThreadPort(Connections):
 
     def addressed(self, claim_id: str) -> bool:
         """Did its join have an address? See the protocol."""
-        return claim_id in self._ear.boxes or monotonic() < self._deaf_until
+        return claim_id in self._ear.boxes or boottime() < self._deaf_until
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
         """A waiting claim's call; subscribes first where that isn't done yet; see the protocol."""
-        begun = monotonic()
+        begun = boottime()
         until = begun + within
         box = self._ear.box(claim_id)
         # Half of the time at most, as the claim must be kept in any case.
         refusal = self._attend(box, call_of, begun, begun + within / 2)
         if refusal is not None:
             return refusal
-        now = monotonic()
+        now = boottime()
         link = self._take(now, until, JOIN)
         try:
             call = call_of(self._here(box))
@@ -236,7 +236,7 @@ class ThreadPort(Connections):
             return Granted(ticket) if ear.wait(box, ticket, poke, seconds) else None
         if box is not None and box.fence == ticket:
             return Granted(ticket)
-        if monotonic() < self._deaf_until:
+        if boottime() < self._deaf_until:
             self._pause(seconds)
         return None
 
@@ -293,15 +293,15 @@ class ThreadPort(Connections):
         mine = _Opening(until)
         first = self._openings.setdefault(0, mine)
         if first is not mine:
-            first.over.wait(max(0.0, min(until, first.until) - monotonic()))
-            if monotonic() > first.until:  # its thread was interrupted
+            first.over.wait(max(0.0, min(until, first.until) - boottime()))
+            if boottime() > first.until:  # its thread was interrupted
                 self._openings.pop(0, None)
             return
         try:
             if self._ear.link is None:
                 self._ear.link = self._new_ear(until)
         except StoreUnavailable:
-            self._deaf_until = monotonic() + MUTE_S
+            self._deaf_until = boottime() + MUTE_S
         finally:
             self._openings.pop(0, None)
             mine.over.set()
@@ -314,7 +314,7 @@ class ThreadPort(Connections):
             if not self.clustered:
                 refusal = ear.subscribe(self._address, until)
         except BaseException as wrong:
-            self._broken(ear, wrong, until - monotonic())
+            self._broken(ear, wrong, until - boottime())
         if refusal is None and not self._closed:
             return ear
         self._drop(ear)  # closed meanwhile: the end of all connections may have missed this one
@@ -325,7 +325,7 @@ class ThreadPort(Connections):
     def _refused(self, refusal: ServerSaid) -> None:
         """The server doesn't let us subscribe: for now, or until somebody gives the right."""
         passing = isinstance(complaint(refusal, self.label), StoreUnavailable)
-        self._deaf_until = monotonic() + (MUTE_S if passing else DEAF_S)
+        self._deaf_until = boottime() + (MUTE_S if passing else DEAF_S)
         if not passing:
             log.warning(DEAF, self.label, refusal, DEAF_S)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from time import monotonic
 from typing import Any
 
 import redis
@@ -12,6 +11,7 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ..guard import Guard
 from ..topology import Place, Sentinels, shown
 from .dial import Dialler, silent
@@ -41,7 +41,7 @@ class WatchedDialler(Dialler):
 
     def _primary(self, until: float) -> Place:
         watch = self._watch
-        step = step_of(len(watch.places), until - monotonic())
+        step = step_of(len(watch.places), until - boottime())
         sentinel = _new(
             list(watch.places),
             min_other_sentinels=watch.others,

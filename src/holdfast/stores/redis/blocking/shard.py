@@ -10,10 +10,10 @@ the slot is now.
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 from ....core.model import Granted
+from ....runtime.blocking import boottime
 from ..complaints import MOVED, NOSCRIPT, ServerSaid
 from ..config import Settings
 from ..guard import Guard, Verdict
@@ -64,7 +64,7 @@ class ThreadNode(ThreadPort):
 
     async def asking(self, call: Call, within: float) -> Any:
         """Send a call for a slot that this node is just taking over."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         link = self._take(now, until)
         wires = [packed(b"ASKING"), self._wire(link, call)]
@@ -80,7 +80,7 @@ class ThreadNode(ThreadPort):
 
     async def fetch_asking(self, place: Place, within: float) -> list[Any]:
         """Read a value of a slot that this node is just taking over."""
-        now = monotonic()
+        now = boottime()
         until = now + within
         link = self._take(now, until)
         try:
@@ -92,7 +92,7 @@ class ThreadNode(ThreadPort):
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
         """What the guard says of this bucket."""
-        now = monotonic()
+        now = boottime()
         link = self._take(now, now + within)
         try:
             found = self._judge(link, now + within, bucket)
@@ -118,7 +118,7 @@ class ThreadNode(ThreadPort):
         if box is not None and link is not None and not self._here(box):
             if box.fence == ticket:
                 return Granted(ticket)
-            if monotonic() >= self._deaf_until:
+            if boottime() >= self._deaf_until:
                 return None
             self._pause(seconds)
             return None
@@ -151,7 +151,7 @@ class ThreadNode(ThreadPort):
         try:
             refusal = self._subscribed(link, box, until)
         except (OSError, ValueError):
-            self._deaf_until = monotonic() + MUTE_S
+            self._deaf_until = boottime() + MUTE_S
             return None
         if refusal is None:
             return None
@@ -169,7 +169,7 @@ class ThreadNode(ThreadPort):
         while address not in link.addresses:
             if address in link.refused:
                 return link.refused[address]
-            if self._ear.link is not link or monotonic() >= until:
+            if self._ear.link is not link or boottime() >= until:
                 raise TimeoutError("the subscription was not confirmed")
             if not self._ear.look(link, box, until):
                 self._pause(_LOOK_S)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from ....core.guard.model import Entry, Value
+from ....runtime.timers.aio import sleep
 from ....url import StoreURL
 from ..blocking.values.engine import ValueEngine
 from .loop import Loop
@@ -41,7 +41,7 @@ class LoopValues(Loop[ValueEngine]):
         ear = self.engine.ear(wish)
         if ear is None:
             self._here()
-            await asyncio.sleep(min(seconds, VALUES_POLL_S))
+            await sleep(min(seconds, VALUES_POLL_S))
             return False
         return await self._sleep(ear, seconds, (self.engine.holder(wish),)) is not None
 

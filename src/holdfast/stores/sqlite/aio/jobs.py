@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
+from ....runtime.timers.aio import sleep
 from ....url import StoreURL
 from ..blocking.queues.engine import JobEngine
 from .loop import Loop
@@ -24,7 +23,7 @@ class LoopJobs(Loop[JobEngine]):
         ear = self.engine.ear(take)
         if ear is None:
             self._here()
-            await asyncio.sleep(min(seconds, JOBS_POLL_S))
+            await sleep(min(seconds, JOBS_POLL_S))
             return False
         return await self._sleep(ear, seconds) is not None
 

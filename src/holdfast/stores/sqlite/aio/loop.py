@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,8 +22,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from ....core.model import Granted
 from ....errors import StoreUnavailable
 from ....runtime.aio import another_loop
-from ....runtime.blocking import inside
+from ....runtime.blocking import boottime, inside
 from ....runtime.starting.blocking import DaemonThread
+from ....runtime.timers.aio import later
 from ..blocking.session import ENDED, NONE
 from ..blocking.wake import LoopBox
 
@@ -70,7 +70,7 @@ class Job:
         result: Any = None
         wrong: BaseException | None = None
         try:
-            result = self.work(*self.args, max(LATE_S, self.due - time.monotonic()))
+            result = self.work(*self.args, max(LATE_S, self.due - boottime()))
         except BaseException as raised:
             wrong = raised
         with contextlib.suppress(RuntimeError):
@@ -102,10 +102,10 @@ def _work(jobs: SimpleQueue[Job | None]) -> None:
 
 def _finish() -> None:
     """When the interpreter ends, what was asked is done first."""
-    end = time.monotonic() + EXIT_S
+    end = boottime() + EXIT_S
     for thread, jobs in list(_working.items()):
         jobs.put(None)
-        thread.join(max(0.0, end - time.monotonic()))
+        thread.join(max(0.0, end - boottime()))
 
 
 class Worker:
@@ -187,8 +187,8 @@ class Loop(Generic[E]):
             raise StoreUnavailable(f"this client of {self.engine.label} is closed")
         within: float = args[-1]
         answer: Answer = loop.create_future()
-        self._worker.put(Job(work, args[:-1], time.monotonic() + within, loop, answer))
-        timer = loop.call_later(within, _overdue, answer, self.engine.label, within)
+        self._worker.put(Job(work, args[:-1], boottime() + within, loop, answer))
+        timer = later(loop, within, _overdue, answer, self.engine.label, within)
         try:
             result: T = await answer
         finally:
@@ -224,7 +224,7 @@ class Loop(Generic[E]):
             return Granted(early)
         answer: Answer = loop.create_future()
         self._sleepers[name] = answer
-        timer = loop.call_later(max(0.0, seconds), _settle, answer, None, None)
+        timer = later(loop, max(0.0, seconds), _settle, answer, None, None)
         try:
             for session in sessions:
                 self._watch(loop, session, answer)
@@ -299,7 +299,7 @@ class Loop(Generic[E]):
         if self._closed or loop is None:
             return
         self._closed = True
-        due = time.monotonic() + CLOSE_S
+        due = boottime() + CLOSE_S
         self._worker.put(Job(self.engine.close, (), due, loop, asyncio.Future(loop=loop)))
         self._worker.end()
         for fd, _ in self._alarms.values():

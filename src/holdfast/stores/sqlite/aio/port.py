@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from ....core.model import Claim, Granted, Waiting
+from ....runtime.blocking import boottime
+from ....runtime.timers.aio import sleep
 from ....url import StoreURL
 from ..blocking.engine import Engine
 from ..blocking.port import POLL_FIRST_S, POLL_LAST_S
@@ -52,10 +52,10 @@ class LoopPort(Loop[Engine]):
 
     async def _look(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Without a socket: look at the row again and again."""
-        end = time.monotonic() + seconds
+        end = boottime() + seconds
         nap = POLL_FIRST_S
-        while (left := end - time.monotonic()) > 0:
-            await asyncio.sleep(min(nap, left))
+        while (left := end - boottime()) > 0:
+            await sleep(min(nap, left))
             nap = min(nap * 1.5, POLL_LAST_S)
             fence = await self.call(self.engine.peek, claim, waiting, left + LATE_S)
             if fence is not None:

@@ -11,13 +11,12 @@ import contextlib
 import itertools
 import os
 import sqlite3
-import time
 from abc import abstractmethod
 from collections.abc import Callable
-from time import clock_gettime
 from typing import Any, Generic, Protocol, TypeVar
 
 from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ....url import StoreURL
 from . import ears
 from .database import MOVE_AWAY, Database, explained
@@ -31,7 +30,7 @@ from .paths import Place
 from .place import database_path, prepare
 from .session import Others, Session
 from .wake import Post
-from .way import CLOCK, Way
+from .way import Way
 
 #: Dead sessions that are looked for when the files are opened.
 SWEEP_MAX = 64
@@ -213,18 +212,18 @@ class AnnexEngine(Way[F]):
         """Open the files and stay inside their gate."""
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
-        end = time.monotonic() + within
+        end = boottime() + within
         path = database_path(self.url) + self.suffix
         place = prepare(path, self.url.options.get("any_fs") == "yes")
         self.label = f"the {self.what} of sqlite://{place.database.removesuffix(self.suffix)}"
         self._opening = opening = Opening(place, end)
         try:
-            header = enter(place, end - time.monotonic(), self._stand)
+            header = enter(place, end - boottime(), self._stand)
             assert self._gate is not None
             with opening:
                 if self._gate.moved():
                     raise Replaced
-                files = self._made(place, self._gate, header, clock_gettime(CLOCK))
+                files = self._made(place, self._gate, header, boottime())
         except BaseException:
             self._drop()
             raise

@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator
 
 from ....core.ports import DiskFailed
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ....runtime.opening.blocking import opened
 from .closing import Closing
 from .header import boot_id
@@ -106,10 +107,10 @@ class Database:
     def _share(self) -> None:
         """See whether anybody else is here, and be somebody who is here from now on."""
         self.alone = self._lock(_ALONE_RANGE)
-        end = time.monotonic() + BUSY_S
+        end = boottime() + BUSY_S
         while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):
             # Somebody's last connection is deleting the log at this moment.
-            if time.monotonic() > end:
+            if boottime() > end:
                 raise StoreUnavailable(f"another program has {self.path} locked: try again")
             time.sleep(0.001)
         self._lock(_WRITER_BYTE)
@@ -117,8 +118,8 @@ class Database:
     def alone_soon(self) -> bool:
         """Is nobody else here? Who is closing the store just now, outside the gate because it was
         forgotten or is being ended, is given a moment."""
-        end = time.monotonic() + CLOSING_S
-        while not self.alone and _OFD_SETLK is not None and time.monotonic() < end:
+        end = boottime() + CLOSING_S
+        while not self.alone and _OFD_SETLK is not None and boottime() < end:
             time.sleep(0.002)
             self._share()
         return self.alone

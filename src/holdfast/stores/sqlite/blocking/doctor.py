@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from ....core.finding import Finding, Level
 from ....errors import ConfigError, HoldfastError
+from ....runtime.blocking import boottime, walltime
 from ....url import StoreURL
 from . import foreign
 from .closing import Closing
@@ -28,7 +29,6 @@ from .place import QUEUES, TRUSTED, VALUES, database_path, file_system, others_r
 from .queues import mending
 from .queues.files import remedy
 from .session import Others
-from .way import CLOCK
 
 #: A gate that stays shut for so long is stuck: a verb lasts some 20 us.
 GATE_S = 1.0
@@ -161,16 +161,16 @@ def _free(fd: int, place: Place) -> Finding:
 
 def _enter(fd: int) -> float | None:
     """Lock it; how many seconds that took, None if it can't be had."""
-    begun = time.monotonic()
+    begun = boottime()
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() - begun > GATE_S:
+            if boottime() - begun > GATE_S:
                 return None
             time.sleep(0.001)
         else:
-            return time.monotonic() - begun
+            return boottime() - begun
 
 
 def _header(header: Header) -> Iterator[Finding]:
@@ -179,7 +179,7 @@ def _header(header: Header) -> Iterator[Finding]:
     except ConfigError as wrong:
         yield Finding(Level.FAIL, "gate", str(wrong))
         return
-    now = time.clock_gettime(CLOCK)
+    now = boottime()
     if header.damaged(now):
         yield Finding(
             Level.WARN,
@@ -191,7 +191,7 @@ def _header(header: Header) -> Iterator[Finding]:
     boot = "" if header.same_boot() else "; the machine was started anew since the last use"
     yield _ok("clock", f"counts from the machine's start, {now:,.0f} s ago{boot}")
     words = header.words
-    ahead = words[NEXT] / 1e6 - time.time()
+    ahead = words[NEXT] / 1e6 - walltime()
     text = f"next {words[NEXT]}, reserved on the disk up to {words[LIMIT]}"
     if ahead > AHEAD_S:
         yield Finding(

@@ -8,14 +8,13 @@ new ones and does the verb again; what it held in the old ones is gone.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from time import clock_gettime
 from typing import TypeVar
 
 from ....core.policy import PATIENCE_S
 from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.blocking import boottime
 from ....url import StoreURL
 from .files import Files, Mail, enter
 from .gate import Damaged, Replaced
@@ -24,7 +23,7 @@ from .opening import Opening
 from .owned import make_folders
 from .place import database_path, prepare
 from .session import Session
-from .way import CLOCK, Way
+from .way import Way
 
 T = TypeVar("T")
 #: Seconds between two looks whether our session's file is still in its place.
@@ -59,18 +58,18 @@ class Entry(Way[Files]):
         """Open the store and stay inside its gate."""
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
-        end = time.monotonic() + within
+        end = boottime() + within
         place = prepare(database_path(self.url), self.url.options.get("any_fs") == "yes")
         self.label = f"sqlite://{place.database}"
         self._opening = opening = Opening(place, end)
         try:
-            header = enter(place, end - time.monotonic(), self._stand)
+            header = enter(place, end - boottime(), self._stand)
             assert self._gate is not None
             with opening:
                 if self._gate.moved():
                     raise Replaced
                 mail = self.mail if self.push else None
-                files = Files(place, self._gate, header, mail, clock_gettime(CLOCK))
+                files = Files(place, self._gate, header, mail, boottime())
         except BaseException:
             self._drop()
             raise
@@ -123,9 +122,9 @@ class Entry(Way[Files]):
         if self._burying or not self._graves:
             return
         self._burying = True
-        end = time.monotonic() + BURY_S
+        end = boottime() + BURY_S
         try:
-            while self._graves and time.monotonic() < end:
+            while self._graves and boottime() < end:
                 session = self._graves.pop()
                 with suppress(HoldfastError, OSError):
                     self._inside(TIDY_S, self._bury, session)

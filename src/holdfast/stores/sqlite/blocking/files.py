@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from collections.abc import Callable
 from typing import Protocol
 
+from ....runtime.blocking import boottime
 from .gate import Damaged, Gate, Replaced
 from .header import LATEST, LIMIT, NEXT, QUIET, SPAN, TOMBS, WHEN, WORLD, Header
 from .lines import Lines
@@ -162,10 +162,10 @@ class Files:
 
 def enter(place: Place, within: float, hold: Callable[[Gate], None]) -> Header:
     """Open the gate and stand inside it; ``hold`` is told of it before it is locked."""
-    end = time.monotonic() + within
+    end = boottime() + within
     gate = Gate(place)
     hold(gate)
-    gate.enter(end - time.monotonic())
+    gate.enter(end - boottime())
     if gate.moved():
         raise Replaced
     return gate.map()

@@ -27,6 +27,7 @@ from itertools import chain, repeat
 from queue import Empty, SimpleQueue
 
 from ....errors import StoreUnavailable
+from ....runtime.blocking import boottime
 from ....runtime.greenlets import greenlets
 from ....runtime.starting.blocking import DaemonThread
 from .header import PID, SIZE, Header
@@ -75,13 +76,13 @@ class Gate:
 
     def queue(self, within: float) -> None:
         """The kernel lock is taken: wait for it."""
-        begun = time.monotonic()
+        begun = boottime()
         end = begun + within
         naps: Iterator[float] = iter(_NAPS_S)
         if greenlets():  # a porter would hold up all of them, and the time-out of its caller
             naps = chain(naps, repeat(_NAP_S))
         while True:
-            now = time.monotonic()
+            now = boottime()
             over = now >= max(end, begun + _YIELD_S)
             if now - begun < _YIELD_S:
                 os.sched_yield()
@@ -99,7 +100,7 @@ class Gate:
             return
         if self._porter is None:
             self._porter = Porter(self)
-        if not self._porter.fetch(self, end - time.monotonic()):
+        if not self._porter.fetch(self, end - boottime()):
             raise StoreUnavailable(self.stuck(within))
 
     def exit(self) -> None:

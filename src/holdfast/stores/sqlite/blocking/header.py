@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 import struct
 import sys
-import time
 
 from ....core.model import TTL_S_MAX
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.blocking import walltime
 from ....runtime.opening.blocking import opened
 from .owned import mapped
 
@@ -163,8 +163,8 @@ class Header:
         words, floats, far = self.words, self.floats, now + FAR_S
         words[WORLD] = 0
         given = [words[one] for one in (LIMIT, RESERVED) if words[one] < TICKET_MAX]
-        following = max(ticket, *given, time.time_ns() // 1000) if given else ticket
-        words[NEXT] = max(following, time.time_ns() // 1000) + SPAN
+        following = max(ticket, *given, int(walltime() * 1e6)) if given else ticket
+        words[NEXT] = max(following, int(walltime() * 1e6)) + SPAN
         words[LIMIT] = words[RESERVED] = words[NEXT]
         ends = [one for one in (floats[LATEST], floats[QUIET], latest) if 0.0 <= one <= far]
         floats[LATEST] = floats[TOMBS] = max(ends)
@@ -179,7 +179,7 @@ class Header:
         """
         words = self.words
         words[VERSION] = FORMAT
-        start = max(time.time_ns() // 1000, ticket + 1)
+        start = max(int(walltime() * 1e6), ticket + 1)
         words[NEXT] = words[LIMIT] = words[RESERVED] = start
         words[PID] = words[SHARED_MEMORY] = words[LOG] = 0
         words[WORLD] = world
@@ -199,7 +199,7 @@ class Header:
         wall clock, because this file may be an old copy that was put back."""
         words = self.words
         reserved = max(words[LIMIT], words[RESERVED])
-        words[NEXT] = max(words[NEXT], reserved, time.time_ns() // 1000)
+        words[NEXT] = max(words[NEXT], reserved, int(walltime() * 1e6))
 
     def _start(self, latest: float) -> None:
         words, boot = self.words, boot_id()

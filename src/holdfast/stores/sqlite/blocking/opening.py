@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from ....errors import StoreUnavailable
+from ....runtime.blocking import boottime
 from .owned import open_file, open_parent
 from .paths import Place
 from .place import others_read
@@ -43,7 +44,7 @@ class Opening:
             try:
                 flock(self._fd, LOCK_EX | LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() >= self._end:
+                if boottime() >= self._end:
                     self.close()
                     raise StoreUnavailable(
                         f"another process is opening a lock database at {path} and does "

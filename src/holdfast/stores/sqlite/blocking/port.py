@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ....core.model import Claim, Granted, Waiting
+from ....runtime.blocking import boottime
 from ....url import StoreURL
 from .engine import Engine
 from .wake import Boxes
@@ -58,9 +59,9 @@ class ThreadPort:
         """Sleep until poked, until somebody watched has died, or until the time is over."""
         if self.boxes.known(claim.id) is not None:
             return self.boxes.wait(claim.id, self.engine.alarm, waiting.watch, seconds)
-        end = time.monotonic() + seconds
+        end = boottime() + seconds
         nap = POLL_FIRST_S
-        while (left := end - time.monotonic()) > 0:
+        while (left := end - boottime()) > 0:
             time.sleep(min(nap, left))
             nap = min(nap * 1.5, POLL_LAST_S)
             fence = self.engine.peek(claim, waiting, left)

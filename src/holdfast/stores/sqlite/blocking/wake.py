@@ -16,12 +16,12 @@ import os
 import select
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from weakref import finalize
 
 from ....core.model import Granted
+from ....runtime.blocking import boottime
 from ....runtime.opening.blocking import datagrams
 from .folder import Folder, folder, is_address
 from .owned import O_PATH, admit
@@ -217,8 +217,8 @@ class Boxes:
             poll.register(box.fd, select.POLLIN)
         for fd in alarms:
             poll.register(fd, 0)
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
+        end = boottime() + seconds
+        while (left := end - boottime()) > 0:
             for fd, _ in poll.poll(left * 1000):
                 if box is None or fd != box.fd:
                     return None

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from threading import RLock, get_ident
-from time import clock_gettime
 from typing import Any, Generic, Protocol, TypeVar
 
 from ....errors import HoldfastError, NotSupported, StoreUnavailable
+from ....runtime.blocking import boottime
 from ....url import StoreURL
 from .closing import leak
 from .database import MOVE_AWAY, explain
@@ -34,8 +33,6 @@ from .odd import UNREADABLE, unreadable
 from .opening import Opening
 from .place import label
 
-#: Seconds that never jump, and that go on while the machine sleeps, where the system has them.
-CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 #: How often in a row the files may be found replaced before we give up.
 REPLACED_MAX = 5
 TRY = LOCK_EX | LOCK_NB
@@ -147,7 +144,7 @@ class Way(Generic[F]):
             if files.words[WORLD] != files.world:
                 raise Replaced
             files.words[PID] = self.pid
-            files.floats[WHEN] = now = clock_gettime(CLOCK)
+            files.floats[WHEN] = now = boottime()
             return work(files, now, *args)
         except Replaced as wrong:
             if isinstance(wrong, Damaged) and self._files is not None:
@@ -189,7 +186,7 @@ class Way(Generic[F]):
 
     def _queue(self, within: float) -> float:
         """Wait for the other threads of this client; the time that is left."""
-        start = time.monotonic()
+        start = boottime()
         if not self.lock.acquire(timeout=max(0.0, within)):
             gate = self._gate
             raise StoreUnavailable(
@@ -197,7 +194,7 @@ class Way(Generic[F]):
                 if gate is not None
                 else f"{self.label} was being opened by another thread for {within:.3g} s"
             )
-        return within - (time.monotonic() - start)
+        return within - (boottime() - start)
 
     def _again(self, within: float, work: Callable[..., T], *args: Any) -> T:
         """The files were replaced, and now there are others."""

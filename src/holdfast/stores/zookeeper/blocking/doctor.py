@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import socket
 import statistics
-import time
 from collections.abc import Iterator
 
 from kazoo.exceptions import KazooException
@@ -144,9 +143,9 @@ def _writing(settings: Settings, keeping: Keeping, until: float) -> Finding:
     times = []
     try:
         for _ in range(ROUNDS):
-            begun = time.monotonic()
+            begun = boottime()
             run_sync(keeping.list_now(settings.root, until))
-            times.append(time.monotonic() - begun)
+            times.append(boottime() - begun)
     except HoldfastError as wrong:
         return Finding(Level.FAIL, "writing", str(wrong), "see the log of the servers")
     middle, worst = statistics.median(times), max(times)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 import statistics
-import time
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
+from .....runtime.blocking import boottime, walltime
 from ...complaints import ServerSaid, identifier
 from .visit import WITHIN_S, Visit, well, worth
 
@@ -80,9 +80,9 @@ def _isolation(visit: Visit, pooled: bool) -> Iterator[Finding]:
 def _latency(visit: Visit) -> Finding:
     times = []
     for _ in range(ROUNDS):
-        begun = time.perf_counter()
+        begun = boottime()
         visit.row("SELECT 1")
-        times.append(time.perf_counter() - begun)
+        times.append(boottime() - begun)
     middle, worst = statistics.median(times), max(times)
     text = f"a request takes {middle * 1e3:.2f} ms, {worst * 1e3:.2f} ms at worst of {ROUNDS}"
     if middle > SLOW_S or worst > SLOWEST_S:
@@ -91,9 +91,9 @@ def _latency(visit: Visit) -> Finding:
 
 
 def _clock(visit: Visit) -> Finding:
-    begun = time.time()
+    begun = walltime()
     server = float(visit.row("SELECT extract(epoch FROM clock_timestamp())")[0])
-    apart = server - (begun + time.time()) / 2
+    apart = server - (begun + walltime()) / 2
     text = f"the server's clock and ours are {abs(apart) * 1e3:.0f} ms apart"
     if abs(apart) > APART_S:
         return worth(
@@ -109,11 +109,11 @@ def _pokes(visit: Visit) -> Finding:
     channel = f"holdfast_doctor_{secrets.token_hex(6)}"
     ear = visit.connect()
     try:
-        ear.listen(channel, time.monotonic() + WITHIN_S)
-        begun = time.perf_counter()
+        ear.listen(channel, boottime() + WITHIN_S)
+        begun = boottime()
         visit.row(f"SELECT pg_notify('{channel}', 'x')")
         if ear.heard(WITHIN_S):
-            took = time.perf_counter() - begun
+            took = boottime() - begun
             return well("pokes", f"a message arrives after {took * 1e3:.2f} ms")
         text = "a message to ourselves did not arrive"
     except ServerSaid as said:

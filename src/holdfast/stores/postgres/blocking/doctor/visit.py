@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Self
 
 import psycopg
 
 from .....core.finding import Finding, Level
 from .....errors import StoreUnavailable
+from .....runtime.blocking import boottime
 from ...complaints import ServerSaid, complaint
 from ...config import Settings
 from ..link import Link, dial
@@ -29,14 +29,14 @@ class Visit:
     def connect(self) -> Link:
         """One more connection."""
         try:
-            return dial(self.settings, time.monotonic() + CONNECT_S)
+            return dial(self.settings, boottime() + CONNECT_S)
         except ServerSaid as said:
             raise complaint(said, self.settings) from said
 
     def rows(self, query: str) -> list[list[str]]:
         """The rows of a query as texts; NULL is an empty one."""
         try:
-            found = self.link.say(query, time.monotonic() + WITHIN_S)
+            found = self.link.say(query, boottime() + WITHIN_S)
         except ServerSaid as said:
             raise complaint(said, self.settings) from said
         except (TimeoutError, psycopg.Error) as wrong:

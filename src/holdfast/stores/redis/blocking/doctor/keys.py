@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
-import time
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
+from .....runtime.blocking import boottime
 from ...complaints import ServerSaid
 from ...keys import bucket_of
 from ...queue_keys import HASHES, MARKS, is_shard
@@ -86,7 +86,7 @@ def examine(visit: Visit) -> Iterator[Finding]:
     """Who writes under the prefix, and do the fences lie behind the server's clock?"""
     found = _Found(visit.prefix)
     refusal = whole = None
-    cursor, end = b"0", time.monotonic() + LOOK_S
+    cursor, end = b"0", boottime() + LOOK_S
     while not whole:
         said = visit.ask(
             b"SCAN", cursor, b"MATCH", f"{visit.prefix}:*".encode(), b"COUNT", b"%d" % STEP
@@ -97,7 +97,7 @@ def examine(visit: Visit) -> Iterator[Finding]:
         cursor, keys = said
         _sort(visit, found, keys)
         whole = cursor == b"0"
-        if time.monotonic() > end:
+        if boottime() > end:
             break
     if refusal:
         return  # said under "rights"

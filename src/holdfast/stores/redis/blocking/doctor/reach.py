@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
+from .....runtime.blocking import boottime
 from ...complaints import ServerSaid, rules
 from ...slots import address_in
 from .visit import Clock, Visit, well
@@ -66,13 +66,13 @@ def _pokes(visit: Visit) -> Finding:
         publish = b"SPUBLISH"
     with visit.connected() as ear:
         try:
-            refusal = ear.subscribe(channel, time.monotonic() + LOST_S)
-            begun = time.monotonic()
+            refusal = ear.subscribe(channel, boottime() + LOST_S)
+            begun = boottime()
             reached = refusal or visit.ask(publish, channel, visit.word)
             if isinstance(reached, ServerSaid):
                 return _deaf(f"the server refuses them ({reached})", _remedy(visit, reached))
             if ear.listen(visit.word, begun + LOST_S):
-                took = time.monotonic() - begun
+                took = boottime() - begun
                 return well("pokes", f"arrive after {took * 1000:.2f} ms")
         except OSError as wrong:
             return _deaf(f"listening failed ({wrong})", "is a proxy in between?")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from .....core.finding import Finding, Level
 from .....errors import ConfigError, HoldfastError
+from .....runtime.blocking import boottime
 from ...config import Settings
 from ...library import packed
 from ...topology import Place, Sentinels, shown
@@ -61,7 +61,7 @@ def _asked(watch: Sentinels, place: Place) -> Place | None:
     """Whom this sentinel names."""
     arguments = {**watch.arguments, "host": place[0], "port": place[1]}
     kind = "tls" if arguments.pop("ssl", False) else "tcp"
-    until = time.monotonic() + WITHIN_S
+    until = boottime() + WITHIN_S
     settings = Settings(kind, arguments, f"the sentinel {shown(place)}", login=_LOGIN)
     link = Link(Dialler(settings).dial(until))
     try:

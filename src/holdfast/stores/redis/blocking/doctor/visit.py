@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import secrets
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 from .....core.finding import Finding, Level
 from .....errors import StoreUnavailable
+from .....runtime.blocking import boottime, walltime
 from ...complaints import ServerSaid
 from ...config import Settings
 from ...keys import BUCKETS
@@ -64,7 +64,7 @@ class Visit:
             link.close()
 
     def _connect(self, kind: type[Link] = Link) -> Link:
-        return kind(self._dialler.dial(time.monotonic() + self.settings.connect_s))
+        return kind(self._dialler.dial(boottime() + self.settings.connect_s))
 
     @property
     def protocol(self) -> int:
@@ -81,7 +81,7 @@ class Visit:
             return []
         wires = [packed(*words) for words in commands]
         try:
-            return (link or self._main).ask_many(wires, time.monotonic() + WITHIN_S)
+            return (link or self._main).ask_many(wires, boottime() + WITHIN_S)
         except OSError as wrong:
             what = commands[0][0].decode()
             raise StoreUnavailable(
@@ -152,9 +152,9 @@ class Visit:
 
     def clock(self) -> Clock | None:
         """The server's clock beside ours; None if it doesn't tell."""
-        begun, ours = time.monotonic(), time.time()
+        begun, ours = boottime(), walltime()
         said = self.ask(b"TIME")
-        took = time.monotonic() - begun
+        took = boottime() - begun
         if not isinstance(said, list):
             return None
         return Clock(int(said[0]) + int(said[1]) / 1e6, ours + took / 2, took)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable
 
 from .....errors import StoreUnavailable
+from .....runtime.blocking import walltime
 from .....url import StoreURL
 from ..annex import AnnexFiles
 from ..gate import Gate
@@ -90,7 +90,7 @@ def _offset(run: Callable[..., sqlite3.Cursor], now: float) -> float:
         known, _, offset = row[0].partition(" ")
         if known == boot and now + float(offset) >= latest:
             return float(offset)
-    found: float = max(time.time(), latest) - now
+    found: float = max(walltime(), latest) - now
     run("BEGIN IMMEDIATE")
     run(_SQL.meta_set, ("clock", f"{boot} {found!r}"))
     run(_SQL.queues_forget, (now + found - UNUSED_S,))

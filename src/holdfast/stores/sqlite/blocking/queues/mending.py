@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
 from .....core.finding import Finding, Level
 from .....errors import ConfigError, StoreUnavailable
+from .....runtime.blocking import boottime, walltime
 from ..closing import Closing
 from ..database import escaped, explained
 from ..files import enter
@@ -20,7 +20,6 @@ from ..opening import Opening
 from ..owned import require_companions
 from ..paths import Place
 from ..sql import jobs as statements
-from ..way import CLOCK
 from . import books
 from .database import PAGE_SIZE, JobDatabase
 from .rows import SEQ_BITS
@@ -43,7 +42,7 @@ def mend(place: Place) -> list[Finding]:
     try:
         header = enter(place, GATE_S, gates.append)
         header.words[PID] = os.getpid()
-        with Opening(place, time.monotonic() + GATE_S):
+        with Opening(place, boottime() + GATE_S):
             return list(_mend(place))
     except Replaced:
         raise StoreUnavailable(f"somebody is replacing {place.gate} just now: try again") from None
@@ -101,8 +100,8 @@ def _now(connection: sqlite3.Connection) -> float:
     """The time on the clock of the queues, or of the wall if that can't be read."""
     with suppress(sqlite3.Error, ValueError, TypeError, AttributeError):
         (note,) = connection.execute(_SQL.meta_get, ("clock",)).fetchone()
-        return time.clock_gettime(CLOCK) + float(note.partition(" ")[2])
-    return time.time()
+        return boottime() + float(note.partition(" ")[2])
+    return walltime()
 
 
 def _wrong(old: sqlite3.Connection) -> list[str]:

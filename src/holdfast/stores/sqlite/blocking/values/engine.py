@@ -10,7 +10,6 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from threading import RLock
-from time import clock_gettime
 from typing import TypeVar
 
 from .....core.guard.model import (
@@ -29,6 +28,7 @@ from .....core.guard.model import (
 )
 from .....core.model import Gone, Held
 from .....errors import StoreUnavailable
+from .....runtime.blocking import boottime
 from ..annex import AnnexEngine
 from ..database import full
 from ..gate import Gate, Replaced
@@ -38,7 +38,6 @@ from ..paths import Place
 from ..place import VALUES
 from ..session import NONE
 from ..sql import guards as statements
-from ..way import CLOCK
 from . import look
 from .files import ValueFiles
 from .reading import Changing
@@ -69,14 +68,14 @@ class ValueEngine(AnnexEngine[ValueFiles]):
     def known(self, entry: Entry) -> Value | None:
         """The value, if nothing has changed since it was read."""
         files = self._files
-        return None if files is None else files.reading.known(entry, clock_gettime(CLOCK))
+        return None if files is None else files.reading.known(entry, boottime())
 
     def glance(self, entries: Sequence[Entry], patient: bool = False) -> list[Value | None] | None:
         """The values, if they can be read at once; None: ask ``read``."""
         files = self._files
         if files is None:
             return None
-        return files.reading.read(entries, clock_gettime(CLOCK), patient)
+        return files.reading.read(entries, boottime(), patient)
 
     def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
         """See :meth:`holdfast.core.guard.ports.Guards.read`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 
+from .....runtime.blocking import walltime
 from ..annex import AnnexFiles
 from ..header import DATABASE, LOG, NEXT, SHARED_MEMORY, TICKET_MAX, WORLD, Header, boot_id
 from ..sql import guards as statements
@@ -65,7 +65,7 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
         """The next fence, greater than all that were given."""
         fence = self.words[NEXT]
         if not 0 < fence < TICKET_MAX:  # damaged: go on where a new gate would begin
-            fence = time.time_ns() // 1000
+            fence = int(walltime() * 1e6)
         self.words[NEXT] = fence + 1
         return fence
 
@@ -92,11 +92,11 @@ def _number() -> int:
 def _began(now: float) -> str:
     """Which boot this is: by its name, or else by the wall clock's time of its beginning."""
     boot = boot_id()
-    return str(boot) if boot else repr(time.time() - now)
+    return str(boot) if boot else repr(walltime() - now)
 
 
 def _same(began: str, now: float) -> bool:
     boot = boot_id()
     if boot:
         return began == str(boot)
-    return abs(float(began or 0.0) - (time.time() - now)) < BEGAN_S
+    return abs(float(began or 0.0) - (walltime() - now)) < BEGAN_S
