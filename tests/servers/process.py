@@ -42,11 +42,11 @@ ENVIRONMENT: dict[str, str] = {}
 def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:
     """Wait until something is true, and give what it gave; fail in words if it never is."""
     begun = time.monotonic()
+    end = begun + seconds
     while not (found := true()):
-        waited = time.monotonic() - begun
-        assert waited < seconds, f"after {seconds:g} s still not: {what}"
+        assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
         # A look may take longer than what is looked for: the longer it lasts, the fewer.
-        time.sleep(min(0.1, max(0.002, waited / 50)))
+        time.sleep(min(0.1, max(0.002, (time.monotonic() - begun) / 50)))
     return found
 
 
