@@ -184,10 +184,26 @@ def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
     assert world.run("acquire", "job", "--token-file", str(link))[0] == 78
     assert not target.exists()
     assert world.claims() == []
-    folder = world.path("nowhere") / "token"
-    code, _, err = world.run("acquire", "job", "--token-file", str(folder))
-    assert (code, "Traceback" in err) == (74, False)
-    assert world.claims() == []
+
+
+@pytest.mark.parametrize(
+    "file, code, why",
+    [
+        ("nowhere/token", 78, "nowhere/token' can't be made: its folder isn't there. Name a file"),
+        ("x" * 300, 78, "can't be made: File name too long. Name a file in a folder"),
+        ("-", 64, "argument --token-file: '-' is no file; without --token-file the token goes to"),
+    ],
+    ids=["no folder", "long", "stdout"],
+)
+def test_a_token_file_that_cannot_be_made_is_told_with_a_remedy(
+    here: Here, file: str, code: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here.world.path("."))
+    said = here("acquire", "job", "--token-file", file)
+    assert (said[:2], said[2].count("\n")) == ((code, ""), 1)
+    assert why in said[2]
+    assert here.world.claims() == []
+    assert not here.world.path("-").exists()
 
 
 def test_of_two_with_one_token_file_one_holds(world: World) -> None:

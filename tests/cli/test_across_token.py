@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -164,6 +165,20 @@ def test_a_token_in_the_arguments_is_taken_with_a_warning(here: Here) -> None:
     assert (code, out) == (0, "")
     assert "`ps` shows a token in the arguments" in err
     assert here("release", "--token-file", "x", "y")[0] == 65
+
+
+@pytest.mark.parametrize("words", [["-"], ["--token-file", "-"]])
+def test_a_dash_is_a_line_of_stdin(
+    here: Here, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here.world.path("."))
+    here.world.path("-").write_text("a file that isn't meant\n")
+    text = here.held()
+    for command in ("check", "renew", "release"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{text}\n"))
+        assert here(command, "-q", *words) == (0, "", ""), command
+    assert here.world.claims() == []
+    assert here.world.path("-").exists()
 
 
 def test_a_token_of_another_store_names_both(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
