@@ -45,7 +45,7 @@ def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:
     end = begun + seconds
     while not (found := true()):
         assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
-        # A look may take longer than what is looked for: the longer it lasts, the fewer.
+        # A look can be expensive, so looks become rarer as the wait goes on.
         time.sleep(min(0.1, max(0.002, (time.monotonic() - begun) / 50)))
     return found
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .ports import Store
 
-#: More than passes between a look and a request, seconds.
+#: A look and the request after it are closer together than this, in seconds.
 LESS_S = 2.0
 
 
@@ -127,9 +127,9 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
 async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
     """A detached hold as people see it; ``NotHeld`` if it is over.
 
-    Whoever looks sees no secret. So the store is asked for a lease, too, which proves the secret:
-    for less than what is left, because that changes nothing. It is asked for a whole one where it
-    doesn't show the hold, because it may have been looked at amid a change of it.
+    A look doesn't prove the token's secret, so this renews, too: for less time than is left, which
+    changes nothing. If the look shows no hold, it renews for the whole ttl, because the look may
+    have come amid a change of the hold.
     """
     spec = passed.claim.spec
     seen = await _look(ctx, passed)
@@ -149,7 +149,7 @@ async def release(ctx: Context, passed: token.Passed) -> None:
 
 
 async def _look(ctx: Context, passed: token.Passed) -> ClaimRecord | None:
-    """Who holds the name by the fence of this token."""
+    """The hold that has this token's fence, or None."""
     lines = await ctx.store.inspect(passed.claim.spec.name, REQUEST_S, exact=True)
     found = [one for one in (lines[0].holders if lines else ()) if one.fence == passed.fence]
     return found[0] if found else None

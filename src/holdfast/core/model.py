@@ -20,7 +20,7 @@ TTL_S_MAX = 86_400.0
 WAITERS_MAX = 10_000
 #: Capacity of a read-write lock: a reader weighs 1, a writer all of it.
 RWLOCK_CAPACITY = 1 << 20
-#: How the owner of a detached hold ends: all who look, and all who wait, are told the owner.
+#: The end of a detached hold's owner. Everybody who looks or waits is shown the owner.
 DETACHED = " (detached: nobody renews it)"
 PERMITS_MAX = RWLOCK_CAPACITY
 

@@ -23,7 +23,8 @@ WITH_QUEUES = 2
 REFRESH_VERSION = 2
 WITH_GUARDS = 3
 #: The version of the whole. In 4 the verbs heal what was changed from outside, and wait for a row
-#: no longer than whoever asked. In 5 they tell what was released, and change an owner alone.
+#: no longer than whoever asked. In 5 they tell a release from
+#: an expiry, and can change the owner alone.
 WHOLE = 5
 #: Who sleeps is woken for so long after it was asked: it asks again in a second at the latest.
 ASLEEP_S = NAP_S_MAX + 0.5

@@ -71,7 +71,7 @@ class Pair:
         self._granted: dict[str, set[int]] = defaultdict(set)
         #: Where the store may have served somebody sooner than the model, in a verb that said no.
         self._sooner: set[str] = set()
-        #: The claims of which it depends on when the dead are dropped why they are gone.
+        #: Claims whose reason for being gone depends on when the store drops the dead.
         self._unsure: set[str] = set()
         self._story: deque[str] = deque(maxlen=15)
         #: What a verb took at most: so far apart in time the two may be, in seconds.
@@ -296,8 +296,8 @@ class Pair:
             known.waiting = None
 
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
-        """It was dead already when it was broken, or had stayed on when it was released: then it
-        depends on when the dead are dropped what is said, and either is true."""
+        """The claim was dead before it was broken or released. Then the reason depends on when the
+        store drops the dead, and both reasons are true."""
         reasons = {one.reason for one in (theirs, ours) if isinstance(one, Gone)}
         return (
             len(reasons) == 2

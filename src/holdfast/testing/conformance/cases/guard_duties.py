@@ -16,7 +16,7 @@ from .guards import MANY, Source
 
 #: What a request is given.
 WITHIN_S = 5.0
-#: So many times something is tried that a store might do wrong once in thirty times.
+#: How often a case tries what a faulty store would grant once in thirty times.
 OFTEN = 60
 
 

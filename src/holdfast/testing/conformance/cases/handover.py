@@ -142,7 +142,7 @@ async def a_token_whose_hold_is_over_is_told_what_ended_it(at: Arena) -> None:
     expired = await (await at.lock(ttl=KEPT_S).acquire()).detach()
     await at.free(within=2.0 + KEPT_S)
     await is_over(expired, "is over: it has expired")
-    # What was said before is still said
+    # The earlier reasons are still told
     await is_over(released, "is over: released")
     await is_over(broken, "is over: broken")
 
