@@ -26,11 +26,11 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     assert out.count("\n") == 1
     passed = token.read(out.strip())
     assert (passed.store, passed.claim.spec.name) == (world.client.url, "job")
-    assert (holder(world).owner, holder(world).fence) == ("ann@web1", passed.fence)
+    assert (holder(world).who, holder(world).fence) == ("ann@web1", passed.fence)
     # Then others find it busy
     code, out, err = world.run("acquire", "-n", "job")
     assert (code, out) == (75, "")
-    assert "'job' is busy, held by ann@web1 for" in err
+    assert "'job' is busy, held by ann@web1 (detached: nobody renews it) for" in err
     assert world.run("acquire", "-qn", "-E", "9", "job") == (9, "", "")
     # And the token gives it back, once
     held = {"HOLDFAST_TOKEN": token.write(passed)}
@@ -38,7 +38,7 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     assert world.claims() == []
     code, out, err = world.run("release", env=held)
     assert (code, out) == (76, "")
-    assert "is over: it has expired, or was released or adopted" in err
+    assert "is over: released" in err
     assert world.run("release", "-q", env=held) == (76, "", "")
     assert world.run("release", "-q", "--if-held", env=held) == (0, "", "")
 
@@ -67,7 +67,7 @@ def test_pick_takes_the_first_that_is_free_and_says_which(world: World) -> None:
     assert (code, err) == (0, "")
     name, text = out.splitlines()
     assert (name, token.read(text).claim.spec.name) == ("gpu:1", "gpu:1")
-    assert holder(world, "gpu:1").owner == "me"
+    assert holder(world, "gpu:1").who == "me"
     assert world.run("pick", "-n", *names) == (
         75, "", "holdfast: each of 'gpu:0', 'gpu:1' is busy\n",
     )  # fmt: skip
@@ -101,16 +101,18 @@ def test_those_who_look_are_told_that_nobody_renews_it(world: World) -> None:
     row = world.run("show", "job")[1].splitlines()[-1]
     assert re.fullmatch(r"detached +ann@web1 +.+ ago +in .+: nobody renews it +\d+", row)
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
-    assert claim["detached"] is True
+    assert (claim["owner"], claim["detached"]) == ("ann@web1", True)
     assert "1 detached: nobody renews it" in world.run("doctor")[1]
-    # Once it is adopted somebody does, though its note stays
+    # Once it is adopted somebody does
     hold = world.client.adopt(text)
     assert "(detached" not in world.run("ls")[1]
     assert "unless renewed" in world.run("show", "job")[1]
-    hold.release()
-    acquire(world)
+    # And what a program detaches is shown as what a command does
+    hold.detach(ttl=60)
+    assert f"{world.client.owner} (detached: nobody renews it)" in world.run("ls")[1]
     code, out, _ = world.run("break", "--yes", "job")
     assert code == 0
+    assert f"of {world.client.owner} holds no more" in out
     assert "nobody renews it: who has its token is told when that is next used" in out
 
 
@@ -120,7 +122,7 @@ def test_a_token_goes_from_the_shell_to_python_and_back(world: World) -> None:
     assert hold.fence == token.read(text).fence
     # Whoever has adopted it has it: the former token gives nothing back
     code, _, err = world.run("release", "-", input=text + "\n")
-    assert (code, "was released or adopted" in err) == (76, True)
+    assert (code, f"adopted by {world.client.owner}" in err) == (76, True)
     hold.check()
     assert world.run("release", "-", input=hold.detach(ttl=60)) == (0, "", "")
     assert world.claims() == []
@@ -144,8 +146,8 @@ def test_the_owner_is_the_user_on_this_host_with_the_shell_that_called(world: Wo
     env = {**world.env, "USER": "ann"}
     done = subprocess.run(["sh", str(script)], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert holder(world).owner.startswith(f"ann@{os.uname().nodename}:")
-    assert holder(world).owner.endswith(":deploy.sh")
+    assert holder(world).who.startswith(f"ann@{os.uname().nodename}:")
+    assert holder(world).who.endswith(":deploy.sh")
 
 
 @pytest.mark.parametrize("mask", [0, 0o777])
@@ -182,10 +184,26 @@ def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
     assert world.run("acquire", "job", "--token-file", str(link))[0] == 78
     assert not target.exists()
     assert world.claims() == []
-    folder = world.path("nowhere") / "token"
-    code, _, err = world.run("acquire", "job", "--token-file", str(folder))
-    assert (code, "Traceback" in err) == (74, False)
-    assert world.claims() == []
+
+
+@pytest.mark.parametrize(
+    "file, code, why",
+    [
+        ("nowhere/token", 78, "nowhere/token' can't be made: its folder isn't there. Name a file"),
+        ("x" * 300, 78, "can't be made: File name too long. Name a file in a folder"),
+        ("-", 64, "argument --token-file: '-' is no file; without --token-file the token goes to"),
+    ],
+    ids=["no folder", "long", "stdout"],
+)
+def test_a_token_file_that_cannot_be_made_is_told_with_a_remedy(
+    here: Here, file: str, code: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here.world.path("."))
+    said = here("acquire", "job", "--token-file", file)
+    assert (said[:2], said[2].count("\n")) == ((code, ""), 1)
+    assert why in said[2]
+    assert here.world.claims() == []
+    assert not here.world.path("-").exists()
 
 
 def test_of_two_with_one_token_file_one_holds(world: World) -> None:

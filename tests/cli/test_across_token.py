@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -49,8 +50,11 @@ def test_check_says_who_has_adopted_it_and_that_it_was_released(
             assert (code, "adopted" in err) == (76, True), command
         assert f"adopted by {other.owner}" in here("check")[2]
         hold.check()
-        hold.release()
-    assert "is over: it has expired, or was released or adopted" in here("check")[2]
+        # Nor is the former token worth anything once that one is detached in turn
+        again = hold.detach(ttl=60)
+        assert here("check", "-q")[0] == 76
+        other.adopt(again).release()
+    assert "it has expired, or its adopter has ended it" in here("check")[2]
 
 
 def test_renew_lengthens_by_the_clock_of_the_store(
@@ -161,6 +165,20 @@ def test_a_token_in_the_arguments_is_taken_with_a_warning(here: Here) -> None:
     assert (code, out) == (0, "")
     assert "`ps` shows a token in the arguments" in err
     assert here("release", "--token-file", "x", "y")[0] == 65
+
+
+@pytest.mark.parametrize("words", [["-"], ["--token-file", "-"]])
+def test_a_dash_is_a_line_of_stdin(
+    here: Here, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here.world.path("."))
+    here.world.path("-").write_text("a file that isn't meant\n")
+    text = here.held()
+    for command in ("check", "renew", "release"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{text}\n"))
+        assert here(command, "-q", *words) == (0, "", ""), command
+    assert here.world.claims() == []
+    assert here.world.path("-").exists()
 
 
 def test_a_token_of_another_store_names_both(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:

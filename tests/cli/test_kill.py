@@ -18,7 +18,7 @@ from tests.cli.world import Started, World, alive, children, until
 lag.watch()
 
 #: How many runs are killed; set HOLDFAST_TEST_KILLS=100 for the long version.
-KILLS = int(os.environ.get("HOLDFAST_TEST_KILLS", "25"))
+KILLS = int(os.environ.get("HOLDFAST_TEST_KILLS", "12"))
 
 
 def keeper_of(running: Started) -> int:

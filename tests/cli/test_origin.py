@@ -91,7 +91,7 @@ def test_every_command_is_one_that_changes_or_one_that_looks() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.usual(6)
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("command", CHANGES)
 def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
     command: str, tmp_path: Path
@@ -111,6 +111,7 @@ def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
         assert "no store" not in holdfast(*words[:2], "-q", *words[2:], **home).stderr
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("command", LOOKS)
 def test_what_finds_nothing_says_in_which_file_if_nobody_has_named_it(
     command: str, tmp_path: Path

@@ -20,6 +20,8 @@ WRONG = {
     "run -s --every 3 x -- y": "--min-hold (--every) goes with a plain lock alone",
     "run -w 3q x -- y": "'3q' is no duration; write 90, 1.5s, 250ms, 10m, 2h or 1d",
     "run -w -3 x -- y": "argument -w",
+    "run --ttl -1.5h x -- y": "argument --ttl: '-1.5h' is no duration; write 90, 1.5s",
+    "acquire x --ttl -5s": "argument --ttl: '-5s' is no duration; write 90, 1.5s, 250ms, 10m, 2h",
     "run --ttl 25h x -- y": "25h is not from 10 ms to 1 d",
     "run --ttl nan x -- y": "'nan' is no duration",
     "run -E 256 x -- y": "'256' is no exit status from 0 to 255",

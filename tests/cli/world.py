@@ -21,10 +21,11 @@ BOUND_S = 20.0
 
 def until(true: Callable[[], Any], what: str, seconds: float = BOUND_S) -> Any:
     """Wait until something is true, and give what it gave; fail in words if it never is."""
-    end = time.monotonic() + seconds
+    begun = time.monotonic()
+    end = begun + seconds
     while not (found := true()):
         assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
-        time.sleep(0.005)
+        time.sleep(min(0.1, max(0.005, (time.monotonic() - begun) / 50)))
     return found
 
 

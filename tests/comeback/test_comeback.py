@@ -19,7 +19,7 @@ AWAY_S = TTL_S + 0.5
 EVERY = [*product([one for one in MADE if one != CLUSTER], WAYS), (CLUSTER, "wiped")]
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("scheme, way", EVERY)
 def test_whatever_a_client_was_doing_goes_on(
     scheme: str, way: str, own_name: str, request: pytest.FixtureRequest

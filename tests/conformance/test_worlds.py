@@ -101,6 +101,7 @@ def failures(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[A
         yield ahead
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("world, store", PLACES)
 def test_the_kit_is_kept(world: str, store: str, failures: Ahead[str, Failed]) -> None:
     failed = failures[world][store]

@@ -154,5 +154,5 @@ def test_a_token_of_another_store_is_refused_with_the_name_of_its_own() -> None:
         with pytest.raises(ConfigError, match=r"isn't in memory://that.*is of memory://this"):
             that.adopt(text)
         this.adopt(text).release()
-        with pytest.raises(NotHeld, match="expired, or was released or adopted"):
+        with pytest.raises(NotHeld, match="expired, or its adopter has ended it"):
             this.adopt(text)

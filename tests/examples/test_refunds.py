@@ -33,7 +33,7 @@ SMALL = Scale(nodes=2, workers=2, merchants=4, refunds=6, strikes=3)
 LARGE = Scale(nodes=4, workers=6, merchants=20, refunds=150, strikes=60)
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_refunds_are_paid_once_in_order_whoever_is_killed(durable: Place, tmp_path: Path) -> None:
     # Given customers, nodes, workers and a bank, and somebody who kills all but the bank
     scale = LARGE if FULL else SMALL

@@ -54,7 +54,7 @@ def struck(lack: str, url: str, face: str) -> int:
     return int(run.stdout)
 
 
-@pytest.mark.usual(8)
+@pytest.mark.usual(5)
 @pytest.mark.parametrize("face", ["sync", "aio"])
 @pytest.mark.parametrize("lack", ["descriptors", "threads", "memory"])
 def test_after_something_ran_out_at_any_step_all_works_again(

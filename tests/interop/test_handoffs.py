@@ -15,7 +15,7 @@ LEASE_S = 5.0
 TURNS = times(2000, 30)
 
 
-@pytest.mark.usual(3)
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_never_two_at_once_and_nobody_is_stuck(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str

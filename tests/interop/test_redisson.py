@@ -48,7 +48,7 @@ EACH = [
 ]
 
 
-@pytest.mark.usual(3)
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("pair, kind", EACH)
 def test_never_two_at_once(
     pair: Pair, kind: str, crew: Crew, shared_redis: RedisServer, own_name: str

@@ -23,7 +23,7 @@ HOLDING = [
     bug(
         "adopt does not exchange the id",
         "exclusion|ownership|local honesty",
-        (LINE, "        if keep.new_id and keep.new_id != row.id:\n", "        if False:\n"),
+        (LINE, "        if keep.new_id:\n", "        if False:\n"),
         (ADOPT, "fresh = claim._replace(id=ctx.runtime.new_id())", "fresh = claim"),
         near=97,
     ),

@@ -22,11 +22,8 @@ ACROSS = [
         "release gives back what somebody else has adopted",
         "tests/cli/test_across_token.py"
         "::test_check_says_who_has_adopted_it_and_that_it_was_released",
-        (
-            "holdfast.core.across",
-            "leave = Leave(spec.name, claim.id,",
-            'leave = Leave(spec.name, "",',
-        ),
+        ("holdfast.core.across", "    await renew(ctx, passed, TTL_S_MIN, until)  #", "    #"),
+        ("holdfast.core.across", "Leave(spec.name, passed.claim.id,", 'Leave(spec.name, "",'),
     ),
     bug(
         "check computes the expiry by the wall clock of its machine",
@@ -70,12 +67,29 @@ ACROSS = [
     bug(
         "what a command has adopted is shown as renewed by nobody",
         f"{TEST}those_who_look_are_told_that_nobody_renews_it",
+        ("holdfast.core.adopt", "spec=claim.spec._replace(owner=ctx.owner)", "spec=claim.spec"),
+    ),
+    bug(
+        "what a program has detached is shown as renewed",
+        f"{TEST}those_who_look_are_told_that_nobody_renews_it",
+        ("holdfast.core.across", "_replace(owner=marked(owner))", "_replace(owner=owner)"),
+        commands=True,
+    ),
+    bug(
+        "what was released is said to have expired",
+        f"{TEST}a_hold_lasts_from_one_command_to_another",
+        ("holdfast.core.across", "left.least, True, spec.ttl)", "left.least, False, spec.ttl)"),
+        commands=True,
+    ),
+    bug(
+        "check believes any token that has the fence of the holder",
+        "tests/cli/test_across_token.py"
+        "::test_check_says_who_has_adopted_it_and_that_it_was_released",
         (
             "holdfast.core.across",
-            "claim.meta == note(claim.owner)",
-            'claim.meta.endswith("nobody renews it")',
+            "    left = await renew(ctx, passed, length,",
+            "    left = length if seen else await renew(ctx, passed, length,",
         ),
-        commands=True,
     ),
     bug(
         "redis: a token brings back what the server has lost",

@@ -180,6 +180,7 @@ CLOCKS = [
             "    if not 0 <= number < len(KINDS):\n",
             "    if number < 0:\n",
         ),
+        full=True,
     ),
     bug(
         "the judge of damage doesn't ask whether two believe",

@@ -63,6 +63,7 @@ DAMAGE = [
         COUNTS,
         ("holdfast.stores.sqlite.blocking.line", "if len(rows) < KNOWN or self.complete()", "if 0"),
         ("holdfast.stores.sqlite.blocking.line", "if none or not 0 <=", "if none and not 0 <="),
+        full=True,
     ),
     bug(
         "sqlite: a row that weighs less than nothing makes room",

@@ -68,6 +68,7 @@ DISKS = [
             "            raise unreadable(wrong, self.label, self.remedy) from wrong\n",
             "            raise\n",
         ),
+        full=True,
     ),
     bug(
         "a session is taken for stdin",

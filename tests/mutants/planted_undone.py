@@ -51,8 +51,8 @@ UNDONE = [
         f"{KIT}[mysql-sync-{ADOPTION}]",
         planted_mysql._instead(
             (
-                "IF p_new IS NOT NULL THEN\n        CALL holdfast_tomb_2",
-                "IF FALSE THEN\n        CALL holdfast_tomb_2",
+                "IF p_new IS NOT NULL THEN\n        CALL holdfast_tomb_3",
+                "IF FALSE THEN\n        CALL holdfast_tomb_3",
             )
         ),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import pkgutil
 import subprocess
@@ -22,6 +24,7 @@ MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast.")
     if not module.name.endswith("__main__") and not module.name.startswith("holdfast.aio")
+    if ">>> " in inspect.getsource(importlib.import_module(module.name))
 )
 #: In a process of its own, because the bare `lock()` of an example lives as long as its process.
 EXAMPLES = """

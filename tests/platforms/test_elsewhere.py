@@ -85,6 +85,7 @@ USED = """
 """
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("store", ["memory", "redis", "postgresql", "mysql", "zookeeper"])
 def test_every_store_with_a_server_works_without_posix(
     store: str, request: pytest.FixtureRequest, own_name: str

@@ -41,10 +41,12 @@ ENVIRONMENT: dict[str, str] = {}
 
 def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:
     """Wait until something is true, and give what it gave; fail in words if it never is."""
-    end = time.monotonic() + seconds
+    begun = time.monotonic()
+    end = begun + seconds
     while not (found := true()):
         assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
-        time.sleep(0.002)
+        # A look can be expensive, so looks become rarer as the wait goes on.
+        time.sleep(min(0.1, max(0.002, (time.monotonic() - begun) / 50)))
     return found
 
 

@@ -21,7 +21,7 @@ from holdfast.testing.simulator.shrink import smaller
 from holdfast.testing.simulator.world import World
 from tests.torture.scale import times
 
-HISTORIES = times(10_000, 300)
+HISTORIES = times(10_000, 150)
 PARTS = 4
 
 

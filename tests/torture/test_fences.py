@@ -34,7 +34,7 @@ def test_fences_over_kills_of_writers_under_load(url: str, tmp_path: Path) -> No
             number, victim = writers.pop(0)
             assert victim.hear() == "ready"
             try:
-                victim.hear(chance.random() * 0.1)
+                victim.hear(chance.random() * 0.3)
             except TimeoutError:
                 nemesis.happened("dead", f"writer-{number}")
                 victim.kill()
@@ -48,7 +48,7 @@ def test_fences_over_kills_of_writers_under_load(url: str, tmp_path: Path) -> No
     verdict = judge_files(*folder.glob("*.jsonl"))
     print(tell(verdict))
     verdict.demand()
-    assert verdict.figures["held"] > times(20, 2) * kills
+    assert verdict.figures["held"] > times(20 * kills, 0)
     # And all is free, with a later fence than ever
     with Client(url) as client:
         for name in range(NAMES):

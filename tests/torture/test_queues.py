@@ -130,7 +130,7 @@ BUGS = {
 TABLE = "queue torture"
 
 
-@pytest.mark.usual(1)
+@pytest.mark.usual(0)
 @pytest.mark.parametrize("bug", chosen(TABLE, BUGS, BUGS))
 @embedded
 def test_a_planted_bug_is_found_out(bug: str, found_out: Ahead[str, dict[str, int]]) -> None:

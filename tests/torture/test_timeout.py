@@ -13,7 +13,7 @@ from tests.torture.scale import times
 
 WORKERS = 8
 TIMEOUT_S = 0.1
-LASTS_S = times(60, 8)
+LASTS_S = times(60, 4)
 lag.watch()
 
 

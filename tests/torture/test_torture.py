@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from holdfast.testing.faults import dice
 from holdfast.testing.torture import Options, run
 from tests.torture.scale import times
@@ -25,6 +27,7 @@ def test_processes_under_torture_break_no_promise() -> None:
     assert set(outcome.strikes) == {"kill", "stop", "fork"}
 
 
+@pytest.mark.usual(0)
 def test_a_client_that_does_not_look_at_its_deadline_is_found_out() -> None:
     # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
     seed = dice("torture, with a bug").randrange(1 << 32)

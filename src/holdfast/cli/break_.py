@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 
-from ..core.across import detached
 from ..core.model import ClaimRecord
 from ..sync import Client
 from . import codes, origin
@@ -64,13 +63,13 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
     verb = "holds" if claim.held else "has waited for"
     since = f" for {span(claim.age)}" if claim.age >= 0 else ""
     told = "It is told at its next renewal; until then only the fence stops what it does."
-    if detached(claim):
+    if claim.detached:
         told = "Nobody renews it: who has its token is told when that is next used."
     if claim.kept:
         verb, since = "has released", ""
         told = f"The name stays occupied {until(claim.expires_in)}, so that no job starts sooner."
     print(
-        f"{visible(claim.owner)} {verb} {visible(name)!r}{since} (fence {claim.fence}).",
+        f"{visible(claim.who)} {verb} {visible(name)!r}{since} (fence {claim.fence}).",
         told,
         "Break it? [y/N] ",
         sep="\n",
@@ -83,11 +82,11 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
 
 def _done(client: Client, name: str, claim: ClaimRecord) -> str:
     """What happened, and how things stand now."""
-    owner = visible(claim.owner)
+    owner = visible(claim.who)
     text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} holds no more"
     if claim.kept:
         text = f"broke {visible(name)!r}: fence {claim.fence}, released by {owner}, is kept no more"
-    elif detached(claim):
+    elif claim.detached:
         text += "\nnobody renews it: who has its token is told when that is next used"
     elif claim.held:
         text += f"\n{owner} is told at its next renewal"
@@ -104,7 +103,7 @@ def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:
     import syslog
 
     who = os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
-    text = f"{who} broke {options.name!r}, fence {claim.fence} of {visible(claim.owner)}"
+    text = f"{who} broke {options.name!r}, fence {claim.fence} of {visible(claim.who)}"
     if options.reason:
         text += f", because: {options.reason}"
     syslog.openlog("holdfast", syslog.LOG_PID, syslog.LOG_AUTH)

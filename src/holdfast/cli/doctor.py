@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 
 from .. import __version__, errors
-from ..core.across import detached
 from ..core.finding import Finding, Level
 from ..core.model import Capabilities
 from ..runtime.blocking import boottime
@@ -185,7 +184,7 @@ def _use(source: str) -> Iterator[Finding]:
         lines = client.inspect()
     holders = sum(len(line.holders) for line in lines)
     waiters = sum(len(line.waiters) for line in lines)
-    alone = sum(detached(claim) for line in lines for claim in line.holders)
+    alone = sum(claim.detached for line in lines for claim in line.holders)
     text = f"{count(len(lines), 'name')}, {count(holders, 'holder')}, {count(waiters, 'waiter')}"
     text += f"; {alone} detached: nobody renews {'it' if alone == 1 else 'them'}" if alone else ""
     yield Finding(Level.OK, "in use", text)

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..core.across import detached
 from ..core.model import RWLOCK_CAPACITY, ClaimRecord, LineRecord
 from ..errors import HoldfastError
 from ..sync import Client
@@ -81,7 +80,8 @@ def record(line: LineRecord) -> dict[str, Any]:
             "expires_in": claim.expires_in if claim.expires_in < math.inf else None,
             "since": since if known else None,
         }
-        claims.append({**claim._asdict(), **times, "detached": detached(claim)})
+        who = {"owner": claim.who, "detached": claim.detached}
+        claims.append({**claim._asdict(), **times, **who})
     return {**line._asdict(), "claims": claims}
 
 
@@ -164,9 +164,7 @@ def _each(line: LineRecord) -> tuple[str, ...]:
     more = f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else ""
     owner = first.owner
     if first.kept:
-        owner += f" (released, kept {until(first.expires_in)})"
-    elif detached(first):
-        owner += " (detached: nobody renews it)"
+        owner = f"{first.who} (released, kept {until(first.expires_in)})"
     since, fence = ago(first.age), str(first.fence)
     return line.name, _kind(line), owner + more, since, fence, str(len(line.waiters))
 
@@ -182,9 +180,9 @@ def _claim(claim: ClaimRecord) -> tuple[str, ...]:
     ends = lapses(claim.expires_in)
     if claim.kept:
         place, ends = "released", f"kept {until(claim.expires_in)}"
-    elif detached(claim):
+    elif claim.detached:
         place, ends = "detached", f"{due(claim.expires_in)}: nobody renews it"
-    return place, claim.owner, ago(claim.age), ends, str(claim.fence)
+    return place, claim.who, ago(claim.age), ends, str(claim.fence)
 
 
 def _kind(line: LineRecord) -> str:
@@ -233,11 +231,10 @@ def _story(line: LineRecord, paint: Paint) -> Iterator[str]:
     yield f"{paint(visible(line.name), 'bold')}: {_kind(line)}, {state}{queue}"
     yield ""
     weighty = line.kind == "semaphore" and any(claim.weight != 1 for claim in line.claims)
-    notes = ["" if detached(claim) else claim.meta for claim in line.claims]
-    noted = any(notes)
+    noted = any(claim.meta for claim in line.claims)
     head = ["PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE"]
     rows = [head + ["WEIGHT"] * weighty + ["NOTE"] * noted]
-    for claim, note in zip(line.claims, notes, strict=True):
+    for claim in line.claims:
         row = list(_claim(claim))
-        rows.append(row + [str(claim.weight)] * weighty + [note] * noted)
+        rows.append(row + [str(claim.weight)] * weighty + [claim.meta] * noted)
     yield from table(rows, paint)

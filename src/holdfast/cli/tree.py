@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
@@ -73,6 +74,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         plain = {"formatter_class": Formatter, "allow_abbrev": False}
         super().__init__(**{**plain, **options})
+        # `-5s` behind an option is its value, as `-5` is, and not an option: the check of the value
+        # says what would do.
+        self._negative_number_matcher = re.compile(r"-[0-9.]+[a-z]*$")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print help or the version; argparse ignores that it can't be written."""

@@ -7,11 +7,25 @@ claim's secret id; the store tells its end, by the store's clock.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError, NotHeld, NotSupported
+from ..errors import ConfigError, HoldfastError, NotHeld, NotSupported
 from . import checks, token
-from .model import Claim, ClaimRecord, Gone, Held, Keep, Leave, Loss, Standing, State
+from .model import (
+    DETACHED,
+    OWNER_BYTES_MAX,
+    TTL_S_MIN,
+    Claim,
+    ClaimRecord,
+    Gone,
+    Held,
+    Keep,
+    Leave,
+    Loss,
+    Standing,
+    State,
+)
 from .plain import visible
 from .policy import REQUEST_S
 
@@ -19,6 +33,9 @@ if TYPE_CHECKING:
     from .context import Context
     from .hold import HoldBase
     from .ports import Store
+
+#: A look and the request after it are closer together than this, in seconds.
+LESS_S = 2.0
 
 
 def require(store: Store) -> None:
@@ -51,9 +68,11 @@ async def detach(hold: HoldBase, ttl: object) -> str:
         raise NotSupported(f"a reentrant hold on {hold.name!r} belongs to its thread or task")
     whole = lease.ttl if ttl is None else length(ctx.store, ttl)
     ctx.keeper.drop(lease)  # or a renewal that comes after it would tie the claim to us again
+    owner = lease.claim.spec.owner
+    claim = lease.claim._replace(spec=lease.claim.spec._replace(owner=marked(owner)))
     try:
         wanted = lease.length(whole, ctx.now())
-        await hold._keep(Keep(lease.claim, lease.fence, wanted, detach=True))
+        await hold._keep(Keep(claim, lease.fence, wanted, new_id=claim.id, detach=True))
     except BaseException:
         if lease.end is None and (lease.renewing or lease.watched):  # still ours
             ctx.keeper.add_early(lease, ctx.now())
@@ -64,8 +83,7 @@ async def detach(hold: HoldBase, ttl: object) -> str:
     now = ctx.now()
     least, longest = max(0.0, lease.min_until - now), max(0.0, lease.stop_at - now)
     left = token.Left(least if lease.min_until else 0.0, longest, lease.renewing)
-    spec = lease.claim.spec._replace(ttl=whole, weight=lease.weight)
-    claim = lease.claim._replace(spec=spec)
+    claim = claim._replace(spec=claim.spec._replace(ttl=whole, weight=lease.weight))
     return token.write(token.Passed(ctx.store.label, claim, lease.fence, left))
 
 
@@ -96,7 +114,7 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
     claim, fence = passed.claim, passed.fence
     answer, sent, _ = await ask(ctx, Keep(claim, fence, ttl, detach=True), until)
     if not isinstance(answer, Held):
-        raise gone(ctx, passed, answer)
+        raise await gone(ctx, passed, answer)
     if answer.fence != fence:
         raise ConfigError(
             f"this token was altered: it says that its hold on {claim.spec.name!r} has the "
@@ -107,47 +125,40 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
 
 
 async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
-    """A detached hold as people see it; ``NotHeld`` if it is over."""
-    claim, fence = passed.claim, passed.fence
-    spec = claim.spec
-    lines = await ctx.store.inspect(spec.name, REQUEST_S, exact=True)
-    seen = [one for one in (lines[0].holders if lines else ()) if one.fence == fence]
-    if seen and seen[0].kept:
-        raise NotHeld(f"{what(claim, fence)} is over: released")
-    if seen and seen[0].owner != spec.owner:
-        raise NotHeld(f"{what(claim, fence)} is over: adopted by {visible(seen[0].owner)}")
-    return seen[0] if seen else await _missing(ctx, passed)
+    """A detached hold as people see it; ``NotHeld`` if it is over.
+
+    A look doesn't prove the token's secret, so this renews, too: for less time than is left, which
+    changes nothing. If the look shows no hold, it renews for the whole ttl, because the look may
+    have come amid a change of the hold.
+    """
+    spec = passed.claim.spec
+    seen = await _look(ctx, passed)
+    length = max(TTL_S_MIN, seen.expires_in - LESS_S) if seen else spec.ttl
+    left = await renew(ctx, passed, length, ctx.now() + REQUEST_S)
+    return seen or ClaimRecord(spec.owner, passed.fence, True, spec.weight, -1.0, left, 0)
 
 
 async def release(ctx: Context, passed: token.Passed) -> None:
     """Give a detached hold back; ``NotHeld`` if it is over."""
-    claim, fence = passed.claim, passed.fence
-    spec, left = claim.spec, passed.left
-    leave = Leave(spec.name, claim.id, fence, left.least, False, spec.ttl)
-    there, again = await ctx.insist(
-        lambda within: ctx.store.leave(leave, within), ctx.now() + REQUEST_S
-    )
+    spec, left, until = passed.claim.spec, passed.left, ctx.now() + REQUEST_S
+    await renew(ctx, passed, TTL_S_MIN, until)  # or the tombstone would say that this has ended it
+    leave = Leave(spec.name, passed.claim.id, passed.fence, left.least, True, spec.ttl)
+    there, again = await ctx.insist(lambda within: ctx.store.leave(leave, within), until)
     if not there and not again:  # of a request that was repeated the first may have done it
-        await _missing(ctx, passed)
+        raise await gone(ctx, passed, Gone(Loss.EXPIRED))
 
 
-async def _missing(ctx: Context, passed: token.Passed) -> ClaimRecord:
-    """The store doesn't show it: raise why. It may have been looked at amid a change of it, so the
-    store is asked for the claim itself."""
-    spec = passed.claim.spec
-    left = await renew(ctx, passed, spec.ttl, ctx.now() + REQUEST_S)
-    return ClaimRecord(spec.owner, passed.fence, True, spec.weight, -1.0, left, 0, spec.meta)
+async def _look(ctx: Context, passed: token.Passed) -> ClaimRecord | None:
+    """The hold that has this token's fence, or None."""
+    lines = await ctx.store.inspect(passed.claim.spec.name, REQUEST_S, exact=True)
+    found = [one for one in (lines[0].holders if lines else ()) if one.fence == passed.fence]
+    return found[0] if found else None
 
 
-def note(owner: str) -> str:
-    """What stands beside a claim that a command has detached. It names the owner, so that it is
-    true no more once somebody has adopted the claim, and renews it."""
-    return f"detached by {owner}: nobody renews it"
-
-
-def detached(claim: ClaimRecord) -> bool:
-    """Does nobody renew this claim, because a command has detached it?"""
-    return claim.held and not claim.kept and claim.meta == note(claim.owner)
+def marked(owner: str) -> str:
+    """The owner of a detached hold, as others see it."""
+    room = OWNER_BYTES_MAX - len(DETACHED)
+    return owner.encode()[:room].decode(errors="ignore") + DETACHED
 
 
 def what(claim: Claim, fence: int) -> str:
@@ -155,15 +166,22 @@ def what(claim: Claim, fence: int) -> str:
     return f"the detached hold on {claim.spec.name!r} (fence {fence})"
 
 
-def gone(ctx: Context, passed: token.Passed, answer: Standing) -> NotHeld | ConfigError:
+async def gone(ctx: Context, passed: token.Passed, answer: Standing) -> NotHeld | ConfigError:
     """The error of a token whose hold is over, or which is of another store."""
     reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
     words = what(passed.claim, passed.fence)
-    if reason is Loss.EXPIRED and passed.store != ctx.store.label:
+    if reason is not Loss.EXPIRED:
+        return NotHeld(f"{words} is over: {reason}")
+    seen = None
+    with contextlib.suppress(HoldfastError):  # then nothing more is known
+        seen = await _look(ctx, passed)
+    if seen is not None and not seen.kept:
+        return NotHeld(f"{words} is over: adopted by {visible(seen.who)}")
+    if seen is not None:
+        return NotHeld(f"{words} is over: {Loss.RELEASED}")
+    if passed.store != ctx.store.label:
         return ConfigError(
             f"{words} isn't in {ctx.store.label}: its token is of {passed.store}. Name that store "
             "(--url, $HOLDFAST_URL); if both are the same one, the hold is over"
         )
-    if reason is Loss.EXPIRED:
-        return NotHeld(f"{words} is over: it has expired, or was released or adopted")
-    return NotHeld(f"{words} is over: {reason}")
+    return NotHeld(f"{words} is over: it has expired, or its adopter has ended it")

@@ -62,7 +62,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
         hold._forgo()
         await ctx.put_back(undo)
         raise NotHeld(f"{across.what(claim, fence)} was adopted too late: its lease is over")
-    raise across.gone(ctx, passed, answer)
+    raise await across.gone(ctx, passed, answer)
 
 
 def _hold(ctx: Context, lease: Lease, sent: float, terms: Terms) -> HoldBase:

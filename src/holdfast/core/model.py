@@ -20,6 +20,8 @@ TTL_S_MAX = 86_400.0
 WAITERS_MAX = 10_000
 #: Capacity of a read-write lock: a reader weighs 1, a writer all of it.
 RWLOCK_CAPACITY = 1 << 20
+#: The end of a detached hold's owner. Everybody who looks or waits is shown the owner.
+DETACHED = " (detached: nobody renews it)"
 PERMITS_MAX = RWLOCK_CAPACITY
 
 
@@ -59,8 +61,9 @@ class Keep(NamedTuple):
     """A request to keep one claim alive, or to change it while keeping it.
 
     ``ttl`` is the lease wanted if it is (or now becomes) held, in seconds. ``weight`` shrinks
-    the claim (downgrade). ``new_id`` exchanges the secret: from then on only the new one counts
-    (adopt). ``detach`` unties it from this process, so that it lives by its ttl alone.
+    the claim (downgrade). ``new_id`` exchanges the secret and the owner: from then on only the new
+    ones count (adopt); where it is the old secret, the owner alone is exchanged (detach).
+    ``detach`` unties it from this process, so that it lives by its ttl alone.
     """
 
     claim: Claim
@@ -89,7 +92,8 @@ class Leave(NamedTuple):
 
     ``after`` keeps the name occupied for that many seconds more (min_hold). ``suspect`` says
     that a join of this claim was retried or ended unknown, so a late copy of it may still
-    arrive: the store leaves a tombstone that the copy will find.
+    arrive: the store leaves a tombstone that the copy will find. It says for ``ttl`` and a while
+    that the claim was released (``Loss.RELEASED``), to whoever keeps it then.
     """
 
     name: str
@@ -159,10 +163,11 @@ Joined = Held | Waiting | Refused | Mismatch | Full | Gone
 
 
 class Loss(enum.StrEnum):
-    """Why a hold ended without our release."""
+    """Why a hold ended without our release. ``RELEASED``: somebody else had its token."""
 
     EXPIRED = "expired"
     BROKEN = "broken"
+    RELEASED = "released"
     SESSION = "session lost"
     UNREACHABLE = "store unreachable until the deadline"
     MAX_HOLD = "max_hold reached"
@@ -198,6 +203,16 @@ class ClaimRecord(NamedTuple):
     position: int
     meta: str = ""
     kept: bool = False
+
+    @property
+    def detached(self) -> bool:
+        """Is it a hold that was detached? Then nobody renews it, and its owner says so."""
+        return self.held and not self.kept and self.owner.endswith(DETACHED)
+
+    @property
+    def who(self) -> str:
+        """The owner without the words that nobody renews its hold."""
+        return self.owner.removesuffix(DETACHED)
 
 
 class LineRecord(NamedTuple):

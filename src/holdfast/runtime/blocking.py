@@ -91,8 +91,8 @@ _OUTSIDE = outside.__code__
 
 
 def _clock(*names: str, otherwise: Callable[[], float]) -> Callable[[], float]:
-    """The first of these clocks that the system has. It is reached in a way that freezegun, which
-    replaces functions of `time` in each module that has one, doesn't patch."""
+    """The first of these clocks that the system has, as a call that freezegun doesn't patch:
+    freezegun replaces functions of `time` in each module that has one."""
     if sys.platform != "win32" and hasattr(time, "clock_gettime"):
         for name in names:
             if hasattr(time, name):
@@ -101,15 +101,15 @@ def _clock(*names: str, otherwise: Callable[[], float]) -> Callable[[], float]:
 
 
 #: Seconds that never jump and go on while the machine sleeps, where the system has such a clock.
-#: All of holdfast counts by it, so that time that a test freezes keeps no hold and no wait alive.
+#: All of holdfast uses it, so that a test that freezes time keeps no hold and no wait alive.
 #: (Not a function of ours, because it is asked a dozen times for each lock.)
 boottime = _clock("CLOCK_BOOTTIME", "CLOCK_MONOTONIC", otherwise=time.monotonic)
-#: The time of day, for the few that compare it with that of others. Nothing is waited for by it.
+#: The time of day, only to compare it with the clocks of others. No wait uses it.
 walltime = _clock("CLOCK_REALTIME", otherwise=time.time)
 
 
 def clock_patched() -> bool:
-    """Has somebody replaced the clock that asyncio's own loops go by, as freezegun does?"""
+    """Has something replaced the clock that event loops use, as freezegun does?"""
     return type(time.monotonic) is not BuiltinFunctionType
 
 

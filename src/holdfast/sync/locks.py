@@ -62,8 +62,8 @@ class Hold(HoldBase):
         """Untie it from this process: a token with which ``client.adopt`` goes on elsewhere.
 
         Until then nobody renews it: it lives for its ttl, or for ``ttl`` seconds if that ends
-        later. ``holdfast renew``, ``check`` and ``release`` take the token, too. It is a secret,
-        and adopted once.
+        later, and its owner says so to others. ``holdfast renew``, ``check`` and ``release`` take
+        the token, too. It is a secret, and adopted once.
         """
         return run_sync(self._detach(ttl))
 

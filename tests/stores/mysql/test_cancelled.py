@@ -22,7 +22,7 @@ ROUNDS = times(25, 2)
 
 @pytest.mark.parametrize(
     "work, verb",
-    [(join, b"_join_2("), (enter, b"_join_2("), (keep, b"_stand_2("), (leave, b"_leave_2(")],
+    [(join, b"_join_3("), (enter, b"_join_3("), (keep, b"_stand_3("), (leave, b"_leave_3(")],
 )
 def test_a_cancelled_task_leaves_nothing_behind(
     work: Work,

@@ -45,7 +45,7 @@ def count(server: MariadbServer) -> Callable[[], list[str]]:
 def kinds(statements: list[str]) -> list[str]:
     """What is called, or asked; without the sweeping, which chance brings."""
     found = [one.partition("(")[0].split()[-1] for one in statements]
-    return [one for one in found if one != "holdfast_sweep_2"]
+    return [one for one in found if one != "holdfast_sweep_3"]
 
 
 def test_each_verb_is_one_statement(server: MariadbServer, count: Callable[[], list[str]]) -> None:
@@ -53,15 +53,15 @@ def test_each_verb_is_one_statement(server: MariadbServer, count: Callable[[], l
         client.lock("warm").acquire().release()
         count()
         hold = client.lock("x").acquire()
-        assert kinds(count()) == ["holdfast_join_2"]
+        assert kinds(count()) == ["holdfast_join_3"]
         hold.extend()
-        assert kinds(count()) == ["holdfast_stand_2"]
+        assert kinds(count()) == ["holdfast_stand_3"]
         hold.release()
-        assert kinds(count()) == ["holdfast_leave_2"]
+        assert kinds(count()) == ["holdfast_leave_3"]
         several = client.all(*(f"many:{at}" for at in range(20))).acquire()
-        assert kinds(count()) == ["holdfast_join_free_2"]
+        assert kinds(count()) == ["holdfast_join_free_3"]
         several.release()
-        assert kinds(count()) == ["holdfast_leave_all_2"]
+        assert kinds(count()) == ["holdfast_leave_all_3"]
         client.inspect()
         assert len(count()) == 1
 
@@ -73,7 +73,7 @@ def test_under_asyncio_too(server: MariadbServer, count: Callable[[], list[str]]
             count()
             async with client.lock("x"):
                 pass
-            assert kinds(count()) == ["holdfast_join_2", "holdfast_leave_2"]
+            assert kinds(count()) == ["holdfast_join_3", "holdfast_leave_3"]
 
     play(main)
 
@@ -90,8 +90,8 @@ def test_many_holds_are_renewed_by_one_statement(
             hold.check()
         sent = kinds(count())
         # On a busy machine they come in several parts
-        assert "holdfast_renew_2" in sent
-        assert set(sent) <= {"holdfast_renew_2", "holdfast_stand_2"}
+        assert "holdfast_renew_3" in sent
+        assert set(sent) <= {"holdfast_renew_3", "holdfast_stand_3"}
         assert len(sent) < 50
         for hold in holds:
             hold.release()
@@ -120,7 +120,7 @@ def test_who_waits_asks_less_than_ten_times_a_second(
         count()
         begun = time.monotonic()
         time.sleep(WAIT_S)
-        sent = [one for one in kinds(count()) if one != "holdfast_renew_2"]
+        sent = [one for one in kinds(count()) if one != "holdfast_renew_3"]
         took = time.monotonic() - begun
     for one in crew:
         one.join()

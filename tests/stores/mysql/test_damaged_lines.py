@@ -19,5 +19,5 @@ def test_those_who_come_after_damage_exclude_each_other(
         server = new_mariadb()
     ground = RowsGround(server.url, server.ask, DATABASE, "holdfast_lines", "holdfast_claims")
     seed = seed_of("damaged lines")
-    seeds = iter(range(seed, seed + times(5000, 50)))
+    seeds = iter(range(seed, seed + times(5000, 20)))
     nobody_holds_beside_another(Lines(ground, server_clock, tuple(Kind)[:3]), seeds)

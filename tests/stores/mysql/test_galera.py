@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.core.finding import Level
 from holdfast.core.guard.model import Abandon, Begun, Busy, Duty, Entry, Finish, Wish
-from holdfast.core.model import Claim, Held
+from holdfast.core.model import Held
 from holdfast.core.queue.model import Delivered
 from holdfast.runtime.blocking import run_sync
 from holdfast.testing.faults import Subject
@@ -28,6 +28,7 @@ from tests.torture.scale import times
 SECONDS = times(60, 2)
 ROUNDS = times(500, 25)
 JOBS = times(1000, 25)
+R = TypeVar("R")
 #: Requests for one answer.
 RETRIES = 5
 
@@ -41,20 +42,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Galera]:
         yield one
 
 
-def _joined(node: Direct, claim: Claim) -> Any:
-    """The answer to a join that is sent again as the core does it: a node whose transaction has
-    lost against that of another node may break off in the middle of its answer."""
+def _insisted(send: Callable[[], R]) -> R:
+    """The answer to a request that is sent again, as the core does it: a node whose transaction
+    loses against that of another node may break off in the middle of its answer."""
     for _ in range(RETRIES):
         with contextlib.suppress(StoreUnavailable):
-            return node.join(claim)
-    raise AssertionError(f"{RETRIES} joins were broken off")
+            return send()
+    raise AssertionError(f"{RETRIES} answers were broken off")
 
 
 def test_of_two_nodes_that_are_written_at_once_one_lets_in(cluster: Galera) -> None:
     nodes = [Direct(url) for url in cluster.urls[:2]]
     for turn in range(ROUNDS):
         claims = [one.claim(f"race:{turn}", 2 * turn + at + 1) for at, one in enumerate(nodes)]
-        answers = at_once(2, lambda at: _joined(nodes[at], claims[at]))  # noqa: B023
+        answers = at_once(2, lambda at: _insisted(lambda: nodes[at].join(claims[at])))  # noqa: B023
         held = [one for one in answers if isinstance(one, Held)]
         assert len(held) == 1, answers
     for one in nodes:
@@ -92,12 +93,12 @@ def test_jobs_on_two_nodes_come_once_and_in_order(cluster: Galera, own_name: str
 
     def work(at: int) -> None:
         for number in range(JOBS):
-            nodes[at].put(job(f"{at}:{number}", "g"), job(f"{at}:{number}"))
+            put = nodes[at].request(job(f"{at}:{number}", "g"), job(f"{at}:{number}"))
+            _insisted(lambda: nodes[at].send(put))  # noqa: B023
             request = nodes[at].wish(most=2)
-            got = nodes[at].take(request)
-            found[at] += [
-                one for one, ours in zip(got, nodes[at].settle(request, got), strict=True) if ours
-            ]
+            got = _insisted(lambda: nodes[at].take(request))  # noqa: B023
+            done = _insisted(lambda: nodes[at].settle(request, got))  # noqa: B023
+            found[at] += [one for one, ours in zip(got, done, strict=True) if ours]
 
     at_once(2, work)
     time.sleep(0.5)

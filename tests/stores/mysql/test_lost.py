@@ -24,9 +24,9 @@ from tests.stores.mysql.conftest import eventually
 from tests.torture.scale import times
 
 Look = Callable[[str], LineRecord | None]
-JOIN, LEAVE, STAND, RENEW = b"_join_2(", b"_leave_2(", b"_stand_2(", b"_renew_2("
+JOIN, LEAVE, STAND, RENEW = b"_join_3(", b"_leave_3(", b"_stand_3(", b"_renew_3("
 PEEK = b"SELECT held"
-JOIN_FREE, LEAVE_ALL = b"_join_free_2(", b"_leave_all_2("
+JOIN_FREE, LEAVE_ALL = b"_join_free_3(", b"_leave_all_3("
 
 
 @pytest.fixture

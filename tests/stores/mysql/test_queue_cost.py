@@ -22,7 +22,7 @@ from tests.torture.scale import FULL, times
 __all__ = ["count", "server"]
 Count = Callable[[], list[str]]
 CREW, WAIT_S = 3, 2.0
-SHALLOW, DEPTH, GROUPS = 1000, times(1_000_000, 10_000), times(100_000, 3000)
+SHALLOW, DEPTH, GROUPS = 1000, times(1_000_000, 5_000), times(100_000, 3000)
 TAKES = times(1000, 60)
 
 

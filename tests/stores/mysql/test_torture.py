@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from bench.stats import jain
 from holdfast.testing.faults import dice
 from holdfast.testing.torture import Options, Outcome, run
@@ -34,6 +36,7 @@ def seeded(what: str) -> int:
     return dice(what).randrange(1 << 32)
 
 
+@pytest.mark.usual(0)
 def test_processes_under_torture_and_weather_break_no_promise(mariadb_url: str) -> None:
     # Given processes of both faces that lock, are struck, and whose messages are lost and late
     outcome = run(USUAL._replace(store=mariadb_url, seed=seeded("torture on MariaDB")))

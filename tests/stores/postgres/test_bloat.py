@@ -23,9 +23,9 @@ TOLD_S = 1.5
 _CHURN = """
 DO $$ DECLARE secret uuid; BEGIN FOR i IN 1 .. {count} LOOP
     secret := gen_random_uuid();
-    PERFORM holdfast.join_2('{name}', secret, 'lock', 1, 1, 30000000, -3000000, '', 'me', '',
+    PERFORM holdfast.join_3('{name}', secret, 'lock', 1, 1, 30000000, -3000000, '', 'me', '',
         4000000, false);
-    PERFORM holdfast.leave_2('{name}', secret, 0, 0, false, 30000000, 4000000, false);
+    PERFORM holdfast.leave_3('{name}', secret, 0, 0, false, 30000000, 4000000, false);
     IF i % 50 = 0 THEN COMMIT; END IF;
 END LOOP; END $$
 """
@@ -41,7 +41,7 @@ def cost(server: PostgresServer, client: Client, name: str) -> tuple[float, floa
         taken.append(time.perf_counter() - begun)
     ((pages,),) = server.ask(
         "SELECT sum(shared_blks_hit + shared_blks_read) FROM pg_stat_statements"
-        " WHERE query LIKE 'SELECT%join_2(%' OR query LIKE 'SELECT%leave_2(%'"
+        " WHERE query LIKE 'SELECT%join_3(%' OR query LIKE 'SELECT%leave_3(%'"
     )
     return float(pages) / SAMPLES, statistics.median(taken)
 

@@ -46,7 +46,7 @@ def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> li
     with psycopg.connect(url) as slow:
         # Given somebody who has joined, and not committed yet
         slow.execute(
-            "SELECT holdfast.join_2(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
+            "SELECT holdfast.join_3(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
             " 'slow', '', 4000000, false)",
             (name.encode(),),
         )
@@ -58,7 +58,7 @@ def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> li
         until(
             lambda: server.ask(
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND query LIKE '%join_2%'"
+                " AND query LIKE '%join_3%'"
             ),
             "the other one waits for the row",
         )
@@ -94,7 +94,7 @@ def test_fences_rise_in_the_order_of_the_grants_however_the_commits_come(
     with psycopg.connect(postgres_url) as slow:
         # Given a release that isn't committed yet, and a join that waits for it
         slow.execute(
-            "SELECT holdfast.leave_2(%s, NULL, %s, 0, false, 0, 4000000, false)",
+            "SELECT holdfast.leave_3(%s, NULL, %s, 0, false, 0, 4000000, false)",
             (own_name.encode(), first.fence),
         )
         fences: list[int] = []
@@ -105,20 +105,20 @@ def test_fences_rise_in_the_order_of_the_grants_however_the_commits_come(
         until(
             lambda: shared_postgres.ask(
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND query LIKE '%join_2%'"
+                " AND query LIKE '%join_3%'"
             ),
             "the other one waits for the row",
         )
         # When another one joins and leaves in the first transaction, later than that one began
         row = slow.execute(
-            "SELECT holdfast.join_2(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
+            "SELECT holdfast.join_3(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
             " 'slow', '', 4000000, false)",
             (own_name.encode(),),
         ).fetchone()
         assert row is not None
         between = int(row[0].split()[1])
         slow.execute(
-            "SELECT holdfast.leave_2(%s, NULL, %s, 0, false, 0, 4000000, false)",
+            "SELECT holdfast.leave_3(%s, NULL, %s, 0, false, 0, 4000000, false)",
             (own_name.encode(), between),
         )
         slow.commit()
@@ -169,7 +169,7 @@ def test_who_waits_asks_less_than_once_a_second_and_is_woken_at_once(
         seconds = 3.6
         time.sleep(seconds)
         rows = server.ask(
-            "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '%stand_2%'"
+            "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '%stand_3%'"
         )
         released = time.monotonic()
         hold.release()

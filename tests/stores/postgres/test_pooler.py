@@ -95,7 +95,7 @@ def test_doctor_says_so(pooler: PgBouncer) -> None:
     assert not any(one.level is Level.FAIL for one in found.values())
 
 
-@pytest.mark.usual(1)
+@pytest.mark.usual(0)
 @pytest.mark.parametrize("face", FACES)
 def test_a_stalled_row_takes_up_no_more_sessions_of_the_server_than_the_pool(
     shared_postgres: PostgresServer, own_name: str, face: str

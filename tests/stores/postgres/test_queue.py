@@ -66,7 +66,7 @@ def left(server: PostgresServer, queue: str) -> dict[str, int]:
 def tidy(server: PostgresServer, hours: int) -> None:
     """Remove what is over, as if so many hours had passed."""
     with server.connect(options="-c search_path=holdfast") as link:
-        link.execute("SELECT queue_tidy_2(clock_2() + %s)", [hours * HOUR_US])
+        link.execute("SELECT queue_tidy_3(clock_3() + %s)", [hours * HOUR_US])
 
 
 def test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it(
@@ -307,7 +307,7 @@ def test_hundreds_of_leases_that_end_at_once_are_all_taken_back(
     for job in taken:
         job._ctx.keeper.drop(job._lease)  # as if its process had been killed
     running = (
-        "SELECT count(*) FROM holdfast.loans WHERE queue = %s AND expires > holdfast.clock_2()"
+        "SELECT count(*) FROM holdfast.loans WHERE queue = %s AND expires > holdfast.clock_3()"
     )
     until(
         lambda: shared_postgres.ask(running, own_name.encode()) == [(0,)], "all leases have ended"
@@ -361,7 +361,7 @@ def test_after_a_crash_of_a_relaxed_server_nothing_is_delivered_before_its_windo
         with server.connect() as admin:
             admin.execute("DELETE FROM holdfast.loans")
             admin.execute(
-                "INSERT INTO holdfast.ready SELECT queue, 0, holdfast.clock_2(), seq, grp, 0"
+                "INSERT INTO holdfast.ready SELECT queue, 0, holdfast.clock_3(), seq, grp, 0"
                 " FROM holdfast.jobs"
             )
         begun = time.monotonic()

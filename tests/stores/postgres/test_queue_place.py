@@ -65,4 +65,4 @@ def test_a_schema_from_before_queues_is_added_to(
         assert job.ack()
         hold.extend()
         assert hold.release()
-    assert server.ask("SELECT version FROM holdfast.version ORDER BY 1") == [(2,), (3,), (4,)]
+    assert server.ask("SELECT version FROM holdfast.version ORDER BY 1") == [(2,), (3,), (5,)]

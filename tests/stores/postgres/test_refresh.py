@@ -103,7 +103,7 @@ def rows(server: PostgresServer, name: str) -> dict[str, int]:
 def sweep(server: PostgresServer, ahead: float) -> None:
     """Remove what is over, as if so many seconds had passed."""
     with server.connect(options="-c search_path=holdfast") as link:
-        link.execute("SELECT refresh_sweep_2(clock_2() + %s, 1000000, 0)", [round(ahead * 1e6)])
+        link.execute("SELECT refresh_sweep_3(clock_3() + %s, 1000000, 0)", [round(ahead * 1e6)])
 
 
 # -- transactions that meet -----------------------------------------------------------------------

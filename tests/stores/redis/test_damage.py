@@ -21,4 +21,4 @@ __all__ = [
 @pytest.fixture
 def damaged(new_redis: NewRedis) -> Damaged:
     """A server of the test's own."""
-    return Damaged(RedisGround(new_redis()), items=24, usual=30, at_once=12)
+    return Damaged(RedisGround(new_redis()), items=24, usual=15, at_once=12)

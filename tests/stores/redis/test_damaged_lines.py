@@ -19,5 +19,5 @@ def test_those_who_come_after_damage_exclude_each_other(
     with server_clock.worn():
         server = new_redis()
     seed = seed_of("damaged lines")
-    seeds = iter([*KNOWN, *range(seed, seed + times(5000, 50))])
+    seeds = iter([*KNOWN, *range(seed, seed + times(5000, 20))])
     nobody_holds_beside_another(Lines(RedisGround(server), server_clock), seeds)

@@ -66,6 +66,7 @@ def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
     assert first > 0
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("protocol", [3, 2])
 def test_a_killed_waiter_costs_those_behind_it_milliseconds(
     protocol: int, locks: Client, shared_redis: RedisServer, own_name: str, line: Look

@@ -42,11 +42,11 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(there: bool, busy: bool, verbs:
     assert verbs.gone(one, suspect=True, ttl=30.0) is there
     late = verbs.join(one)
     # Then it doesn't enter, as long as a request may be under way, and nobody is in its way
-    assert late == Gone(Loss.EXPIRED)
+    assert late == Gone(Loss.RELEASED)
     if busy:
         assert verbs.gone(other)
     verbs.at(START + 30.0 + TOMB_S - 0.001)
-    assert verbs.join(one) == Gone(Loss.EXPIRED)
+    assert verbs.join(one) == Gone(Loss.RELEASED)
     assert verbs.gone(other) is False
     assert fence(verbs.join(other))
     assert verbs.gone(other)

@@ -176,7 +176,7 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-@pytest.mark.usual(6)
+@pytest.mark.usual(3)
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_odd_reply_to_a_thread_is_one_clear_error(verb: str) -> None:
@@ -190,7 +190,7 @@ def test_an_odd_reply_to_a_thread_is_one_clear_error(verb: str) -> None:
                 client.close()
 
 
-@pytest.mark.usual(6)
+@pytest.mark.usual(3)
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_odd_reply_to_a_task_is_one_clear_error(verb: str) -> None:
@@ -208,7 +208,7 @@ def test_an_odd_reply_to_a_task_is_one_clear_error(verb: str) -> None:
         play(lambda: main(one.url))
 
 
-@pytest.mark.usual(4)
+@pytest.mark.usual(2)
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("flood", ENDLESS)
 def test_an_endless_reply_to_a_thread_ends_with_its_time(flood: str) -> None:
@@ -243,7 +243,7 @@ def test_a_stream_that_is_faster_than_its_reader_ends_with_its_time(
 _before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("flood", ENDLESS)
 def test_an_endless_reply_to_a_task_ends_with_its_time(flood: str) -> None:
     first, more = ENDLESS[flood]

@@ -29,7 +29,7 @@ DIALECT_THREADS = 50
 CONNECTIONS_MAX = 34
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("protocol", [3, 2])
 @pytest.mark.parametrize("clients, descriptors", [(40, 0), (10_000, 200)])
 def test_waiting_threads_never_cost_their_own_client_a_lock(
@@ -54,7 +54,7 @@ def test_waiting_threads_never_cost_their_own_client_a_lock(
     assert came["waiting"] == THREADS, came
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("protocol", [3, 2])
 @pytest.mark.parametrize("dialect", ["plain", "timestamp", "redisson"])
 def test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock(
@@ -79,6 +79,7 @@ def test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock(
     assert came["served"] == DIALECT_THREADS, came
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("protocol", [3, 2])
 def test_a_thousand_waiting_threads_have_a_few_connections(
     protocol: int, new_redis: NewRedis

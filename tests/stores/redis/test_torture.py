@@ -46,6 +46,7 @@ def test_processes_under_torture_and_weather_break_no_promise(redis_url: str) ->
     assert sum(outcome.weather.values()) > times(SECONDS, 0)
 
 
+@pytest.mark.usual(0)
 def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str) -> None:
     # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
     seed = seeded("torture on Redis, with a bug")
@@ -62,6 +63,7 @@ def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str
     assert outcome.verdict.counts.get("exclusion", 0) > 0
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("loss", ["FLUSHDB", "restart"])
 def test_data_that_are_lost_under_load_let_nobody_overlap_with_a_strict_guard(
     loss: str, new_redis: NewRedis

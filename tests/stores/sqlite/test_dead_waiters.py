@@ -80,7 +80,7 @@ def bounded(crowd: Crowd, verb: Callable[[], Any]) -> Any:
     return answer
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("living", [1, 12])
 @pytest.mark.parametrize("how", ["killed", "silent"])
 def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(

@@ -18,6 +18,7 @@ from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
+from tests.torture.scale import times
 
 #: What a death may cost the next in line, seconds: the median, and the worst of many. Unnoticed,
 #: it would cost a second or two each time; on a machine at rest it costs 5 ms, beside others 50.
@@ -86,7 +87,7 @@ def test_the_next_in_line_holds_some_milliseconds_after_the_holder_was_killed(
     contended: bool, path: Path
 ) -> None:
     late = []
-    for _ in range(50):
+    for _ in range(times(50, 15)):
         # Given a holder with a ttl of 30 s and one or two who wait
         with ExitStack() as crew:
             holder = crew.enter_context(Child(holds(path)))

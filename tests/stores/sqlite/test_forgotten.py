@@ -92,7 +92,7 @@ def test_neither_ctrl_c_nor_forgetting_leaves_a_connection_open(
         if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
             pytest.skip("it is this one")
     run = subprocess.run(
-        [str(found[-1]), "-W", "error", "-c", SCRIPT, str(tmp_path), str(times(1000, 40))],
+        [str(found[-1]), "-W", "error", "-c", SCRIPT, str(tmp_path), str(times(1000, 15))],
         env={"PYTHONPATH": str(world.ROOT / "src"), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,

@@ -105,7 +105,8 @@ class Twins:
             spec = kept.spec._replace(owner="adopter")
             kept = Claim(kept.id, spec)
         elif chance < 0.25:
-            other["detach"] = True
+            other.update(detach=True, new_id=kept.id)
+            kept = Claim(kept.id, kept.spec._replace(owner="detached"))
         elif chance < 0.45:
             kept = Claim("0" * 32, kept.spec)
         ttl = self.dice.choice((0.5, 2.0, 10.0))

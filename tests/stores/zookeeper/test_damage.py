@@ -24,5 +24,5 @@ __all__ = [
 def damaged(shared_zookeeper: ZooKeeperServer) -> Iterator[Damaged]:
     """The server that all share; only nodes of a round's names are damaged."""
     one = ZooKeeperGround(shared_zookeeper)
-    yield Damaged(one, items=24, usual=12, at_once=6)
+    yield Damaged(one, items=24, usual=6, at_once=6)
     one.close()

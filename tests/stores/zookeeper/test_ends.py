@@ -106,6 +106,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(
         assert fences == sorted(set(fences))
 
 
+@pytest.mark.usual(0)
 def test_workers_that_are_killed_and_stopped_break_no_promise(short_url: str) -> None:
     # Given processes of both faces that lock, and are killed, stopped and forked
     seconds = times(300, 6)
@@ -129,6 +130,7 @@ def test_workers_that_are_killed_and_stopped_break_no_promise(short_url: str) ->
     assert outcome.verdict.figures["held"] > seconds
 
 
+@pytest.mark.usual(0)
 def test_a_leader_that_is_killed_takes_no_hold_with_it(
     new_ensemble: Callable[..., Ensemble],
 ) -> None:

@@ -61,7 +61,7 @@ def take(options: argparse.Namespace) -> int:
 
 def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> Hold | None:
     """The hold, or None if it is busy for longer than we may wait, which is said."""
-    terms: dict[str, Any] = {"ttl": ttl, "meta": across.note(client.owner)}
+    terms: dict[str, Any] = {"ttl": ttl}
     if options.command == "pick":
         return _first_free(client, options, terms)
     waiting = Waiting(client, options, **terms)
@@ -100,7 +100,7 @@ def _hand_out(
         text = token.write(passed)
         if file is not None:
             file.write(text)
-        _print(options, passed, "" if file is not None else text)
+        _print(options, client.owner, passed, "" if file is not None else text)
         run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
     except BaseException:
         if file is not None:
@@ -110,14 +110,14 @@ def _hand_out(
         raise
 
 
-def _print(options: argparse.Namespace, passed: token.Passed, text: str) -> None:
+def _print(options: argparse.Namespace, owner: str, passed: token.Passed, text: str) -> None:
     spec = passed.claim.spec
     if options.json:
         ends = datetime.now().astimezone() + timedelta(seconds=spec.ttl)
         said = {
             "name": spec.name,
             "fence": passed.fence,
-            "owner": spec.owner,
+            "owner": owner,
             "expires_in": spec.ttl,
             "expires": ends.isoformat(timespec="seconds"),
         }

@@ -41,10 +41,10 @@ def _text(options: argparse.Namespace) -> str:
     given, path = options.token, options.token_file
     if given is not None and path is not None:
         raise NoToken("give either --token-file or a token, and not both")
+    if "-" in (given, path):
+        return _from_stdin()
     if path is not None:
         return _from_file(path)
-    if given == "-":
-        return _from_stdin()
     if given is not None:
         say(f"`ps` shows a token in the arguments to all users: use --token-file, ${ENV} or -")
         return str(given)
@@ -87,7 +87,7 @@ def _why(wrong: Exception) -> str:
 
 def remove(options: argparse.Namespace) -> None:
     """Remove the token file: what it stands for is over."""
-    if options.token_file is not None:
+    if options.token_file not in (None, "-"):
         with contextlib.suppress(OSError):
             os.unlink(options.token_file)
 
@@ -100,7 +100,9 @@ class File:
         self.made = False
 
     def require_absent(self) -> None:
-        """Refuse a name that is taken, before anything is acquired."""
+        """Refuse a name that is taken, or has no folder, before anything is acquired."""
+        if not os.path.isdir(os.path.dirname(self.path) or "."):
+            raise self._unmade("its folder isn't there")
         if not os.path.lexists(self.path):
             return
         how = "End that one with `holdfast release --if-held --token-file`"
@@ -123,6 +125,8 @@ class File:
         except FileExistsError:
             self.require_absent()
             raise
+        except OSError as wrong:
+            raise self._unmade(_why(wrong)) from None
         self.made = True
         try:
             if hasattr(os, "fchmod"):
@@ -132,6 +136,12 @@ class File:
                 rest = rest[os.write(fd, rest) :]
         finally:
             os.close(fd)
+
+    def _unmade(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"the token file {self.path!r} can't be made: {why}. Name a file in a folder that is "
+            "there and that you may write to"
+        )
 
     def remove(self) -> None:
         """Take it away again, if it is ours."""

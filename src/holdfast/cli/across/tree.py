@@ -79,7 +79,7 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
         help="how long it lasts, unless it is renewed (10m; 1s to 24h)",
     )  # fmt: skip
     how.add_argument(
-        "--token-file", metavar="FILE",
+        "--token-file", metavar="FILE", type=checked(_file),
         help="write the token to FILE, which must not be there, and not to stdout",
     )  # fmt: skip
     owner(how, "user@host:process:command of the calling shell")
@@ -88,6 +88,16 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
     busy(other)
     required(other)
     url(other)
+
+
+def _file(value: str) -> str:
+    """A file that is written, where - would make one of that name."""
+    if value == "-":
+        raise ValueError(
+            "'-' is no file; without --token-file the token goes to stdout (a file of this name is "
+            "./-)"
+        )
+    return value
 
 
 _ttl = duration(TTL_S_MIN, TTL_S_MAX)
@@ -135,7 +145,7 @@ def _token(taking: argparse.ArgumentParser) -> None:
     taking.add_argument(
         "token", metavar="TOKEN", nargs="?", help="-: a line of stdin; `ps` shows any other"
     )
-    taking.add_argument("--token-file", metavar="FILE", help="the file that has the token")
+    taking.add_argument("--token-file", metavar="FILE", help="the file with the token; -: stdin")
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {

@@ -1,1 +1,1 @@
-"""Timers that go by real time: what needs an event loop stands in a room of its own."""
+"""Timers that use real time. The part that needs an event loop is in ``aio``."""

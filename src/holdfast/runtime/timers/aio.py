@@ -1,8 +1,7 @@
-"""Timers of asyncio that go by real time, also where a test has frozen the clock of the loop.
+"""Timers of asyncio that use real time, even if a test has frozen the loop's clock.
 
-freezegun replaces the clock that asyncio's own loops go by: there a timer of the loop never fires
-while that stands still, and one that was set meanwhile never fires afterwards. So a thread rings
-where the clock is not Python's own.
+freezegun replaces the clock that event loops use. While that clock stands still, no timer of the
+loop fires, and a timer that was set meanwhile never fires. So a thread keeps the time there.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from ..starting.blocking import DaemonThread
 def later(
     loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[..., object], *args: Any
 ) -> asyncio.Handle:
-    """Have the loop call it after so many seconds, unless the handle is cancelled before."""
+    """Call a function in the loop after ``seconds``; cancel the handle to prevent it."""
     if clock_patched():
         return _Alarm(loop, seconds, call, args)
     return loop.call_later(seconds, call, *args)
 
 
 async def sleep(seconds: float) -> None:
-    """Let time pass for this task."""
+    """Suspend this task for ``seconds``."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
     timer = later(loop, max(0.0, seconds), _resolve, done)
@@ -41,12 +40,12 @@ async def sleep(seconds: float) -> None:
 
 
 def time_limit(seconds: float) -> AbstractAsyncContextManager[object]:
-    """A context that is cancelled after so many seconds; it then raises ``TimeoutError``."""
+    """A context that cancels its body after ``seconds`` and then raises ``TimeoutError``."""
     return _Limit(seconds) if clock_patched() else asyncio.timeout(seconds)
 
 
 async def ended(futures: Iterable[asyncio.Future[Any]], seconds: float) -> None:
-    """Wait until all of them are done, for so many seconds at most; none of them is cancelled."""
+    """Wait for all futures, at most ``seconds``. Those that aren't done go on."""
     if not clock_patched():
         await asyncio.wait(futures, timeout=seconds)
         return
@@ -61,7 +60,7 @@ def _resolve(done: asyncio.Future[None]) -> None:
 
 
 class _Limit:
-    """As ``asyncio.timeout``; no generator, as those can't begin when their loop is ending."""
+    """Like ``asyncio.timeout``. A class, because a generator can't start while its loop ends."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -83,7 +82,7 @@ class _Limit:
 
 
 class _Alarm(asyncio.Handle):
-    """A handle that a thread rings, in its loop."""
+    """A timer that a thread fires in the loop."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class _Alarm(asyncio.Handle):
         DaemonThread(target=self._wait, args=(loop, seconds), name="holdfast-alarm").start()
 
     def cancel(self) -> None:
-        """Don't call it."""
+        """Prevent the call."""
         super().cancel()
         self._cut.set()
 

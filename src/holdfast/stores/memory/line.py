@@ -184,7 +184,7 @@ class Lines:
     def leave(self, leave: Leave, now: float) -> tuple[bool, list[Poke]]:
         """See :meth:`holdfast.core.ports.Store.leave`."""
         if leave.suspect:
-            self._bury(leave.id, now, leave.ttl, Loss.EXPIRED)
+            self._bury(leave.id, now, leave.ttl, Loss.RELEASED)
         line = self.lines.get(leave.name)
         row = self._find(line, leave) if line else None
         if line is None or row is None:
@@ -346,7 +346,7 @@ class Lines:
         if 0 < keep.weight < row.weight:
             line.used -= row.weight - keep.weight
             row.weight = keep.weight
-        if keep.new_id and keep.new_id != row.id:
+        if keep.new_id:
             order = list(line.held)
             line.held = OrderedDict(
                 (keep.new_id if i == row.id else i, line.held[i]) for i in order

@@ -25,6 +25,7 @@ from .statements import KINDS
 #: The rows of one result.
 Rows = Sequence[Sequence[Any]]
 _GONE, _HELD, _WAITING, _REFUSED, _MISMATCH, _FULL = range(6)
+_REASONS = (Loss.EXPIRED, Loss.BROKEN, Loss.RELEASED)
 _MICRO = 1e-6
 
 
@@ -82,7 +83,7 @@ def _standing(code: int, words: list[bytes]) -> Standing:
         return Held(first, int(words[2]) * _MICRO)
     if code == _WAITING:
         return Waiting(first, int(words[2]), int(words[3]) * _MICRO)
-    return Gone(Loss.BROKEN if first else Loss.EXPIRED)
+    return Gone(_REASONS[first])
 
 
 def numbers(rows: Rows) -> list[int] | None:

@@ -12,7 +12,7 @@ from ...runtime.files import text
 from .config import DEFAULT_PREFIX
 
 #: Of the procedures. A change of what they do is a new version.
-VERSION = 2
+VERSION = 3
 FILES = ("tables", "line", "join", "keep", "leave", "together", "sweep")
 #: The same for serial queues, which came later: whoever uses locks alone needs none of these.
 QUEUE_VERSION = 2

@@ -14,7 +14,7 @@ from .config import GRACE_S_MAX
 
 #: The names of the functions, of helpers too, end with this: clients of two releases can share a
 #: schema, and an older release's functions never replace a newer one's.
-VERSION = 2
+VERSION = 3
 #: The same for the functions of queues...
 QUEUE_VERSION = 2
 #: ...which came with this version of the whole.
@@ -23,8 +23,9 @@ WITH_QUEUES = 2
 REFRESH_VERSION = 2
 WITH_GUARDS = 3
 #: The version of the whole. In 4 the verbs heal what was changed from outside, and wait for a row
-#: no longer than whoever asked.
-WHOLE = 4
+#: no longer than whoever asked. In 5 they tell a release from
+#: an expiry, and can change the owner alone.
+WHOLE = 5
 #: Who sleeps is woken for so long after it was asked: it asks again in a second at the latest.
 ASLEEP_S = NAP_S_MAX + 0.5
 #: Whoever makes the schema holds this advisory lock meanwhile.

@@ -26,7 +26,7 @@ from ...errors import StoreUnavailable
 #: The rows of an answer, with the values as the server wrote them.
 Rows = Sequence[Sequence[bytes | None]]
 _US = 1e6
-_REASONS = {b"e": Loss.EXPIRED, b"b": Loss.BROKEN}
+_REASONS = {b"e": Loss.EXPIRED, b"b": Loss.BROKEN, b"r": Loss.RELEASED}
 
 
 def words(rows: Rows, label: str) -> list[bytes]:

@@ -197,7 +197,8 @@ class PostgresStore:
             return False
         if keep.detach:  # asked by a token, which may be over since long, or of another store
             return False
-        return not (isinstance(answer, Gone) and answer.reason is Loss.BROKEN)
+        over = Loss.BROKEN, Loss.RELEASED
+        return not (isinstance(answer, Gone) and answer.reason in over)
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and wake who now fits; see the contract."""

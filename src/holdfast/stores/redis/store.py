@@ -255,7 +255,7 @@ class RedisStore:
         if keep.detach:  # asked by a token, which may be over since long, or of another store
             return False
         if isinstance(answer, Gone):
-            return answer.reason is not Loss.BROKEN
+            return answer.reason not in (Loss.BROKEN, Loss.RELEASED)
         return isinstance(answer, Waiting)
 
     async def _reclaim(

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...core.model import Capabilities
-from ...errors import NotSupported, StoreUnavailable
+from ...core.model import Capabilities, Loss
+from ...errors import LockLost, NotSupported, StoreUnavailable
 from ...url import find
 from ..faces import FACES, now
-from ..promise import promised
+from ..promise import PromiseBroken, promised
 from . import cases, pulse
 from .arena import PRIMITIVES, Arena, unclear
 from .registry import CASES, OPERATIONS, Case
@@ -83,6 +83,12 @@ class Run(NamedTuple):
             left = await at.left_behind()
             await at.swept()
             assert not left, f"the case is over, but claims are left: {left}"
+        except LockLost as lost:
+            if lost.reason is not Loss.BROKEN:
+                raise
+            raise PromiseBroken(
+                f"{self.case.name}: somebody else's hold was freed: {lost}"
+            ) from lost
         finally:
             await at.close()
 

@@ -71,8 +71,8 @@ class Pair:
         self._granted: dict[str, set[int]] = defaultdict(set)
         #: Where the store may have served somebody sooner than the model, in a verb that said no.
         self._sooner: set[str] = set()
-        #: The claims that were dead when they were broken.
-        self._broken_dead: set[str] = set()
+        #: Claims whose reason for being gone depends on when the store drops the dead.
+        self._unsure: set[str] = set()
         self._story: deque[str] = deque(maxlen=15)
         #: What a verb took at most: so far apart in time the two may be, in seconds.
         self._blur = 0.0
@@ -132,8 +132,8 @@ class Pair:
         )
         if theirs is not ours:
             self._differ(theirs, ours)
-        if not cid and not ours:
-            self._broken_dead.add(known.claim.id)
+        if (not cid and not ours) or (leave.suspect and leave.after):
+            self._unsure.add(known.claim.id)
 
     async def join_free(self, group: list[Known]) -> bool:
         """Enter several lines that are empty; were they let in?
@@ -296,12 +296,13 @@ class Pair:
             known.waiting = None
 
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
-        """It was dead already when it was broken: then it depends on when the dead are dropped
-        whether it is called broken or expired, and either is true."""
+        """The claim was dead before it was broken or released. Then the reason depends on when the
+        store drops the dead, and both reasons are true."""
+        reasons = {one.reason for one in (theirs, ours) if isinstance(one, Gone)}
         return (
-            isinstance(ours, Gone)
-            and {theirs.reason, ours.reason} == {Loss.EXPIRED, Loss.BROKEN}
-            and known.claim.id in self._broken_dead
+            len(reasons) == 2
+            and reasons <= {Loss.EXPIRED, Loss.BROKEN, Loss.RELEASED}
+            and known.claim.id in self._unsure
         )
 
     def _ticket(self, known: Known, theirs: int, ours: int, answer: Any) -> None:

@@ -140,8 +140,12 @@ class Walk:
         keeps = []
         for known in chosen:
             ttl = rng.choice([known.claim.spec.ttl] * 3 + [30.0, 60.0, 0.05])
-            weight, detach = rng.choice([0, 0, 0, 1]), rng.random() < 0.05
-            keeps.append((known, Keep(known.claim, 0, ttl, weight=weight, detach=detach)))
+            weight, claim = rng.choice([0, 0, 0, 1]), known.claim
+            keep = Keep(claim, 0, ttl, weight=weight)
+            if rng.random() < 0.05:
+                spec = claim.spec._replace(owner="detached")
+                keep = keep._replace(claim=claim._replace(spec=spec), new_id=claim.id, detach=True)
+            keeps.append((known, keep))
         if keeps:
             await self._pair.keep(keeps)
 

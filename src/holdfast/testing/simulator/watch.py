@@ -273,7 +273,7 @@ class Watch(Trouble):
         if grant.lost_seen:
             return
         grant.lost_seen = True
-        if reason not in (Loss.EXPIRED, Loss.UNREACHABLE) or grant.broken:
+        if reason not in (Loss.EXPIRED, Loss.RELEASED, Loss.UNREACHABLE) or grant.broken:
             return
         if not grant.lease.renewing or self.data_lost >= grant.begun or grant.outdated(self):
             return

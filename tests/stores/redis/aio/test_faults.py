@@ -302,6 +302,7 @@ def test_a_server_that_is_silent_is_not_busy(
     play(main)
 
 
+@pytest.mark.usual(1)
 def test_many_behind_a_server_that_stalls_all_get_through(
     behind: Open, shared_redis: RedisServer, own_name: str, nothing_left: Look
 ) -> None:

@@ -54,6 +54,7 @@ def _waiting(loop: asyncio.AbstractEventLoop) -> list[list[object]]:
     return found
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("often", [1, 2])
 def test_ctrl_c_ends_the_process_and_leaves_nothing(
     often: int, redis_url: str, own_name: str, other: Client, nothing_left: Look

@@ -2,7 +2,7 @@
 
 -- The line of a name that is in use, compared with its claims before anybody is refused by it. Of many
 -- claims only some calls look at all: eight rows a call, on the whole.
-CREATE PROCEDURE IF NOT EXISTS holdfast_verify_2(IN p_name VARBINARY(512), IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_verify_3(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_claims, v_waiters, v_used, v_first, v_rows, v_waiting, v_weight, v_soonest BIGINT;
@@ -17,14 +17,14 @@ BEGIN
       FROM holdfast_claims WHERE name = p_name;
     IF v_rows <> v_claims OR v_waiting <> v_waiters OR v_weight <> v_used OR v_far
         OR v_first > COALESCE(v_soonest, v_first) THEN
-      CALL holdfast_rebuild_2(p_name, p_now);
-      CALL holdfast_settle_2(p_name, p_now);
+      CALL holdfast_rebuild_3(p_name, p_now);
+      CALL holdfast_settle_3(p_name, p_now);
     END IF;
   END IF;
 END
 //
 -- From now on no claim of this id enters the line.
-CREATE PROCEDURE IF NOT EXISTS holdfast_bury_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_bury_3(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, IN p_ends BIGINT,
   IN p_broken TINYINT
 )
@@ -36,15 +36,16 @@ BEGIN
   UPDATE holdfast_lines SET tomb = GREATEST(tomb, p_ends) WHERE name = p_name;
 END
 //
--- Why a claim that isn't in the line is gone: 1 if it was broken, else 0. NULL: no tombstone.
-CREATE PROCEDURE IF NOT EXISTS holdfast_tomb_2(
-  IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, OUT r_broken TINYINT
+-- Why a claim that isn't in the line is gone: 1 if it was broken, 2 if it was released. NULL: no
+-- tombstone.
+CREATE PROCEDURE IF NOT EXISTS holdfast_tomb_3(
+  IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, OUT r_why TINYINT
 )
 SQL SECURITY INVOKER
 BEGIN
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-  SET r_broken = NULL;
-  SELECT broken INTO r_broken FROM holdfast_tombs
+  SET r_why = NULL;
+  SELECT IF(broken, 1, 2) INTO r_why FROM holdfast_tombs
     WHERE name = p_name AND id = p_id AND ends > p_now;
 END
 //
@@ -52,7 +53,7 @@ END
 -- claim's own ttl shows that the clock was set back, or the row changed from outside, since: it is put
 -- where a renewal at this moment would put it. What no row tells, a kind or a capacity that can't be,
 -- the next to join brings along (kind -1).
-CREATE PROCEDURE IF NOT EXISTS holdfast_rebuild_2(IN p_name VARBINARY(512), IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_rebuild_3(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_kind TINYINT;
@@ -94,7 +95,7 @@ BEGIN
 END
 //
 -- Drop who is dead, and serve who fits then. A grant never touches an expiry.
-CREATE PROCEDURE IF NOT EXISTS holdfast_settle_2(IN p_name VARBINARY(512), IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_settle_3(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_capacity, v_claims, v_waiters, v_weight INT;
@@ -114,7 +115,7 @@ BEGIN
       OR v_capacity < 0 OR v_kind NOT BETWEEN -1 AND 3 OR v_last < 0
       OR v_last > 4611686018427387904 OR v_seats < 0 OR v_seats > 2000000000
       OR (v_claims > 0 AND v_used > v_capacity AND v_kind <> 1) THEN
-    CALL holdfast_rebuild_2(p_name, p_now);
+    CALL holdfast_rebuild_3(p_name, p_now);
     SELECT capacity, used, claims, waiters, first, low, head
       INTO v_capacity, v_used, v_claims, v_waiters, v_first, v_low, v_head
       FROM holdfast_lines WHERE name = p_name;
@@ -146,7 +147,7 @@ END
 //
 -- How one who waits stands: its ticket, its place behind the head, in how many microseconds it is
 -- of use to ask again: at once, if the head is dead or fits, as one call passes only so many.
-CREATE PROCEDURE IF NOT EXISTS holdfast_place_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_place_3(
   IN p_name VARBINARY(512), IN p_ticket BIGINT, IN p_now BIGINT,
   OUT r_code TINYINT, OUT r_a BIGINT, OUT r_b BIGINT, OUT r_c BIGINT
 )

@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS holdfast_sweep (
 //
 -- Look at the next p_rows names, and remove those that nobody has used for p_idle microseconds. Who
 -- is locked, or is being swept by another, is passed over. The answer is how many were removed.
-CREATE PROCEDURE IF NOT EXISTS holdfast_sweep_2(IN p_rows INT, IN p_idle BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_sweep_3(IN p_rows INT, IN p_idle BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_from, v_to, v_name, v_found VARBINARY(512);
@@ -40,7 +40,7 @@ BEGIN
           AND (lone IS NULL OR expires <= v_now)
         FOR UPDATE SKIP LOCKED;
       IF v_found IS NOT NULL AND v_claims > 0 THEN
-        CALL holdfast_settle_2(v_name, v_now);
+        CALL holdfast_settle_3(v_name, v_now);
         SELECT claims INTO v_claims FROM holdfast_lines WHERE name = v_name;
       END IF;
       IF v_found IS NOT NULL AND v_claims = 0 THEN

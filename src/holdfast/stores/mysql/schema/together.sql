@@ -4,7 +4,7 @@
 
 -- Renew claims that are held; of each also its ttl (8 bytes). The answer: of each claim its ticket,
 -- or 0 if it must be asked for alone, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_renew_2(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_renew_3(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;
@@ -56,7 +56,7 @@ END
 //
 -- Release claims that stand alone. The answer: of each 1 if it was there, 0 if not, or 2 if it must
 -- be asked for alone, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_2(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_3(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;
@@ -93,7 +93,7 @@ END
 -- (4 each), ttl (8), the bytes of its owner and of its note (2 each), and both. The answer: their
 -- tickets, each with a comma; NULL: somebody is here or there, or has left a tombstone, and nobody
 -- entered.
-CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_2(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_3(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;

@@ -234,11 +234,11 @@ BEGIN
     ON CONFLICT (id) DO UPDATE SET until = excluded.until, broken = excluded.broken;
 END $$;
 
--- 'G b' if it was broken, 'G e' if not.
+-- 'G b' if it was broken, 'G r' if it was released, else 'G e'.
 CREATE OR REPLACE FUNCTION {schema}.gone(p_id uuid, p_now bigint)
 RETURNS text LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN EXISTS (SELECT FROM tombs WHERE id = p_id AND until > p_now AND broken)
-        THEN 'G b' ELSE 'G e' END
+    SELECT coalesce((SELECT CASE WHEN broken THEN 'G b' ELSE 'G r' END
+        FROM tombs WHERE id = p_id AND until > p_now), 'G e')
 $$;
 
 -- Microseconds until asking again can be of use.

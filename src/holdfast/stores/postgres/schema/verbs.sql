@@ -3,7 +3,7 @@
 --
 -- Answers are texts: 'H ticket us' held, so much is left; 'W ticket position us' waiting, ask again
 -- then; 'R us owner' would have to wait; 'M capacity kind' in use as something else; 'F waiters' the
--- line is full; 'G reason' gone (e: expired, b: broken); 'N us' nobody is let in.
+-- line is full; 'G reason' gone (e: expired, b: broken, r: released); 'N us' nobody is let in.
 -- A patience below 0 says that the claim won't wait: only if it is held at once.
 -- `name || ''` leaves the planner no way to a claim but by its id: however empty it takes the table
 -- to be, another way would lead past all that an old snapshot keeps.
@@ -46,7 +46,7 @@ BEGIN
     IF l.tombs > now_us THEN
         SELECT * INTO t FROM tombs WHERE id = p_id AND until > now_us;
         IF t.id IS NOT NULL THEN
-            RETURN CASE WHEN t.broken THEN 'G b' ELSE 'G e' END;
+            RETURN CASE WHEN t.broken THEN 'G b' ELSE 'G r' END;
         END IF;
     END IF;
     fresh := l.holders + l.waiters = 0;
@@ -226,7 +226,7 @@ BEGIN
 END $$;
 
 -- Keep one claim alive, whatever it is: one who waits takes its turn here if it is its. A claim
--- that is held may also become lighter, or change its secret.
+-- that is held may also become lighter, or change its secret and its owner.
 CREATE OR REPLACE FUNCTION {schema}.stand_{version}(
     p_name bytea, p_id uuid, p_ttl bigint, p_patience bigint, p_address text, p_weight integer,
     p_new uuid, p_owner bytea, p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
@@ -292,7 +292,7 @@ BEGIN
         expires = greatest(least(expires, clock() + lease(ttl)), now_us + p_ttl),
         ttl = greatest(least(expires - clock(), lease(ttl)), p_ttl),
         weight = CASE WHEN p_weight BETWEEN 1 AND weight THEN p_weight ELSE weight END,
-        id = coalesce(p_new, id), owner = CASE WHEN p_new <> c.id THEN p_owner ELSE owner END
+        id = coalesce(p_new, id), owner = CASE WHEN p_new IS NULL THEN owner ELSE p_owner END
     WHERE id = c.id AND name || '' = p_name;
     IF p_weight BETWEEN 1 AND c.weight THEN
         l.used := l.used - c.weight + p_weight;

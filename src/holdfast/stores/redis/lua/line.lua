@@ -267,7 +267,7 @@ local function tombstone(id)
   if tomb <= now then return end
   local score = call('ZSCORE', X, id)
   if not score or (score - score % 2) / 2 <= now then return end
-  return score % 2 == 1 and 'broken' or 'expired'
+  return score % 2 == 1 and 'broken' or 'released'
 end
 
 local function save()

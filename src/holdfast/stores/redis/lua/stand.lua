@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Keep one claim alive, whatever it is: one who waits takes his turn here if it is his. A claim
--- that is held may also become lighter, or change its secret.
+-- that is held may also become lighter, or change its secret and its owner.
 -- KEYS  state, waiters, tombstones, guard
 -- ARGV  claim id, ttl ms, patience ms, address ('': as it is), weight (0: as it is), new id, its
 --       owner, run id, tag
@@ -50,7 +50,7 @@ local function renew(row)
   if lighter > 0 and lighter < weight then
     used, weight = used - weight + lighter, lighter
   end
-  if fresh ~= '' and fresh ~= id then
+  if fresh ~= '' then
     local _, meta = owner(words)
     words = #adopter .. ' ' .. adopter .. meta
     if not alone then call('HDEL', H, id) end

@@ -228,7 +228,7 @@ class Lines:
             line.used -= weight - keep.weight
             weight = keep.weight
         claim_id, owner, session = row.id, None, row.session
-        if keep.new_id and keep.new_id != row.id:
+        if keep.new_id:
             claim_id, owner, session = keep.new_id, keep.claim.spec.owner, self.world.own
         if keep.detach:
             session = None
@@ -243,7 +243,7 @@ class Lines:
     def leave(self, leave: Leave, now: float) -> bool:
         """See :meth:`holdfast.core.ports.Store.leave`."""
         if leave.suspect:
-            self._bury(leave.id, now, leave.ttl, Loss.EXPIRED)
+            self._bury(leave.id, now, leave.ttl, Loss.RELEASED)
         line = self._line()
         if not line.load(leave.name):
             return False

@@ -16,6 +16,8 @@ from .guards import MANY, Source
 
 #: What a request is given.
 WITHIN_S = 5.0
+#: How often a case tries what a faulty store would grant once in thirty times.
+OFTEN = 60
 
 
 @case("guard")
@@ -170,6 +172,22 @@ async def a_long_computation_keeps_its_duty(at: Arena) -> None:
     assert await theirs.get(source.compute()) == 1
     assert await actor.result() == 1
     assert source.calls == 1
+
+
+@case("guard", promise=True)
+async def a_duty_is_for_one_however_often_others_come(at: Arena) -> None:
+    guards, entry = guards_of(at.locks._ctx.store), Entry(at.name, "")
+    for number in range(OFTEN):
+        ours, theirs = (Wish(entry, f"{number:030x}{end}", "owner", 60.0) for end in ("01", "02"))
+        duty = await guards.begin(ours, WITHIN_S)
+        assert isinstance(duty, Duty)
+        finish = Finish(entry, ours.id, duty.fence, b"ours", 60.0, 0.0, 0.0, 0.1)
+        for wrong in (finish._replace(id=theirs.id), finish._replace(fence=duty.fence - 1)):
+            assert isinstance(await guards.begin(theirs, WITHIN_S), Busy)
+            assert await guards.finish(wrong._replace(data=b"theirs"), WITHIN_S) is False
+        assert await guards.read([entry], WITHIN_S) == [None]
+        assert await guards.finish(finish, WITHIN_S) is True
+        assert await guards.invalidate([entry], WITHIN_S) == [True]
 
 
 @case("guard")

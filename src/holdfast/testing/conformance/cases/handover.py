@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from ....core import across
 from ....core import token as token_of
 from ....core.model import Gone, Keep, Leave, Loss, State
 from ....core.policy import REQUEST_S
@@ -22,13 +23,15 @@ async def a_detached_hold_is_adopted_with_its_fence(at: Arena) -> None:
     token = await hold.detach()
     assert isinstance(token, str)
     assert (hold.state, hold.lost, hold.remaining()) == (State.DETACHED, None, 0.0)
-    assert [one.fence for one in await at.holders()] == [hold.fence]
+    (seen,) = await at.holders()
+    assert (seen.fence, seen.who, seen.detached) == (hold.fence, hold.owner, True)
+    assert seen.owner == f"{hold.owner} (detached: nobody renews it)"
     mine = await at.others.adopt(token)
     assert (mine.name, mine.fence, mine.ttl) == (hold.name, hold.fence, 20.0)
     assert (mine.weight, mine.owner) == (hold.weight, at.others.owner)
     assert 10.0 < mine.remaining() < 20.0
     (seen,) = await at.holders()
-    assert (seen.owner, seen.fence) == (at.others.owner, hold.fence)
+    assert (seen.owner, seen.fence, seen.detached) == (at.others.owner, hold.fence, False)
     assert seen.meta == "handed over"
     assert await mine.release() is True
     assert not await at.holders()
@@ -110,6 +113,38 @@ async def of_many_who_adopt_at_once_one_gets_it(at: Arena) -> None:
     holds = [hold for hold in [await actor.result() for actor in actors] if hold is not None]
     assert len(holds) == 1
     assert await holds[0].release() is True
+
+
+@case("lock", "semaphore", needs=["detach"])
+async def a_token_whose_hold_is_over_is_told_what_ended_it(at: Arena) -> None:
+    ctx = at.others._ctx
+
+    async def is_over(text: str, why: str) -> None:
+        for look in (across.find, across.release):
+            with raises(NotHeld, at.name, why):
+                await look(ctx, token_of.read(text))
+
+    released = await (await at.lock(ttl=20.0).acquire()).detach()
+    await across.find(ctx, token_of.read(released))
+    await across.release(ctx, token_of.read(released))
+    assert not await at.holders()
+    await is_over(released, "is over: released")
+    hold = await at.lock(ttl=20.0).acquire()
+    broken = await hold.detach()
+    await at.locks.break_(at.name, hold.fence)
+    await is_over(broken, "is over: broken")
+    adopted = await (await at.lock(ttl=20.0).acquire()).detach()
+    mine = await at.others.adopt(adopted)
+    await is_over(adopted, f"is over: adopted by {at.others.owner}")
+    again = await mine.detach()
+    await is_over(adopted, f"is over: adopted by {at.others.owner}")
+    await across.release(ctx, token_of.read(again))
+    expired = await (await at.lock(ttl=KEPT_S).acquire()).detach()
+    await at.free(within=2.0 + KEPT_S)
+    await is_over(expired, "is over: it has expired")
+    # The earlier reasons are still told
+    await is_over(released, "is over: released")
+    await is_over(broken, "is over: broken")
 
 
 @case(*PORTABLE, needs=["detach"])
