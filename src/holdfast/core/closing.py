@@ -106,7 +106,10 @@ class Closing:
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
-        # First these: another thread notes what it gets in the keeper, and ends to stand here then.
-        for undos in list(ctx.under_way.values()):
-            self.left.extend(undos())
+        # Another thread moves what it gets from here to the keeper, and what it gives back from
+        # the keeper to here.
+        under_way = dict(ctx.under_way)
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))
+        under_way.update(ctx.under_way)
+        for undos in under_way.values():
+            self.left.extend(undos())

@@ -210,10 +210,12 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
     lease = hold._lease
     if lease.end is None:
         if hold.lost is not Loss.FORKED:
+            leave = hold._leave_of(lease)
+            leaving.note(ctx, lease, leave)
             lease.closing = True  # before anything is sent, so that there is no false loss
             lease.leaving += 1
             ctx.keeper.drop(lease)
-            return hold._leave_of(lease)
+            return leave
         lease.closing, lease.end = True, State.LOST  # the parent's
     hold._step_back()
     return None
@@ -235,17 +237,17 @@ async def _give_back(
                 left.append((one, answer))
             elif isinstance(answer, Exception):
                 failures.append(answer)
-                leaving.failed(one[0]._lease, answer)
+                leaving.failed(ctx, one[0]._lease, answer)
             elif not _given_back(ctx, one[0], answer, attempt > 0):
                 missing.append(one[0])
         going = [one for one, _ in left]
         attempt += 1
         pause = back_off(attempt, ctx.runtime.jitter(), 1.0)
-        useless = any(isinstance(answer, DiskFailed) for _, answer in left)
+        useless = ctx.closed or any(isinstance(answer, DiskFailed) for _, answer in left)
         if going and (useless or ctx.now() + pause >= until):
             failures.append(left[0][1])
             for one, failure in left:
-                leaving.failed(one[0]._lease, failure)
+                leaving.failed(ctx, one[0]._lease, failure)
             break
         if going:
             await ctx.runtime.sleep(pause)
