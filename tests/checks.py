@@ -13,18 +13,23 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from fnmatch import fnmatch
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.fetching.cache import CACHE
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 #: More at a time only push each other out of the caches of the processor.
 AT_ONCE = max(2, os.cpu_count() or 2)
+#: mypy keeps here what it knows of a file, by what is in it: so a fresh clone checks what changed.
+KNOWN = CACHE / f"mypy-{version('mypy')}"
 #: What takes longest comes first, so that the last ones to end are short.
 CHECKS = {
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
-    "mypy": [PYTHON, "-m", "mypy"],
+    "mypy": [PYTHON, "-m", "mypy", "--cache-dir", str(KNOWN / "here")],
     **{
         f"pyright-{platform}": [PYTHON, "-m", "tests.platforms.pyright", platform]
         for platform in ("Windows", "Darwin")
@@ -33,7 +38,7 @@ CHECKS = {
         f"mypy-{platform}": [
             *(PYTHON, "-m", "mypy", "--platform", platform),
             *("--config-file", "tests/platforms/mypy.ini"),
-            *("--cache-dir", f".mypy_cache/{platform}"),
+            *("--cache-dir", str(KNOWN / platform)),
         ]
         for platform in ("win32", "darwin")
     },

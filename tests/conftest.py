@@ -8,6 +8,7 @@ import pkgutil
 import signal
 from collections import Counter
 from importlib import metadata
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -46,12 +47,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             importlib.import_module(module.name)
 
 
+#: A usual run plays half the cases of each test in these rooms: they have servers and processes.
+HALVED = {"cli", "dialects", "faults", "interop", "stores", "torture", "traps"}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave cases of tests that are marked so to a full run, a change that is about them, and a
-    command that names one."""
+    """Leave cases of tests in such rooms, or that are marked so, to a full run, a change that is
+    about them, and a command that names one."""
     every: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("usual"):
+        if item.get_closest_marker("usual") or _room(item) in HALVED:
             every.setdefault(item.nodeid.partition("[")[0], []).append(item)
     if not every or FULL or any("::" in one for one in config.args):
         return
@@ -59,11 +64,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out: set[pytest.Item] = set()
     for cases in every.values():
         if not change.touches(cases[0].path, changed):
-            mark = next(cases[0].iter_markers("usual"))
-            left_out |= {*cases} - {*covering(cases, *mark.args)}
-    LEFT_OUT["long tests"] = f"{len(left_out)} cases; `./dev test full` plays all"
+            mark = cases[0].get_closest_marker("usual")
+            number = mark.args[0] if mark else (len(cases) + 1) // 2
+            left_out |= {*cases} - {*covering(cases, number)}
+    LEFT_OUT["tests with servers or processes"] = (
+        f"{len(left_out)} cases; `./dev test full` plays all"
+    )
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=[*left_out])
+
+
+def _room(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
 def covering(cases: list[pytest.Item], number: int) -> list[pytest.Item]:

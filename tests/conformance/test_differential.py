@@ -21,9 +21,9 @@ from holdfast.testing.differential.pair import Known, Pair
 from tests.conformance import planted
 from tests.conformance.test_conformance import STORES
 from tests.mutants.failure import Failure, broken, chosen, judge
-from tests.torture.scale import seed_of
+from tests.torture.scale import seed_of, times
 
-STEPS = 2500
+STEPS = times(2500, 1200)
 #: Not those whose claims live as long as a session, as the model's end at times of their own; nor
 #: those that have no line.
 LIKE_THE_MODEL = [

@@ -44,12 +44,12 @@ def test_a_group_names_what_there_is_and_has_a_name_of_its_own() -> None:
 
 def test_a_folder_that_no_group_names_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given: more files than there are
-    files = ["stores/new/deep/test_b.py", "stores/new/test_a.py", "sql/test_c.py", "test_d.py"]
+    files = ["stores/new/deep/test_b.py", "stores/new/test_a.py", "none/test_c.py", "test_d.py"]
     monkeypatch.setattr(groups, "tests", lambda: [*files, "core/test_url.py"])
     # When
     last = groups.groups()[len(GROUPS) :]
     # Then
-    assert [group.paths for group in last] == [("sql",), ("stores/new",), ("test_d.py",)]
+    assert [group.paths for group in last] == [("none",), ("stores/new",), ("test_d.py",)]
     assert [len(run_by(file, groups.groups())) for file in files] == [1, 1, 1, 1]
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
 #: Groups that run side by side, on two cores: they wait much of their time.
-AT_ONCE = 5
+AT_ONCE = 7
 
 
 class Group(NamedTuple):
@@ -33,26 +33,28 @@ KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[
 #: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
 GROUPS = (
     Group("redis", ("stores/redis",)),
-    Group("faults", ("conformance", "faults", "servers", "testing")),
-    Group("torture", ("torture",)),
-    Group("postgres", ("stores/postgres",)),
-    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
-    Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
-    Group("commands", ("cli",)),
-    Group("agents", ("cli/test_mcp.py", "cli/test_across.py", "cli/test_terminal.py")),
     Group("mysql", ("stores/mysql",)),
-    Group("streams", ("cli/test_closed.py", "cli/test_origin.py", "cli/test_redis.py")),
-    Group("kit-servers", (KIT,), only=f"not ({REDIS} or {HERE})"),
-    Group("redis-jobs", ("stores/redis/queues", "stores/redis/values")),
+    Group("postgres", ("stores/postgres",)),
+    Group("torture", ("torture",)),
+    Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
+    Group("faults", ("conformance", "faults", "servers", "testing")),
+    Group("commands", ("cli",)),
     Group("zookeeper", ("stores/zookeeper",)),
-    Group("embedded", ("stores/sqlite",)),
-    Group("interrupts", ("stores/redis/test_interrupt.py", "stores/redis/test_death.py")),
-    Group("fenced", ("fenced", "mutants")),
+    Group("kit-servers", (KIT,), only=f"not ({HERE} or {REDIS})"),
+    Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
     Group("core", ("core",)),
-    Group("kit-redis", (KIT,), only=REDIS),
+    Group("agents", ("cli/test_mcp.py", "cli/test_across.py", "cli/test_terminal.py")),
+    Group("streams", ("cli/test_closed.py", "cli/test_origin.py", "cli/test_redis.py")),
+    Group("embedded", ("stores/sqlite",)),
+    Group("redis-jobs", ("stores/redis/queues", "stores/redis/values")),
+    Group("fenced", ("fenced", "mutants", "queues", "examples")),
+    Group("kit", (KIT,), only=HERE),
     Group("histories", ("sim", "stores/redis/test_torture.py")),
     Group("starving", ("stores/redis/test_odd.py", "stores/redis/test_starving.py")),
-    Group("kit", (KIT,), only=HERE),
+    Group("platforms", ("caches", "comeback", "guard", "platforms")),
+    Group("dialects", ("dialects", "interop", "sql")),
+    Group("kit-redis", (KIT,), only=REDIS),
+    Group("interrupts", ("stores/redis/test_interrupt.py", "stores/redis/test_death.py")),
 )
 #: What a change is tested by first: no server, and two minutes with all checks. So it is without
 #: the longest: those that try all cases of a class, and those that kill processes.

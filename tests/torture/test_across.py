@@ -43,14 +43,14 @@ def judge(tries: list[dict[str, float]]) -> None:
     """No two held it at once, fences rose, and nobody stood still beyond the ttl of the dead."""
     holds = sorted((one for one in tries if "until" in one), key=itemgetter("from"))
     killed = [one for one in tries if one["code"] == -9]
-    assert {one["code"] for one in tries} <= {0, -9}
-    assert len(holds) > len(tries) / 3
+    gaps = [b["from"] - a["until"] for a, b in pairwise(holds)]
+    print(f"{len(tries)} tries, {len(holds)} holds, {len(killed)} killed; gap {max(gaps):.1f} s")
     with promised("no two scripts hold it at once"):
         assert [(a, b) for a, b in pairwise(holds) if a["until"] > b["from"]] == []
     with promised("a later hold has a greater fence"):
         assert [(a, b) for a, b in pairwise(holds) if a["fence"] >= b["fence"]] == []
-    gaps = [b["from"] - a["until"] for a, b in pairwise(holds)]
-    print(f"{len(tries)} tries, {len(holds)} holds, {len(killed)} killed; gap {max(gaps):.1f} s")
+    assert {one["code"] for one in tries} <= {0, -9}
+    assert len(holds) > len(tries) / 3
     left = [one for one in tries if "released" not in one]
     for (a, b), gap in zip(pairwise(holds), gaps, strict=True):
         dead = sum(a["from"] <= one["from"] and one["asked"] <= b["from"] for one in left)
