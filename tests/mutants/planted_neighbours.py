@@ -155,9 +155,8 @@ NEIGHBOURS = [
         "::test_where_no_thread_starts_any_more_a_shut_gate_is_waited_for",
         (
             f"{BLOCKING}.gate",
-            "            with contextlib.suppress(RuntimeError):\n"
-            "                self._porter = Porter(self)\n",
-            "            self._porter = Porter(self)\n",
+            "            with contextlib.suppress(RuntimeError):\n                self._porter = ",
+            "            if True:\n                self._porter = ",
         ),
     ),
     bug(
