@@ -68,7 +68,7 @@ def mismatch(spec: Spec, other: Mismatch) -> CapacityMismatch:
         text += ". Use the same number everywhere, or change it with resize()"
     else:
         text += ". Use another name"
-    return CapacityMismatch(text, kind=other.kind, capacity=other.capacity)
+    return CapacityMismatch(text, name=spec.name, kind=other.kind, capacity=other.capacity)
 
 
 def _what(kind: str, capacity: int) -> str:
