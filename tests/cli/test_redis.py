@@ -207,3 +207,13 @@ def test_a_front_that_was_stopped_for_long_finds_its_command_alive(on_redis: Wor
     assert alive(running.command)
     running.signal(signal.SIGTERM)
     assert running.end()[0] == 143
+
+
+def test_a_drain_of_a_young_server_says_that_it_lets_nobody_in(
+    world: World, new_redis: NewRedis
+) -> None:
+    _use(world, new_redis(known=False).url + "?grace=60")
+    world.client.queue("q").put("job")
+    code, out, err = world.run("queue", "work", "q", "--drain", "--", "true")
+    assert (code, out) == (0, "")
+    assert re.search("0 jobs done, 1 job waits until later; .* lets nobody in for .* more", err)

@@ -12,7 +12,7 @@ from tests.tidy.pages import snippets
 from tests.tidy.tree import ROOT
 
 PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-#: What is done with each recipe: behind its code, in the same program.
+#: What is done with each block of a section: behind its code, in the same program.
 FASTAPI = """
 from concurrent.futures import ThreadPoolExecutor
 from fastapi.testclient import TestClient
@@ -71,8 +71,7 @@ django.setup()
 urlpatterns = []
 """
 DJANGO = """
-import io, json
-from django.core.management import call_command
+import json
 from django.test import RequestFactory
 
 request = RequestFactory().post("/")
@@ -87,6 +86,10 @@ assert [frontpage("en"), frontpage("en"), frontpage("de")] == ["<h1>en</h1>"] * 
 invalidate_frontpage(sender=None)
 frontpage("en")
 assert locks.guard("frontpage:{language}", ttl=60, cache=cache).stats().computes == 3
+"""
+DJANGO_COMMAND = """
+import io
+from django.core.management import call_command
 
 out = io.StringIO()
 call_command(Command(), stdout=out)
@@ -118,12 +121,10 @@ with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False):
 """
 
 
-def code(section: str) -> str:
-    """The Python of one section of the page."""
+def blocks(section: str) -> list[str]:
+    """The Python blocks of one section of the page."""
     text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    blocks = [one.code for one in snippets(text) if one.language == "python"]
-    assert blocks, section
-    return "\n".join(blocks)
+    return [one.code for one in snippets(text) if one.language == "python"]
 
 
 def execute(program: str, tmp_path: Path) -> None:
@@ -139,23 +140,29 @@ def execute(program: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-RECIPES = {"FastAPI": ("", FASTAPI), "Django": (DJANGO_BEFORE, DJANGO), "Celery": ("", CELERY)}
+#: What stands before each block of a section, and what is done with each.
+RECIPES = {
+    "FastAPI": ("", [FASTAPI]),
+    "Django": (DJANGO_BEFORE, [DJANGO, DJANGO_COMMAND]),
+    "Celery": ("", [CELERY]),
+}
 
 
 @pytest.mark.parametrize("section", RECIPES)
-def test_the_recipe_does_what_the_page_says(section: str, tmp_path: Path) -> None:
+def test_each_block_alone_does_what_the_page_says(section: str, tmp_path: Path) -> None:
     before, after = RECIPES[section]
-    execute(before + code(section) + after, tmp_path)
+    for block, use in zip(blocks(section), after, strict=True):
+        execute(before + block + use, tmp_path)
 
 
 def test_every_block_of_the_page_is_in_a_recipe() -> None:
-    blocks = [one.code for one in snippets(PAGE) if one.language == "python"]
-    assert [one for one in blocks if not any(one in code(name) for name in RECIPES)] == []
-    assert len(blocks) == 4
+    found = [one.code for one in snippets(PAGE) if one.language == "python"]
+    assert found == [block for section in RECIPES for block in blocks(section)]
 
 
 def test_a_recipe_that_is_wrong_is_found(tmp_path: Path) -> None:
-    wrong = code("FastAPI").replace('f"order:{order}", timeout=0', 'f"{order}", timeout=0')
-    assert wrong != code("FastAPI")
+    (right,) = blocks("FastAPI")
+    wrong = right.replace('f"order:{order}", timeout=0', 'f"{order}", timeout=0')
+    assert wrong != right
     with pytest.raises(AssertionError, match="AssertionError"):
         execute(wrong + FASTAPI, tmp_path)

@@ -27,7 +27,6 @@ POSIX = {
         "cli/child.py",
         "cli/keep.py",
         "cli/run.py",
-        "cli/waiting.py",
         "cli/demo",
         "cli/queue/nursery.py",
         "cli/queue/work.py",

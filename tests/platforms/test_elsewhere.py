@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from holdfast.cli import tree
 from holdfast.testing.surroundings import surroundings
+from tests.servers.redis_server import RedisServer
 
 #: What Windows lacks. The drivers and asyncio are imported before, as those of Windows are others.
 TAKEN = """
 import asyncio, concurrent.futures, os, select, signal, socket, ssl, sys, time
 import {driver}
-for module in ("fcntl", "pwd", "grp", "resource", "termios", "tty", "pty", "posix"):
+for module in ("fcntl", "pwd", "grp", "resource", "termios", "tty", "pty", "posix", "syslog"):
     sys.modules[module] = None
 for owner, names in {{
     os: ["fork", "register_at_fork", "uname", "getuid", "geteuid", "getgid", "getpgrp", "setpgid",
@@ -33,16 +38,24 @@ for owner, names in {{
             delattr(owner, name)
 
 
+def no_empty_select(*sets, real=select.select):
+    if not any(sets[:3]):
+        raise OSError(10022, "An invalid argument was supplied")
+    return real(*sets)
+
+
 def socketpair(*_):  # as the module itself has it on Windows
     with socket.create_server(("127.0.0.1", 0)) as ear:
         near = socket.create_connection(ear.getsockname())
         return near, ear.accept()[0]
 
 
+select.select = no_empty_select
 socket.socketpair = socketpair
 """
 DRIVERS = {
     "memory": "json",
+    "mcp": "mcp.server.mcpserver, mcp.server.stdio, anyio._backends._asyncio, redis.asyncio",
     "sqlite": "json",
     "redis": "redis.asyncio, redis.asyncio.cluster, redis.sentinel",
     "postgresql": "psycopg, psycopg.conninfo",
@@ -51,10 +64,19 @@ DRIVERS = {
 }
 
 
-def without_posix(store: str, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+def without_posix(
+    store: str, text: str, *words: str, cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
     program = TAKEN.format(driver=DRIVERS[store]) + textwrap.dedent(text)
-    command = [sys.executable, "-c", program, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=surroundings())
+    return subprocess.run(
+        [sys.executable, "-c", program, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=cwd,
+        env={**surroundings(), **env},
+    )
 
 
 USED = """
@@ -137,12 +159,54 @@ def test_the_public_names_can_be_imported_without_posix(module: str) -> None:
     assert done.stdout == "all there\n", done.stderr
 
 
-def test_the_command_line_looks_and_says_what_it_cannot_do(redis_url: str) -> None:
-    look = """
-        from holdfast.cli import main
-        sys.exit(main(sys.argv[1:]))
-    """
-    assert without_posix("redis", look, "ls", "--url", redis_url).returncode == 0
-    run = without_posix("redis", look, "run", "--url", redis_url, "x", "--", "true")
-    assert run.returncode == 78
-    assert "`holdfast run` needs a POSIX system" in run.stderr
+#: Command lines, in this order, and with which status each ends.
+LINES = {
+    "acquire x --token-file t": 0,
+    "acquire x -w 1.2": 75,
+    "check --token-file t": 0,
+    "renew --token-file t": 0,
+    "wait x -n": 75,
+    "ls": 0,
+    "show x": 0,
+    "break x -y": 0,
+    "release --if-held --token-file t": 0,
+    "pick x y": 0,
+    "queue put q job": 0,
+    "queue ls": 0,
+    "queue show q": 0,
+    "queue dead q": 0,
+    "queue retry q --all": 1,
+    "queue purge q -y": 0,
+    "queue work q -- true": 78,
+    "guard ls": 0,
+    "guard show g": 0,
+    "guard invalidate g k": 1,
+    "doctor": 0,
+    "purge --older-than 30d": 78,
+    "schema mysql": 0,
+    "completion bash": 0,
+    "run x -- true": 78,
+    "demo": 78,
+    "mcp": 0,  # the last, as it ends the process
+}
+ALL = """
+    from holdfast.cli import main
+    for line in sys.argv[1:]:
+        status = main(line.split())
+        print(f"of {line}: {status}", file=sys.stderr)
+    sys.exit(70)
+"""
+
+
+def test_each_command_works_or_says_that_it_cannot(
+    new_redis: Callable[..., RedisServer], tmp_path: Path
+) -> None:
+    url = new_redis().url
+    done = without_posix("mcp", ALL, *LINES, HOLDFAST_URL=url, cwd=tmp_path)
+    found = re.findall(r"^of (.*): (\d+)$", done.stderr, re.MULTILINE)
+    ended = {line: int(status) for line, status in found} | {"mcp": done.returncode}
+    assert ended == LINES, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "waiting for 'x', held by" in done.stderr
+    assert "`holdfast run` needs a POSIX system" in done.stderr
+    assert {line.split()[0] for line in LINES} == set(tree.COMMANDS)

@@ -99,9 +99,11 @@ def _done(client: Client, name: str, claim: ClaimRecord) -> str:
 
 
 def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:
-    """To the system's log: who took what from whom, and why."""
-    import syslog
-
+    """To the system's log, where it has one: who took what from whom, and why."""
+    try:
+        import syslog
+    except ImportError:  # Windows
+        return
     who = os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
     text = f"{who} broke {options.name!r}, fence {claim.fence} of {visible(claim.who)}"
     if options.reason:

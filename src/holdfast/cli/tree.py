@@ -333,6 +333,8 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
     while at < len(words):
         word = words[at]
         if word == "--" and not named:  # it only says that the name is no option
+            if not words[at + 1 : at + 2] or not words[at + 1].startswith("-"):
+                raise Usage("give a name before --", run.prog)
             return words[: at + 2], _after_dashes(words[at + 2 :])
         if word == "--" or (named and (word == "-" or not word.startswith("-"))):
             return words[:at], _after_dashes(words[at:])
@@ -383,4 +385,6 @@ def _unknown(word: str, of: argparse.ArgumentParser) -> str:
         return f"{what} is one argument too many"
     flag = word.partition("=")[0]
     known = [name for action in of._actions for name in action.option_strings]
+    if flag in known:  # argparse takes all behind -- for arguments
+        return f"{flag} is an option, and options go before --"
     return f"there is no option {flag}; {did_you_mean(flag, known)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import select
 import signal
 import socket
 import threading
@@ -15,6 +14,7 @@ from ..core import checks
 from ..core.model import ClaimRecord
 from ..errors import CapacityMismatch, HoldfastError, LockLost, StoreUnavailable
 from ..runtime.blocking import boottime, run_sync
+from ..runtime.polling.blocking import READ, poller
 from ..sync import Client, Hold, Lock
 from .text import count, say, span, until, visible
 
@@ -101,14 +101,14 @@ class Waiting:
 
     def _attend(self) -> None:
         """Beside the waiting: after a second say whom for; if the front dies, wait no more."""
-        poller = select.poll()
+        polling = poller()
         if self.line is not None:
-            poller.register(self.line, select.POLLIN)
-        if not poller.poll(SAY_AFTER_S * 1000) and not self.over:
+            polling.register(self.line, READ)
+        if not polling.poll(SAY_AFTER_S * 1000) and not self.over:
             if not self.options.quiet:
                 self.tell()
             if self.line is not None:
-                poller.poll()
+                polling.poll()
         if self.line is not None and not self.over:
             # The front says nothing before the lock is held, so it has died.
             os.kill(os.getpid(), signal.SIGINT)

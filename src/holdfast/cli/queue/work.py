@@ -25,6 +25,7 @@ import time
 from base64 import b64encode
 from typing import Any
 
+from ...core.queue.ports import barred_of, queues_of
 from ...errors import HoldfastError, StoreUnavailable
 from ...runtime.blocking import boottime
 from ...sync import Client
@@ -197,14 +198,19 @@ class Working:
         return codes.SIGNALLED + self.signals[1] if len(self.signals) > 1 else 0
 
     def _left(self) -> str:
-        """What a drain leaves: jobs in an interval, a delay, a pause, or behind one of these."""
+        """What a drain leaves: jobs in an interval, a delay, a pause, or behind one of these; or
+        all, if the store lets nobody in yet, which is said."""
         if not self.options.drain or self.signals or self.code:
             return ""
         try:
             left = self.queue.stats().waiting
         except HoldfastError:
             return ""
-        return f", {count(left, 'job')} wait{'s' * (left == 1)} until later" if left else ""
+        if not left:
+            return ""
+        why = barred_of(queues_of(self.queue._ctx.store))
+        later = f", {count(left, 'job')} wait{'s' * (left == 1)} until later"
+        return f"{later}; {why}" if why else later
 
     def _signalled(self, number: int, frame: object) -> None:
         self.signals.append(number)

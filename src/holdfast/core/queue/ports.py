@@ -136,3 +136,9 @@ def queues_of(store: Store) -> Queues:
 def onward_of(queues: Queues) -> Onward | None:
     """The same queues, if they can settle and take at once."""
     return cast("Onward", queues) if hasattr(queues, "settle_and_take") else None
+
+
+def barred_of(queues: Queues) -> str:
+    """Why the latest take got nothing though jobs may be due, as the store lets nobody in for a
+    while; else empty."""
+    return getattr(queues, "barred", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from typing import Any
 
 READ: int = getattr(select, "POLLIN", 1)
@@ -29,6 +30,9 @@ class _Selecting:
         writing = [fd for fd, events in self._events.items() if events & WRITE]
         failing = list(self._events)
         seconds = None if milliseconds is None else milliseconds / 1e3
+        if not failing and seconds is not None:
+            time.sleep(seconds)  # because Windows refuses to select of nothing
+            return []
         readable, writable, failed = select.select(reading, writing, failing, seconds)
         ready = {*readable, *writable, *failed}
         return [(fd, self._events[fd]) for fd in self._events if fd in ready]

@@ -68,7 +68,10 @@ class Settings(NamedTuple):
     #: The class that a given client makes its connections of.
     connection_class: Any = None
     #: How to give a login, for the error of one that is missing.
-    login: str = "put it into the URL, as in redis://user:password@host/0"
+    login: str = (
+        "put it into the URL, as in redis://:password@host/0, or redis://user:password@host/0 "
+        "for a user of an ACL"
+    )
 
     def __repr__(self) -> str:
         return f"Settings({self.label!r})"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.queue.model import Delivered, JobRecord, JobState
 from ...errors import StoreUnavailable
-from .guard import ASK_GUARD
+from .guard import ASK_GUARD, barred
 from .queue_keys import Layout, read_row
 from .replies import read, strange
 
@@ -54,6 +54,12 @@ def taken(
         if what == ASK_GUARD:
             return (), min(reply[1], _BARRED_MAX_S) if count == 3 else _BARRED_S
     raise strange(reply, label)
+
+
+def why_none(reply: Reply, label: str) -> str:
+    """Why nobody gets anything by the answer to a take, in words; empty: nothing was due."""
+    told = reply.__class__ is list and len(reply) == 3 and reply[0] == ASK_GUARD
+    return str(barred(label, *reply[1:])) if told else ""
 
 
 def _delivered(part: Sequence[Any], fence: int, now: int, shard: int, layout: Layout) -> Delivered:

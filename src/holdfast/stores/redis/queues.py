@@ -95,6 +95,8 @@ class RedisQueues:
     """See :class:`holdfast.core.queue.ports.Queues`."""
 
     limits = QueueLimits()
+    #: See ``barred_of`` of the contract.
+    barred = ""
 
     def __init__(self, port: Port, prefix: str, layout: Layout) -> None:
         self._port = port
@@ -133,7 +135,10 @@ class RedisQueues:
         return self._taken(await self._port.ask(call, within), shard)
 
     def _taken(self, reply: Reply, shard: int) -> Taken:
-        return Taken(*replies.taken(reply, shard, self._layout, self._port.label))
+        taken = Taken(*replies.taken(reply, shard, self._layout, self._port.label))
+        if not taken.deliveries:
+            self.barred = replies.why_none(reply, self._port.label)
+        return taken
 
     async def _take_or_wait(
         self, take: Take, most: int, within: float, paced: bool = True
