@@ -10,8 +10,8 @@ A plugin of pytest. It keeps numbers and names, never the holds themselves.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -49,15 +49,12 @@ class Span(NamedTuple):
 
 
 class Witness:
-    """All that was held."""
+    """All that was held.
+
+    It has no lock: an interrupt, which tests send at any moment, would leave it locked for good.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.clear()
-
-    def forked(self) -> None:
-        """Start afresh in a child: a thread that the child doesn't have may have held the lock."""
-        self._lock = threading.Lock()
         self.clear()
 
     def clear(self) -> None:
@@ -65,52 +62,49 @@ class Witness:
         self._open: OrderedDict[object, float] = OrderedDict()
         self._ending: OrderedDict[object, float] = OrderedDict()
         self._spans: OrderedDict[object, deque[Span]] = OrderedDict()
-        self._acked: OrderedDict[object, None] = OrderedDict()
+        self._acked: OrderedDict[object, object] = OrderedDict()
         #: Semaphores whose number of permits was changed: who may be in is unclear from here.
         self.resized: set[str] = set()
         self.found: list[str] = []
 
     def began(self, who: object) -> None:
         """It is held."""
-        with self._lock:
-            self._open.setdefault(who, time.monotonic())
-            _bound(self._open)
+        self._open.setdefault(who, time.monotonic())
+        _bound(self._open)
 
     def ends(self, who: object) -> None:
         """It is about to be given back."""
-        with self._lock:
-            self._ending.setdefault(who, time.monotonic())
-            _bound(self._ending)
+        self._ending.setdefault(who, time.monotonic())
+        _bound(self._ending)
 
     def ended(self, what: object, who: object, fence: int, weight: int, capacity: int) -> None:
         """It was given back, and was there until then."""
-        with self._lock:
-            began, ended = self._open.pop(who, None), self._ending.pop(who, None)
-            if began is None or ended is None:
-                return
-            span = Span(str(who), began, ended, fence, weight, capacity)
-            others = self._spans.setdefault(what, deque(maxlen=SPANS))
-            self.found += [f"{what!r}: {wrong}" for one in others if (wrong := judged(one, span))]
-            others.append(span)
-            _bound(self._spans)
+        began, ended = self._open.pop(who, None), self._ending.pop(who, None)
+        if began is None or ended is None:
+            return
+        span = Span(str(who), began, ended, fence, weight, capacity)
+        spans = self._spans.setdefault(what, deque(maxlen=SPANS))
+        spans.append(span)  # before it looks: of two threads one sees what the other has added
+        others = [one for one in list(spans) if one is not span]
+        self.found += [f"{what!r}: {wrong}" for one in others if (wrong := judged(one, span))]
+        _bound(self._spans)
 
     def acked(self, job: object) -> None:
         """This job was acked, and that counted."""
-        with self._lock:
-            if job in self._acked:
-                self.found.append(f"{job!r} was acked twice")
-            self._acked[job] = None
-            _bound(self._acked)
+        mine = object()
+        if self._acked.setdefault(job, mine) is not mine:
+            self.found.append(f"{job!r} was acked twice")
+        _bound(self._acked)
 
     def forget(self, who: object) -> None:
         """Nothing is known of it any more."""
-        with self._lock:
-            self._open.pop(who, None)
+        self._open.pop(who, None)
 
 
 def _bound(known: OrderedDict[Any, Any]) -> None:
     while len(known) > NAMES:
-        known.popitem(last=False)
+        with contextlib.suppress(KeyError):  # another thread was sooner
+            known.popitem(last=False)
 
 
 def judged(one: Span, other: Span) -> str:
@@ -201,4 +195,4 @@ def _answered(settling: Settling, answers: Sequence[bool | Exception], again: bo
 
 
 watch()
-os.register_at_fork(after_in_child=WITNESS.forked)
+os.register_at_fork(after_in_child=WITNESS.clear)
