@@ -70,31 +70,61 @@ def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path
             assert says in child.hear(), (owner, mode)
 
 
+def _private(owner: int) -> Callable[[Path], None]:
+    def lay(folder: Path) -> None:
+        folder.chmod(0o700)
+        os.chown(folder, owner, owner)
+
+    return lay
+
+
+def _private_in_a_common_one(folder: Path) -> None:
+    folder.parent.chmod(0o1777)
+    _private(12345)(folder)
+
+
+#: Where a user can't have a file: in root's folder, in one that isn't there and that root alone
+#: can make, in root's private one, in that of another user, which stands in one for all.
+PLACES: dict[str, Callable[[Path], None]] = {
+    "of root": lambda folder: None,
+    "missing": lambda folder: folder.rmdir(),
+    "private of root": _private(0),
+    "private of another": _private_in_a_common_one,
+}
+
+
 @root_only
-def test_the_remedy_for_roots_folder_is_for_root_and_leaves_nothing_to_mend(path: Path) -> None:
-    def tries(place: Path) -> Callable[[Child], None]:
+@pytest.mark.parametrize("where", PLACES)
+def test_the_remedy_for_a_folder_of_others_leaves_nothing_to_mend(path: Path, where: str) -> None:
+    def tries(place: str, made: str = "true") -> Callable[[Child], None]:
         def run(child: Child) -> None:
             os.setgid(NOBODY)
             os.setuid(NOBODY)
             try:
-                assert Desk(place).free()
+                subprocess.run(["sh", "-c", made], check=True)
+                assert Desk(Path(place)).free()
                 child.say("free")
             except ConfigError as wrong:
                 child.say(wrong)
 
         return run
 
-    # Given a user who names a file in a folder like /var/lib
-    with Child(tries(path)) as child:
+    # Given a user who names a file in such a folder
+    PLACES[where](path.parent)
+    with Child(tries(str(path))) as child:
         told = child.hear()
-    # When root does what the error says for a user alone
-    found = re.search(r"as root, (mkdir -m 700 \S+ && chown -h \S+ \S+) for a user alone", told)
+    # When that user, or root if the error says so, does what it says for a user alone
+    words = (
+        r"(as root, )?(mkdir (?:-p )?-m 700 \S+(?: && chown -h \S+ \S+)?)(?: for a user alone|$)"
+    )
+    found = re.search(words, told)
     assert found, told
-    subprocess.run(["sh", "-c", found[1]], check=True)
+    if found[1]:
+        subprocess.run(["sh", "-c", found[2]], check=True)
     # Then the file that it names can be used
     named = re.search(r"\(sqlite://(\S+)\)", told)
-    assert named, told
-    with Child(tries(Path(named[1]))) as child:
+    place = named[1] if named else str(path)
+    with Child(tries(place, "true" if found[1] else found[2])) as child:
         assert child.hear() == "free"
 
 

@@ -102,7 +102,7 @@ def _check_folder(folder: str) -> bool:
     except FileNotFoundError:
         raise ConfigError(
             f"the folder {folder} of the lock database doesn't exist; "
-            f"make it first: mkdir -p -m 700 {_quoted(folder)}"
+            f"make it first: {_making(folder)}"
         ) from None
     except OSError as wrong:
         raise unusable(folder, wrong) from None
@@ -117,7 +117,7 @@ def _check_folder(folder: str) -> bool:
     if info.st_uid != os.geteuid() and not (info.st_uid == 0 and shared):
         raise ConfigError(
             f"the folder {folder} belongs to another user (uid {info.st_uid}), who could replace "
-            "the locks. " + _instead(folder, foreign=True)
+            "the locks. " + _instead(folder)
         )
     if info.st_mode & stat.S_IWGRP and not shared and not _private(info):
         raise ConfigError(
@@ -143,21 +143,42 @@ def others_read(place: Place) -> bool:
     return bool(mode & stat.S_IROTH or (mode & stat.S_IRGRP and not place.shared))
 
 
-def _instead(folder: str, foreign: bool = False) -> str:
-    """What to do without touching a folder that others may be using for something else. In a
-    foreign one nobody but root can do it, and must do it for the user who meets the error."""
+def _may(folder: str, mode: int) -> bool:
+    """May the effective user do this in a folder?"""
+    return os.access(folder, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _making(folder: str) -> str:
+    """How to make a folder that isn't there. Where this user may make none, root must do it, and
+    give it to this user."""
+    top = os.path.dirname(folder)
+    while not os.path.lexists(top):
+        top = os.path.dirname(top)
+    if _may(top, os.W_OK | os.X_OK):
+        return f"mkdir -p -m 700 {_quoted(folder)}"
+    above, quoted = os.path.dirname(folder), _quoted(folder)
+    before = "" if top == above else f"mkdir -p {_quoted(above)} && "
+    return f"as root, {before}mkdir -m 700 {quoted} && chown -h {_quoted(_user())} {quoted}"
+
+
+def _instead(folder: str) -> str:
+    """What to do without touching a folder that others may be using for something else. Where this
+    user may make none, root must do it, and for this user. A folder that this user can't enter is
+    of no use: then it is one beside it."""
+    while not _may(folder, os.X_OK):
+        folder = os.path.dirname(folder)
     inside, ours = _inside(folder)
     url = f"sqlite://{inside}/locks.db"
     if ours:
         return f"Name a file in {inside}, which is there and belongs to this user alone ({url})"
     quoted = _quoted(inside)
     alone = f"mkdir -m 700 {quoted} for a user alone"
-    if foreign:
+    if not _may(folder, os.W_OK):
         owner = _quoted(_user())
         alone = f"as root, mkdir -m 700 {quoted} && chown -h {owner} {quoted} for a user alone"
     return (
-        f"Make a folder for the locks in it and name a file there ({url}): {alone}; for a group "
-        "root makes one that belongs to the group, with mode 2770"
+        f"Make a folder for the locks in {folder} and name a file there ({url}): {alone}; for a "
+        "group root makes one that belongs to the group, with mode 2770"
     )
 
 
