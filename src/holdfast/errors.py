@@ -138,10 +138,13 @@ class ConfigError(HoldfastError, ValueError):
 class CapacityMismatch(ConfigError):
     """The name is in use as another kind or with another capacity; both are in the message.
 
-    ``kind`` and ``capacity`` are those that the name has in the store.
+    ``kind`` and ``capacity`` are those that the name, ``name``, has in the store.
     """
 
-    def __init__(self, message: str = "", *, kind: str = "", capacity: int = 0) -> None:
+    def __init__(
+        self, message: str = "", *, name: str = "", kind: str = "", capacity: int = 0
+    ) -> None:
         super().__init__(message)
+        self.name = name
         self.kind = kind
         self.capacity = capacity

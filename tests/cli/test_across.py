@@ -303,7 +303,7 @@ def test_a_store_whose_holds_end_with_their_process_says_what_to_use_instead(wor
 
 
 def test_a_hold_is_asked_for_with_a_short_ttl_until_its_token_is_out(world: World) -> None:
-    # Given an acquire that is stopped because nobody reads its token
+    # Given acquires that are stopped because nobody reads their tokens
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:
@@ -311,14 +311,21 @@ def test_a_hold_is_asked_for_with_a_short_ttl_until_its_token_is_out(world: Worl
             os.write(writer, b"x" * 65536)
     except BlockingIOError:
         os.set_blocking(writer, True)
-    process = subprocess.Popen(["holdfast", "acquire", "job"], env=world.env, stdout=writer)
+    words, names = (["job"], ["--all", "web", "db"]), ("job", "web", "db")
+    started = [
+        subprocess.Popen(["holdfast", "acquire", *one], env=world.env, stdout=writer)
+        for one in words
+    ]
     try:
-        until(world.claims, "it holds")
-        until(lambda: holder(world).expires_in > 0, "it holds")
-        assert holder(world).expires_in <= 6
+        for name in names:
+            until(lambda name=name: world.claims(name), f"{name} is held")
+            until(lambda name=name: holder(world, name).detached, f"{name} is detached")
+            assert 0 < holder(world, name).expires_in <= 6
     finally:
-        process.kill()
-        process.wait()
+        for process in started:
+            process.kill()
+            process.wait()
         os.close(reader)
         os.close(writer)
-    until(lambda: not world.claims(), "its short ttl is over", 10)
+    for name in names:
+        until(lambda name=name: not world.claims(name), "its short ttl is over", 10)

@@ -97,6 +97,22 @@ def test_when_the_holder_is_killed_the_next_one_runs_after_the_lease(
     assert boottime() - begun < float(TTL) + 6 + lag.since(begun)
 
 
+def test_all_of_several_are_held_by_their_tokens_until_each_is_given_back(
+    on_redis: World,
+) -> None:
+    code, out, err = on_redis.run("acquire", "--all", "web", "db")
+    assert (code, err, out.count("\n")) == (0, "", 2)
+    code, out2, err = on_redis.run("acquire", "-n", "--all", "cache", "web")
+    assert (code, out2, "'web' is busy" in err) == (75, "", True)
+    assert on_redis.claims("cache") == []
+    on_redis.run("break", "web", "--yes")
+    code, said, err = on_redis.run("renew", "--ttl", "1h", "-", input=out)
+    assert (code, said.count("\n"), "'web'" in err) == (76, 1, True)
+    assert on_redis.claims("db")[0].expires_in > 3500
+    assert on_redis.run("release", "-q", "-", input=out) == (76, "", "")
+    assert on_redis.claims("db") == []
+
+
 def test_a_server_that_is_not_there_is_69(world: World) -> None:
     url = f"redis://:{CANARY}@127.0.0.1:{free_port()}"
     world.env["HOLDFAST_URL"] = url

@@ -144,7 +144,10 @@ HOLDING = [
         "bounded waiting",
         (
             CLAIMS,
-            "        if ctx.now() + pause >= min(until, self.heard + SILENCE_S):\n",
+            (
+                "        if ctx.now() + pause >= min("
+                "self.end if self.wait else self.limit, self.heard + SILENCE_S):\n"
+            ),
             "        if self.failures > 4:\n",
         ),
     ),

@@ -7,6 +7,8 @@ from .bugs import bug
 TAKE = "holdfast.cli.across.take"
 TOKENS = "holdfast.cli.across.tokens"
 TEST = "tests/cli/test_across.py::test_"
+HELD = "holdfast.cli.across.held"
+SEVERAL = "tests/cli/test_across_several.py::test_"
 
 ACROSS = [
     bug(
@@ -89,6 +91,52 @@ ACROSS = [
             "holdfast.core.across",
             "    left = await renew(ctx, passed, length,",
             "    left = length if seen else await renew(ctx, passed, length,",
+        ),
+    ),
+    bug(
+        "of several holds one keeps the short ttl that it was asked for with",
+        f"{SEVERAL}all_are_taken_looked_at_renewed_and_given_back",
+        (
+            TAKE,
+            "        for passed in detached:\n            run_sync(across.renew(",
+            "        for passed in detached[:-1] or detached:\n            run_sync(across.renew(",
+        ),
+    ),
+    bug(
+        "of several holds whose tokens can't be written one stays held",
+        f"{SEVERAL}tokens_that_cannot_be_written_are_no_holds",
+        (
+            TAKE,
+            "        for passed in detached:\n            with contextlib",
+            "        for passed in detached[:-1] or detached:\n            with contextlib",
+        ),
+        commands=True,
+    ),
+    bug(
+        "of several holds one is not given back",
+        f"{SEVERAL}all_are_taken_looked_at_renewed_and_given_back",
+        (
+            HELD,
+            "        for one in passed:  #",
+            "        for one in passed[: 2 if options.command == 'release' else None]:  #",
+        ),
+    ),
+    bug(
+        "a hold that is over hides the others",
+        f"{SEVERAL}one_that_is_over_hides_none_of_the_others[web-renew]",
+        (
+            HELD,
+            "                    say(str(over))\n",
+            "                    say(str(over))\n                break\n",
+        ),
+    ),
+    bug(
+        "a hold that is over is forgotten when the next one is held",
+        f"{SEVERAL}one_that_is_over_hides_none_of_the_others[web-check]",
+        (
+            HELD,
+            "                act(client, options, one)\n",
+            "                act(client, options, one)\n                lost = 0\n",
         ),
     ),
     bug(

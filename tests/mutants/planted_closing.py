@@ -25,7 +25,7 @@ CLOSING = [
     ),
     bug(
         "a second close ends the connections under the first",
-        f"{KIT}[redis-sync-lock-of_two_closes_at_once_the_second_waits_until_all_is_given_back]",
+        f"{TWO}::test_a_close_does_not_wait_for_ever_for_one_that_hangs",
         (CLOSES, "                if first is me:\n", "                if True:\n"),
     ),
     bug(

@@ -168,16 +168,13 @@ GUARDS_SQLITE = [
         ),
         (
             REFRESH,
-            "            guards.unlisten(wish)\n            abandon = Abandon(",
-            "            abandon = Abandon(",
+            "            guards.unlisten(wish)\n            await give_up(",
+            "            await give_up(",
         ),
         (
             REFRESH,
-            "            await give_up(ctx, abandon, stop)\n            raise\n",
-            (
-                "            await give_up(ctx, abandon, stop)\n            raise\n"
-                "        finally:\n            guards.unlisten(wish)\n"
-            ),
+            "        finally:\n            ctx.under_way.pop(self, None)\n",
+            "        finally:\n            guards.unlisten(wish)\n",
         ),
     ),
     bug(

@@ -150,6 +150,16 @@ NEIGHBOURS = [
         ),
     ),
     bug(
+        "a shut gate is given up where no thread starts",
+        "tests/stores/sqlite/test_gate.py"
+        "::test_where_no_thread_starts_any_more_a_shut_gate_is_waited_for",
+        (
+            f"{BLOCKING}.gate",
+            "            with contextlib.suppress(RuntimeError):\n                self._porter = ",
+            "            if True:\n                self._porter = ",
+        ),
+    ),
+    bug(
         "a link in the place of a file of ours is followed",
         f"{LIES}[before the first use-a link to a file]",
         (

@@ -15,6 +15,18 @@ GIVEN_BACK = "tests/core/test_given_back.py"
 ADOPT = "holdfast.core.adopt"
 JOBS = "holdfast.stores.memory.jobs"
 SQLITE = "holdfast.stores.sqlite.blocking"
+AMID = "tests/core/test_closed_amid.py"
+GETS = f"{AMID}::test_what_a_request_gets_whose_client_closes_is_given_back"
+GIVES = f"{AMID}::test_what_a_request_gives_back_whose_client_closes_is_given_back"
+SENDS = f"{AMID}::test_nothing_is_sent_for_a_client_that_closes_just_before"
+AGAIN = f"{AMID}::test_nothing_is_sent_again_for_a_client_that_closes_meanwhile"
+WAITS = f"{AMID}::test_a_close_waits_for_a_settle_that_is_under_way"
+CLAIMS = "holdfast.core.claims"
+CLOSES = "holdfast.core.closing"
+COMPUTING = "holdfast.core.guard.computing"
+TOGETHER = "holdfast.core.together"
+TAKING = "holdfast.core.queue.taking"
+NOTED = "ctx.under_way[self] = lambda: (self.leave(suspect=True),)"
 
 UNDONE = [
     bug(
@@ -142,5 +154,147 @@ UNDONE = [
         "zookeeper: who gives up a take keeps the poke",
         f"{KIT}[zookeeper-sync-{PASSED_ON}]",
         ("holdfast.stores.zookeeper.queues.settling", "if take.wait and not what:", "if False:"),
+    ),
+    bug(
+        "what is on its way when the client closes is left to itself",
+        "tests/torture/test_overtaken.py::"
+        "test_what_is_on_its_way_when_its_client_closes_leaves_nothing_behind[redis-aio-waiter]",
+        (
+            "holdfast.core.closing",
+            "        for undos in under_way.values():\n",
+            "        for undos in ():\n",
+        ),
+    ),
+    # -- a client that is closed meanwhile -------------------------------------------------------
+    bug(
+        "a close leaves an acquire that is on its way",
+        f"{GETS}[lock-True]",
+        (CLAIMS, f"        self.{NOTED}\n", ""),
+    ),
+    bug(
+        "a close leaves several that are acquired at once",
+        f"{GETS}[several-True]",
+        (TOGETHER, "    ctx.under_way[attempt] = lambda: _leaves(wanted)\n", ""),
+    ),
+    bug(
+        "a close leaves an adoption that is on its way",
+        f"{GETS}[adopt-True]",
+        (ADOPT, "    ctx.under_way[undo] = lambda: (undo,)\n", ""),
+    ),
+    bug(
+        "a close leaves a take that is on its way",
+        f"{GETS}[take-True]",
+        (TAKING, "        ctx.under_way[self] = lambda: (self._take,)\n", ""),
+    ),
+    bug(
+        "a close leaves a duty that is asked for",
+        f"{GETS}[guard-True]",
+        (
+            "holdfast.core.guard.refresh",
+            "        ctx.under_way[self] = lambda: (abandon,)\n",
+            "",
+        ),
+    ),
+    bug(
+        "a close leaves a duty whose value is on its way",
+        f"{GIVES}[value-False]",
+        (COMPUTING, "        ctx.under_way[self] = lambda: (lease.abandon(),)\n", ""),
+    ),
+    bug(
+        "a duty whose value is refused by a close stays",
+        f"{GIVES}[value-True]",
+        (COMPUTING, "            ctx.keeper.later(lease.abandon(), lease.deadline)\n", ""),
+    ),
+    bug(
+        "a close leaves a duty whose failure is on its way",
+        f"{GIVES}[failure-False]",
+        (COMPUTING, "        self._ctx.under_way[self] = lambda: (abandon,)\n", ""),
+    ),
+    bug(
+        "a close leaves a release that is on its way",
+        f"{GIVES}[release-False]",
+        ("holdfast.core.hold", "                    leaving.note(ctx, lease, leave)\n", ""),
+    ),
+    bug(
+        "a close leaves a release of several that is on its way",
+        f"{GIVES}[release of several-False]",
+        (TOGETHER, "            leaving.note(ctx, lease, leave)\n", ""),
+    ),
+    bug(
+        "a close leaves an undo that is on its way",
+        f"{GIVES}[undo-False]",
+        ("holdfast.core.context", "        self.under_way[undo] = lambda: (undo,)\n", ""),
+    ),
+    bug(
+        "a close leaves what the keeper gives back just then",
+        f"{GIVES}[release by the keeper-False]",
+        (
+            "holdfast.core.undos",
+            "        return self._due[0][2:]\n",
+            "        return heapq.heappop(self._due)[2:]\n",
+        ),
+        (
+            "holdfast.core.undos",
+            "            heapq.heappop(self._due)  # if",
+            "            pass  # if",
+        ),
+    ),
+    bug(
+        "a close looks for what is on its way only before",
+        f"{GIVES}[release-True]",
+        (CLOSES, "        under_way.update(ctx.under_way)\n", ""),
+    ),
+    bug(
+        "a close looks for what is on its way only after",
+        f"{AMID}::test_what_is_got_amid_the_close_is_given_back[adopt]",
+        (CLOSES, "        under_way = dict(ctx.under_way)\n", "        under_way = {}\n"),
+    ),
+    bug(
+        "a release that a close overtakes is a loss",
+        f"{AMID}::test_a_release_that_a_close_overtakes_is_no_loss[release]",
+        ("holdfast.core.leaving", "        lease.unheard = True\n", ""),
+    ),
+    bug(
+        "a close waits for no settle",
+        f"{WAITS}[ack]",
+        (CLOSES, "        while ctx.settling and", "        while False and"),
+    ),
+    bug(
+        "a settle isn't noted for a close",
+        f"{WAITS}[ack and take]",
+        ("holdfast.core.queue.settling", "                ctx.settling.add(self)\n", ""),
+    ),
+    bug(
+        "an acquire is sent after a close",
+        f"{SENDS}[lock]",
+        (CLAIMS, "        if self.ctx.closed:  # what", "        if False:  # what"),
+    ),
+    bug(
+        "several are acquired after a close",
+        f"{SENDS}[several]",
+        (TOGETHER, "        ctx.require_open()\n        sent", "        sent"),
+    ),
+    bug(
+        "an adoption is sent after a close",
+        f"{SENDS}[adopt]",
+        (ADOPT, "        ctx.require_open()\n", ""),
+    ),
+    bug(
+        "a take is sent after a close",
+        f"{SENDS}[take]",
+        (
+            TAKING,
+            "        ctx.require_open()\n        take = self._take\n",
+            "        take = self._take\n",
+        ),
+    ),
+    bug(
+        "what is asked again is asked after a close",
+        f"{AGAIN}[adopt]",
+        (
+            "holdfast.core.context",
+            "attempt, until, failure)\n                self.require_open()\n",
+            "attempt, until, failure)\n",
+        ),
     ),
 ]

@@ -16,8 +16,8 @@ from tests.cli.world import ROOT
 from tests.torture.scale import FULL, seed_of, times
 from tests.torture.script import TTL_S
 
-#: For so long a machine may stand still, seconds.
-LATE_S = 10.0
+#: For so long a machine may stand still, or starve a command beside others, seconds.
+LATE_S = 60.0
 STORES = ("sqlite", "redis", "postgres", "mariadb") if FULL else ("sqlite",)
 
 
@@ -41,18 +41,25 @@ def test_scripts_with_killed_commands_never_hold_at_once(
 
 def judge(tries: list[dict[str, float]]) -> None:
     """No two held it at once, fences rose, and nobody stood still beyond the ttl of the dead."""
-    holds = sorted((one for one in tries if "until" in one), key=itemgetter("from"))
+    got = sorted(
+        (one for one in tries if "released" in one or "until" in one), key=itemgetter("from")
+    )
+    # What has expired before anybody looked was granted all the same.
+    holds = [one for one in got if "until" in one]
     killed = [one for one in tries if one["code"] == -9]
-    gaps = [b["from"] - a["until"] for a, b in pairwise(holds)]
-    print(f"{len(tries)} tries, {len(holds)} holds, {len(killed)} killed; gap {max(gaps):.1f} s")
+    gaps = [b["from"] - a.get("until", a["from"]) for a, b in pairwise(got)]
+    print(
+        f"{len(tries)} tries, {len(got)} grants, {len(holds)} of them proven, "
+        f"{len(killed)} killed; longest gap {max(gaps):.1f} s"
+    )
     with promised("no two scripts hold it at once"):
         assert [(a, b) for a, b in pairwise(holds) if a["until"] > b["from"]] == []
     with promised("a later hold has a greater fence"):
         assert [(a, b) for a, b in pairwise(holds) if a["fence"] >= b["fence"]] == []
     assert {one["code"] for one in tries} <= {0, -9}
-    assert len(holds) > len(tries) / 3
+    assert len(got) > len(tries) / 3
     left = [one for one in tries if "released" not in one]
-    for (a, b), gap in zip(pairwise(holds), gaps, strict=True):
+    for (a, b), gap in zip(pairwise(got), gaps, strict=True):
         dead = sum(a["from"] <= one["from"] and one["asked"] <= b["from"] for one in left)
         assert gap < (dead + 1) * TTL_S + LATE_S, (a, b)
 

@@ -40,16 +40,22 @@ def free(client: Client, name: str) -> bool:
     return not client.inspect(name, exact=True)
 
 
-def test_an_acquire_that_is_killed_before_its_token_is_out_costs_seconds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("several", [1, 2])
+def test_an_acquire_that_is_killed_before_its_token_is_out_costs_seconds(
+    tmp_path: Path, several: int
+) -> None:
     from tests.torture.traced import run
 
     url = f"sqlite://{tmp_path}/locks.db"
     env = {"HOLDFAST_URL": url, "PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]}
 
+    def names(name: str) -> list[str]:
+        return [f"{name}, {nth}" for nth in range(several)]
+
     def acquire(name: str, at: int) -> tuple[int, str]:
         """How many calls were seen, and what had been printed when it ended."""
         reader, writer = os.pipe()
-        words = [sys.executable, "-c", MARKED, "acquire", name, "--ttl", "1h"]
+        words = [sys.executable, "-c", MARKED, "acquire", "--all", *names(name), "--ttl", "1h"]
         calls = run(words, env, writer, at)
         os.close(writer)
         with os.fdopen(reader) as out:
@@ -60,12 +66,14 @@ def test_an_acquire_that_is_killed_before_its_token_is_out_costs_seconds(tmp_pat
     assert calls > 20
     with Client(url) as client:
         silent, told = [], []
-        for at in part(range(1, calls + 1), usual=6):
+        for at in part(range(1, calls + 1, several), usual=6):
             _, text = acquire(f"killed {at}", at)
-            (told if text.endswith("\n") else silent).append((f"killed {at}", time.monotonic()))
-            if text.endswith("\n"):  # from here on its caller could have used it
+            out = text.count("\n") == several
+            for name in names(f"killed {at}"):
+                (told if out else silent).append((name, time.monotonic()))
+            for line in text.splitlines() if out else ():  # its caller could have used it
                 with contextlib.suppress(NotHeld):  # on a machine that stood still for so long
-                    client.adopt(text.strip()).release()
+                    client.adopt(line).release()
         print(f"{calls} calls; killed at {len(silent)} before the token was out, {len(told)} after")
         assert silent
         with promised(f"the name is free {FREE_S:g} s after the kill; it has {UNTOLD_S:g} s"):

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import holdfast
-from holdfast import AsyncClient
+from holdfast import AsyncClient, HoldfastError
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
 from holdfast.testing.faces import FACES, Face
@@ -43,6 +43,8 @@ CUTS = times(300, 6)
 TRIES = 3 * CUTS
 #: Nobody waits for longer than this for what was given up. What is left stays for 5 s or more.
 LEFT_S = 0.5
+#: Whoever's client was closed is told within this time.
+STUCK_S = 15.0
 #: A request comes up to so much later than its undo, which takes another connection.
 LATE_S = 0.01
 #: How often a strike that would not interrupt a request is tried again.
@@ -165,6 +167,10 @@ class Cuts:
         await case.after(given)
         return time.monotonic() - began
 
+    async def _given_up(self, case: Case, given: Given, after: float) -> bool:
+        """Begin, and give up after so many seconds: False if it was done by then."""
+        return await GIVES_UP[self._face.name](lambda: case.work(given), after)
+
     async def _one(self, case: Case, given: Given, span: float) -> None:
         how = self._dice.choice(["soon", "late", "uncommitted"])
         late = self._dice.uniform(0, LATE_S) if how != "soon" and self._proxy else 0.0
@@ -174,7 +180,7 @@ class Cuts:
             chosen = _Chosen(given.name, self._dice.choice([0, 0, 1]), commit)
             armed = self._proxy.arm(chosen, delay_request(late))
         after = self._dice.uniform(0, span + late)
-        cut = await GIVES_UP[self._face.name](lambda: case.work(given), max(after, 1e-6))
+        cut = await self._given_up(case, given, max(after, 1e-6))
         if armed is not None:
             armed.disarm()
         self.cut += cut
@@ -188,20 +194,44 @@ class Cuts:
             )
 
 
-@pytest.mark.usual(8)
-@pytest.mark.parametrize("verb", CASES)
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("store", STORES)
-def test_what_is_given_up_at_any_moment_leaves_nothing_behind(
-    request: pytest.FixtureRequest, tmp_path: Path, own_name: str, store: str, face: str, verb: str
-) -> None:
+class Closes(Cuts):
+    """The same where the client is closed meanwhile, by another thread or task."""
+
+    async def run(self, case: Case) -> None:
+        async with self._face.client(self._urls[1]) as other:
+            spans = []
+            while self._names < CUTS + len("123"):
+                async with self._face.client(self._urls[0]) as ours:
+                    async with ours.lock(f"{self._name}-warm"):  # it is connected
+                        pass
+                    given = await self._given(case, ours, other)
+                    if len(spans) < len("123"):
+                        spans.append(await self._whole(case, given))
+                    else:
+                        await self._one(case, given, min(spans))
+
+    async def _given_up(self, case: Case, given: Given, after: float) -> bool:
+        actor = self._face.start(lambda: case.work(given))
+        await self._face.sleep(after)
+        await given.ours.close()
+        try:
+            await actor.result(STUCK_S)
+        except HoldfastError:
+            return True
+        return False
+
+
+def play(
+    kind: type[Cuts], request: pytest.FixtureRequest, store: str, face: str, verb: str, name: str
+) -> Cuts:
+    """Cuts of one verb on one store."""
     case = CASES[verb]
     if case.needs and not getattr(find(f"{store}://")[0].CAPABILITIES, case.needs):
         pytest.skip(f"{store} has no {case.needs}")
     with contextlib.ExitStack() as ends:
         proxy = None
         if store == "sqlite":
-            url = by_proxy = f"sqlite://{tmp_path}/locks.db"
+            url = by_proxy = f"sqlite://{request.getfixturevalue('tmp_path')}/locks.db"
         else:
             url = request.getfixturevalue(f"{STORES[store]}_url")
             place = urlsplit(url)
@@ -210,10 +240,31 @@ def test_what_is_given_up_at_any_moment_leaves_nothing_behind(
             wire = CHUNKS._replace(requests=_commits_apart) if store == "postgresql" else CHUNKS
             proxy = ends.enter_context(Proxy(place.hostname, place.port, wire))
             by_proxy = url.replace(f"{place.hostname}:{place.port}", f"127.0.0.1:{proxy.port}")
-        cuts = Cuts(FACES[face], (by_proxy, url), proxy, own_name)
+        cuts = kind(FACES[face], (by_proxy, url), proxy, name)
         main = cuts.run(case)
         asyncio.run(main) if face == "aio" else run_sync(main)
     print(f"{store}, {face}, {verb}: {cuts.cut} of {CUTS} were given up, {len(cuts.left)} left")
     assert not cuts.left, "\n".join(cuts.left)
+    return cuts
+
+
+@pytest.mark.usual(8)
+@pytest.mark.parametrize("verb", CASES)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("store", STORES)
+def test_what_is_given_up_at_any_moment_leaves_nothing_behind(
+    request: pytest.FixtureRequest, own_name: str, store: str, face: str, verb: str
+) -> None:
+    cuts = play(Cuts, request, store, face, verb, own_name)
     # Requests of the embedded store take microseconds: of few attempts, chance strikes few or none.
     assert cuts.cut >= times(CUTS // 10, 0)
+
+
+@pytest.mark.usual(4)
+@pytest.mark.parametrize("verb", [verb for verb in CASES if verb not in ("settle", "detach")])
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("store", STORES)
+def test_what_is_on_its_way_when_its_client_closes_leaves_nothing_behind(
+    request: pytest.FixtureRequest, own_name: str, store: str, face: str, verb: str
+) -> None:
+    play(Closes, request, store, face, verb, own_name)

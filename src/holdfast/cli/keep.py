@@ -51,15 +51,15 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
     client = Client(options.url, label=options.label or default or "run")
     origin.tell(options, client.url)
     terms = {"min_hold": options.min_hold} if options.min_hold else {}
-    waiting = Waiting(client, options, line, **terms)
+    waiting = Waiting(client, options, [options.name], line, **terms)
     try:
-        hold = waiting.acquire()
-        if hold is None:
+        holds = waiting.acquire()
+        if not holds:
             if not options.quiet:
                 say(waiting.busy())
             return int(options.busy)
         gc.enable()  # from here on it may be for days
-        guard = Guard(hold, line, options)
+        guard = Guard(holds[0], line, options)
         guard.pass_signals(front)
         _tell(guard, client)
         return guard.serve()

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ..core import checks
 from ..core.model import ClaimRecord
 from ..errors import CapacityMismatch, HoldfastError, LockLost, StoreUnavailable
-from ..runtime.blocking import boottime
+from ..runtime.blocking import boottime, run_sync
 from ..runtime.polling.blocking import READ, poller
 from ..sync import Client, Hold, Lock
 from .text import count, say, span, until, visible
@@ -24,25 +25,29 @@ TRIES = 20
 
 
 class Waiting:
-    """The time until the lock is held."""
+    """The time until the lock is held, or all of several locks are."""
 
     def __init__(
         self,
         client: Client,
         options: argparse.Namespace,
+        names: Sequence[str],
         line: socket.socket | None = None,
         **terms: Any,
     ) -> None:
         self.client = client
         self.options = options
+        self.names = names
+        #: The one that was busy.
+        self.name = names[0]
         #: To the front, if it is another process.
         self.line = line
         #: What the lock is asked for with.
         self.terms = {"ttl": options.ttl, **terms}
         self.over = False
 
-    def acquire(self) -> Hold | None:
-        """The hold, or None if it is busy for longer than we may wait.
+    def acquire(self) -> list[Hold]:
+        """A hold on each name, or none at all if one is busy for longer than we may wait.
 
         A name that others share with ``-s`` at this moment is a read-write lock: then ``run``
         without ``-s`` takes the side of the writer. A name that is in use as a plain lock is
@@ -50,30 +55,40 @@ class Waiting:
         other as with flock(1), in one line.
         """
         options = self.options
-        locks = self._ways()
+        ways = {name: self._ways(name) for name in self.names}
         end = None if options.wait is None else boottime() + options.wait
         if not options.nonblock:
             threading.Thread(target=self._attend, daemon=True).start()
         try:
-            for turn in range(TRIES):
+            for _ in range(TRIES):
                 left = None if end is None else max(0.0, end - boottime())
                 try:
-                    if options.nonblock:
-                        return locks[turn % len(locks)].acquire(blocking=False)
-                    return _whole(locks[turn % len(locks)].acquire(timeout=left))
+                    return self._all(ways, checks.TRY if options.nonblock else left)
                 except CapacityMismatch as other:
-                    if len(locks) == 1 or other.kind not in ("lock", "rwlock"):
+                    way = ways[other.name]
+                    if len(way) == 1 or other.kind not in ("lock", "rwlock"):
                         raise
+                    way.reverse()  # to the other one
                 except LockLost:
                     continue  # before it was any use to us: from the start
         finally:
             self.over = True
-        raise StoreUnavailable(f"{options.name!r} could not be held in {TRIES} tries; try again")
+        which = ", ".join(map(repr, self.names))
+        raise StoreUnavailable(f"{which} could not be held in {TRIES} tries; try again")
 
-    def _ways(self) -> list[Lock]:
+    def _all(self, ways: dict[str, list[Lock]], wait: float | None) -> list[Hold]:
+        """A hold on each, by the first of its ways, in the order of the names."""
+        locks = self.client.all(*(ways[name][0] for name in self.names))
+        found, busy, _ = run_sync(locks._try(wait))
+        if found is None:
+            self.name = busy.name
+            return []
+        holds = {hold.name: _whole(hold) for hold in found._holds}
+        return [holds[name] for name in self.names]
+
+    def _ways(self, name: str) -> list[Lock]:
         """What to acquire: first as asked for, then what does as well on a line of that kind."""
-        options, client = self.options, self.client
-        name, terms = options.name, self.terms
+        options, client, terms = self.options, self.client, self.terms
         if options.semaphore:
             return [client.semaphore(name, options.semaphore, **terms)]
         lock = client.lock(name, **terms)
@@ -108,12 +123,17 @@ class Waiting:
             say(text)
 
     def _story(self) -> str:
-        name = self.options.name
+        return next(filter(None, map(self._about, self.names)), "")
+
+    def _about(self, name: str) -> str:
+        """Whom we wait for there; of several names it is the one in whose line we stand."""
         lines = self.client.inspect(name, exact=True)
         if not lines or not lines[0].holders:
             return ""
         holders, text = lines[0].holders, f"waiting for {name!r}, {_held(lines[0].holders)}"
         places = [c.position for c in lines[0].waiters if c.owner == self.client.owner]
+        if not places and len(self.names) > 1:
+            return ""
         if places:
             text += "; next in line" if places[0] == 1 else f"; number {places[0]} in line"
         inside = os.environ.get("HOLDFAST_NAME") == name
@@ -123,9 +143,9 @@ class Waiting:
 
     def busy(self) -> str:
         """Who is in the way, in words."""
-        text = f"{self.options.name!r} is busy"
+        text = f"{self.name!r} is busy"
         try:
-            lines = self.client.inspect(self.options.name, exact=True)
+            lines = self.client.inspect(self.name, exact=True)
         except HoldfastError:
             lines = []
         if lines and lines[0].holders:
@@ -136,10 +156,10 @@ class Waiting:
         return text + (f"; waited {span(waited)}" if waited else "")
 
 
-def _whole(hold: Hold | None) -> Hold | None:
+def _whole(hold: Hold) -> Hold:
     """The hold with its whole lease: one that was pushed to us begins with what is left of the
     patience, so that it would seem to be near its end."""
-    if hold is not None and hold.remaining() < hold.ttl / 2:
+    if hold.remaining() < hold.ttl / 2:
         try:
             hold.extend()
         except BaseException:

@@ -36,7 +36,9 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
     fresh = claim._replace(id=ctx.runtime.new_id())
     undo = Leave(claim.spec.name, fresh.id, fence, 0.0, True, claim.spec.ttl)
     hold: HoldBase | None = None
+    ctx.under_way[undo] = lambda: (undo,)
     try:
+        ctx.require_open()
         keep = Keep(claim, fence, length, new_id=fresh.id)
         answer, sent, retried = await across.ask(ctx, keep, until)
         if isinstance(answer, Held):
@@ -54,6 +56,8 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
             else:
                 await ctx.undo(undo)
         raise
+    finally:
+        ctx.under_way.pop(undo, None)
     if hold is not None:  # we were stopped meanwhile
         hold._forgo()
         await ctx.put_back(undo)

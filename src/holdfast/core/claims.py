@@ -24,19 +24,7 @@ from ..errors import CapacityMismatch, ConfigError, StoreUnavailable
 from . import checks, waits
 from .hold import HoldBase
 from .lease import Lease, Terms
-from .model import (
-    Claim,
-    Full,
-    Gone,
-    Held,
-    Joined,
-    Keep,
-    Leave,
-    Mismatch,
-    Refused,
-    Spec,
-    Waiting,
-)
+from .model import Claim, Full, Gone, Held, Joined, Keep, Leave, Mismatch, Refused, Spec, Waiting
 from .policy import (
     ASK_AGAIN_S_MIN,
     GRACE_S,
@@ -80,7 +68,7 @@ def mismatch(spec: Spec, other: Mismatch) -> CapacityMismatch:
         text += ". Use the same number everywhere, or change it with resize()"
     else:
         text += ". Use another name"
-    return CapacityMismatch(text, kind=other.kind, capacity=other.capacity)
+    return CapacityMismatch(text, name=spec.name, kind=other.kind, capacity=other.capacity)
 
 
 def _what(kind: str, capacity: int) -> str:
@@ -128,6 +116,9 @@ class Attempt:
     def ask(self) -> Awaitable[Joined]:
         """Send the join. One id for all attempts: only one can enter."""
         self.listening = self.wait
+        self.ctx.under_way[self] = lambda: (self.leave(suspect=True),)
+        if self.ctx.closed:  # what is sent from now on nobody would undo
+            self.ctx.require_open()
         self.asked = now = self.ctx.now()
         left = self.limit - now
         within = REQUEST_S if left > REQUEST_S else max(left, REQUEST_S_MIN)
@@ -199,6 +190,7 @@ class Attempt:
 
     def settle(self) -> None:
         """The waiting is over, one way or the other."""
+        self.ctx.under_way.pop(self, None)
         if self.listening:
             self.ctx.store.unlisten(self.claim)
             self.listening = False
@@ -240,8 +232,7 @@ class Attempt:
             self.tell_at = await waits.tell(self, waiting)
         left = self.end - ctx.now()  # only now, as to tell of it takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
-        if ctx.closed:
-            ctx.require_open()
+        ctx.require_open()
         # The ticket must fit too: if the reply to a join is lost and the claim expires, a repeated
         # join enters it again by the same id, while a poke of its first life may be on its way.
         if push is not None and push.fence == waiting.ticket and self._trusts():
@@ -298,8 +289,7 @@ class Attempt:
             raise DiskFailed(f"{self.spec.name!r} can't be acquired now: {failure}") from failure
         self.failures += 1
         pause = back_off(self.failures, ctx.runtime.jitter(), 1.0)
-        until = self.end if self.wait else self.limit
-        if ctx.now() + pause >= min(until, self.heard + SILENCE_S):
+        if ctx.now() + pause >= min(self.end if self.wait else self.limit, self.heard + SILENCE_S):
             raise StoreUnavailable(
                 f"{ctx.store.label} did not answer for {ctx.now() - self.heard:.1f} s while "
                 f"{self.spec.name!r} was to be acquired; it isn't known whether it is free. "

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Seconds in which a client that is closed releases all that it still holds.
 CLOSE_S = 1.0
+#: A close looks so often whether the deliveries that another thread settles are settled, seconds.
+LOOK_S = 0.005
 #: Seconds that a close waits for another one that is under way.
 WAIT_S = CLOSE_S + 2.0
 
@@ -92,6 +94,8 @@ class Closing:
                 raise
             except BaseException as stop:
                 interrupt = interrupt or stop
+        while ctx.settling and interrupt is None and ctx.now() < until:
+            await ctx.runtime.sleep(LOOK_S)  # for another thread, which may have to send it yet
         await ctx.store.close()  # an interrupted close may be called again
         ctx.ended = True
         if interrupt is not None:
@@ -102,4 +106,10 @@ class Closing:
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
+        # Another thread moves what it gets from here to the keeper, and what it gives back from
+        # the keeper to here.
+        under_way = dict(ctx.under_way)
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))
+        under_way.update(ctx.under_way)
+        for undos in under_way.values():
+            self.left.extend(undos())

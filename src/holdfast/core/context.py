@@ -12,7 +12,7 @@ import math
 import sys
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
@@ -153,6 +153,11 @@ class Context:
         self.looked = -math.inf
         #: The holds that the keeper doesn't renew, so that closing finds them too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
+        #: What may have got something by a request that isn't answered, and how it is undone: only
+        #: the close can do that, as the connections end with it.
+        self.under_way: dict[object, Callable[[], Iterable[Undo]]] = {}
+        #: Requests that settle deliveries and aren't answered: a close waits for them.
+        self.settling: set[object] = set()
         self.orphans.clear()
 
     def others(self) -> list[Context]:
@@ -219,6 +224,7 @@ class Context:
             except StoreUnavailable as failure:
                 attempt += 1
                 await self._pause(attempt, until, failure)
+                self.require_open()
 
     async def _pause(self, attempt: int, until: float, failure: StoreUnavailable) -> None:
         """Sleep before the next attempt; raise the failure if there is no time for one, or no use
@@ -271,12 +277,15 @@ class Context:
         """Withdraw what nobody wants; the keeper goes on with it if the store doesn't answer at
         once, or by ``until``, or if we are interrupted."""
         within = max(REQUEST_S_MIN, min(longest, until - self.now()))
+        self.under_way[undo] = lambda: (undo,)
         try:
             await self.runtime.finish(self.withdraw(undo, within))
         except BaseException as failure:
             self.keeper.later(undo, self.now() + undo.ttl)
             if not isinstance(failure, Exception):
                 raise
+        finally:
+            self.under_way.pop(undo, None)
 
     async def withdraw(self, undo: Undo, within: float) -> None:
         """Carry out an undo."""

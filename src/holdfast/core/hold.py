@@ -179,9 +179,10 @@ class HoldBase:
                 if lease.reason is None or not self._forked():
                     # First, so that the keeper reports no false loss. What else is to be done
                     # comes after the sending, because whoever is next waits for that.
+                    leave = self._leave_of(lease)
+                    leaving.note(ctx, lease, leave)
                     lease.closing = True
                     lease.leaving += 1
-                    leave = self._leave_of(lease)
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
                     try:  # in here, not in a coroutine of its own: as a rule that is all
                         there = await ctx.store.leave(leave, until - now)
@@ -211,7 +212,7 @@ class HoldBase:
         except BaseException as late:
             if lease.reason is not None and isinstance(late, StoreUnavailable):
                 return False
-            leaving.failed(lease, late)
+            leaving.failed(self._ctx, lease, late)
             raise
 
     @property
@@ -269,6 +270,7 @@ class HoldBase:
     def _over(self, end: State) -> None:
         """It has ended, and not by a loss: nobody is called, and who waits for its end wakes."""
         self._lease.closing, self._lease.end = True, end
+        self._ctx.under_way.pop(self._lease, None)
         self._wake()
 
     def _wake(self) -> None:
@@ -283,6 +285,7 @@ class HoldBase:
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
         """The store answered: the claim is gone, and was there until now or wasn't."""
+        self._ctx.under_way.pop(lease, None)
         if lease.end is not None:
             return
         self._ctx.keeper.drop(lease)

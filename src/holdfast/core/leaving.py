@@ -9,11 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import StoreUnavailable
-from .model import Loss
+from .model import Leave, Loss
 
 if TYPE_CHECKING:
     from .context import Context
     from .lease import Lease
+
+
+def note(ctx: Context, lease: Lease, leave: Leave) -> None:
+    """A release is about to send this. A close that comes meanwhile sends it, too, because it ends
+    the connections; whichever comes second finds no claim, and that is no loss."""
+
+    def again() -> tuple[Leave]:
+        lease.unheard = True
+        return (leave,)
+
+    ctx.under_way[lease] = again
 
 
 async def others(ctx: Context, lease: Lease, until: float) -> None:
@@ -27,8 +38,9 @@ async def others(ctx: Context, lease: Lease, until: float) -> None:
         lease.latches.remove(latch)
 
 
-def failed(lease: Lease, failure: BaseException) -> None:
+def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
     """A release has ended without an answer; what it sent may have been done."""
+    ctx.under_way.pop(lease, None)
     lease.leaving -= 1
     lease.unheard |= isinstance(failure, StoreUnavailable) or not isinstance(failure, Exception)
     for latch in list(lease.latches):

@@ -48,7 +48,9 @@ async def acquire(
     wanted = [attempt.claim, *(Claim(new_id(), lock._spec) for lock in locks[1:])]
     leases: list[Lease] = []
     holds: list[HoldBase] = []
+    ctx.under_way[attempt] = lambda: _leaves(wanted)
     try:
+        ctx.require_open()
         sent = ctx.now()
         held = await _join(attempt, wanted, sent)
         if held is None:
@@ -80,6 +82,8 @@ async def acquire(
         finally:
             await _undo(ctx, _leaves(wanted), attempt.limit + GRACE_S)
         raise
+    finally:
+        ctx.under_way.pop(attempt, None)
 
 
 def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
@@ -206,10 +210,12 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
     lease = hold._lease
     if lease.end is None:
         if hold.lost is not Loss.FORKED:
+            leave = hold._leave_of(lease)
+            leaving.note(ctx, lease, leave)
             lease.closing = True  # before anything is sent, so that there is no false loss
             lease.leaving += 1
             ctx.keeper.drop(lease)
-            return hold._leave_of(lease)
+            return leave
         lease.closing, lease.end = True, State.LOST  # the parent's
     hold._step_back()
     return None
@@ -231,17 +237,17 @@ async def _give_back(
                 left.append((one, answer))
             elif isinstance(answer, Exception):
                 failures.append(answer)
-                leaving.failed(one[0]._lease, answer)
+                leaving.failed(ctx, one[0]._lease, answer)
             elif not _given_back(ctx, one[0], answer, attempt > 0):
                 missing.append(one[0])
         going = [one for one, _ in left]
         attempt += 1
         pause = back_off(attempt, ctx.runtime.jitter(), 1.0)
-        useless = any(isinstance(answer, DiskFailed) for _, answer in left)
+        useless = ctx.closed or any(isinstance(answer, DiskFailed) for _, answer in left)
         if going and (useless or ctx.now() + pause >= until):
             failures.append(left[0][1])
             for one, failure in left:
-                leaving.failed(one[0]._lease, failure)
+                leaving.failed(ctx, one[0]._lease, failure)
             break
         if going:
             await ctx.runtime.sleep(pause)

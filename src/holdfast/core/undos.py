@@ -62,13 +62,14 @@ class Undos:
         soonest = self._due[0][0] if self._due else math.inf
         return min(soonest, *(entry[0] for entry in self._new.copy()), math.inf)
 
-    def take(self, now: float) -> tuple[Undo, float, int] | None:
-        """Take out the next one that is due, with its end and its failures; None if none is."""
+    def next(self, now: float) -> tuple[Undo, float, int] | None:
+        """The next one that is due, with its end and its failures; None if none is. It is taken
+        out when it is done, because a close looks for it here meanwhile."""
         while self._new:
             heapq.heappush(self._due, self._new.popleft())
         if not self._due or self._due[0][0] > now:
             return None
-        return heapq.heappop(self._due)[2:]
+        return self._due[0][2:]
 
     async def carry_out(self, ctx: Context, free: Callable[[], float]) -> None:
         """Carry out the undos that are due: at least one, and more until something else is due.
@@ -76,7 +77,7 @@ class Undos:
         One that fails is tried again with twice the time, because a server may be far away, or a
         connection must be made. ``free`` gives the seconds that remain until something else is due.
         """
-        while (taken := self.take(ctx.now())) is not None:
+        while (taken := self.next(ctx.now())) is not None:
             undo, until, failures = taken
             within = min(UNDO_S * 2.0 ** min(failures, 12), free() / 2, LONGEST_S)
             try:
@@ -91,8 +92,6 @@ class Undos:
                     self.add(again, undo, until, failures + 1)
                 else:
                     log.error("a claim on %r was left to expire: %s", undo.name, failure)
-            except BaseException:  # the keeper is cancelled: its next start goes on with it
-                self.add(ctx.now(), undo, until, failures)
-                raise
+            heapq.heappop(self._due)  # if the keeper is cancelled, its next start goes on with it
             if free() <= 0:
                 return

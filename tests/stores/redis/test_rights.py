@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClient, Client, ConfigError, HoldfastError, NotHeld
+from holdfast.stores.redis.aio import port
+from holdfast.stores.redis.blocking import ear
 from holdfast.stores.redis.keys import keys_of
 from holdfast.testing.faults import RESET_REPLY, RESP, Proxy
 from tests.servers.fixtures import NewRedis
@@ -219,9 +221,11 @@ async def pass_through_with_a_loop(locks: AsyncClient) -> None:
 
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_the_rights_of_the_page_suffice_and_none_is_unused(
-    server: RedisServer, protocol: int
+    server: RedisServer, protocol: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a server that counts what is called, and knows none of our scripts
+    for listening in (ear, port):  # or nobody waits long enough to ask for a sign of life
+        monkeypatch.setattr(listening, "SILENT_S", 0.3)
     server.ask("ACL", "LOG", "RESET")
     server.ask("CONFIG", "RESETSTAT")
     # When everything is done once

@@ -20,6 +20,7 @@ import pytest
 from holdfast.core.model import Held, Leave, Waiting
 from holdfast.errors import NotSupported, StoreUnavailable
 from holdfast.runtime.blocking import boottime
+from holdfast.runtime.starting.blocking import DaemonThread
 from holdfast.testing import lag
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
@@ -59,6 +60,26 @@ def gate_is_free(path: Path) -> bool:
         except BlockingIOError:
             return False
         return True
+
+
+def test_where_no_thread_starts_any_more_a_shut_gate_is_waited_for(
+    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a process that starts no thread, as CPython 3.12 while it ends
+    def refuse(thread: DaemonThread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    here = desk()
+    assert here.free()
+    with open(path.with_name("locks.db.d") / "gate") as gate:
+        # When the gate is shut for a moment
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        opens = threading.Timer(0.2, fcntl.flock, (gate, fcntl.LOCK_UN))
+        opens.start()
+        monkeypatch.setattr(DaemonThread, "start", refuse)
+        # Then what is asked is done
+        assert isinstance(here.join(claim(), within=10.0), Held)
+        opens.join()
 
 
 def test_a_process_stopped_inside_is_named_and_holds_nobody_up_for_longer_than_said(

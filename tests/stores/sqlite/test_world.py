@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -351,7 +352,8 @@ def test_killed_while_it_makes_the_store_the_next_one_makes_it(
     # When the next comes, then it works
     here = desk()
     assert here.free()
-    assert sqlite3.connect(path).execute("PRAGMA quick_check").fetchone() == ("ok",)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
 
 
 @pytest.mark.parametrize("renewed", [False, True])

@@ -1,4 +1,4 @@
-"""``holdfast renew``, ``check`` and ``release``: what is done with a hold by its token."""
+"""``holdfast renew``, ``check`` and ``release``: what is done with each hold by its token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 from ...core import across, token
 from ...core.policy import REQUEST_S
-from ...errors import NotHeld
+from ...errors import HoldfastError, NotHeld
 from ...runtime.blocking import run_sync
 from ...sync import Client
 from .. import codes, origin
@@ -16,7 +16,7 @@ from . import tokens
 
 
 def held(options: argparse.Namespace) -> int:
-    """Do with the hold of a token what the command says; the exit status."""
+    """Do with the hold of each token what the command says; the exit status."""
     act = {"renew": _renew, "check": _check, "release": _release}[options.command]
     with Client(options.url) as client:
         origin.tell(options, client.url)
@@ -25,13 +25,19 @@ def held(options: argparse.Namespace) -> int:
         except tokens.NoToken as wrong:
             say(str(wrong))
             return codes.DATA
-        try:
-            act(client, options, passed)
-        except NotHeld as over:
-            if not options.quiet:
-                say(str(over))
-            return 0 if getattr(options, "if_held", False) else codes.LOST
-    return 0
+        failed = lost = 0
+        for one in passed:  # whatever becomes of another
+            try:
+                act(client, options, one)
+            except NotHeld as over:
+                lost = 0 if getattr(options, "if_held", False) else codes.LOST
+                if not options.quiet:
+                    say(str(over))
+            except HoldfastError as failure:
+                failed = codes.explain(failure)
+        if options.command == "release" and not failed:
+            tokens.remove(options)
+    return failed or lost
 
 
 def _renew(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
@@ -52,9 +58,4 @@ def _check(client: Client, options: argparse.Namespace, passed: token.Passed) ->
 
 
 def _release(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
-    try:
-        run_sync(across.release(client._ctx, passed))
-    except NotHeld:
-        tokens.remove(options)
-        raise
-    tokens.remove(options)
+    run_sync(across.release(client._ctx, passed))

@@ -24,7 +24,7 @@ from ...errors import HoldfastError
 from ...runtime.blocking import run_sync
 from ...runtime.identity import hostname
 from ...sync import Client, Hold
-from .. import origin
+from .. import codes, origin
 from ..text import say
 from ..waiting import Waiting
 from .tokens import File
@@ -43,7 +43,13 @@ class Ended(KeyboardInterrupt):
 
 
 def take(options: argparse.Namespace) -> int:
-    """Acquire, hand out the token, lengthen the lease; the exit status."""
+    """Acquire, hand out the tokens, lengthen the leases; the exit status."""
+    if options.command == "acquire" and len(options.several) > 1 and not options.all:
+        say(
+            "several names: say --all to take all of them or none, or `holdfast pick` to take the "
+            "first that is free (see holdfast acquire --help)"
+        )
+        return codes.USAGE
     _end_by_signals()
     with Client(options.url) as client:
         client._ctx.owner = options.owner or _caller()
@@ -53,66 +59,72 @@ def take(options: argparse.Namespace) -> int:
         file = File(options.token_file) if options.token_file is not None else None
         if file is not None:
             file.require_absent()
-        hold = _acquire(client, options, min(ttl, UNTOLD_S))
-        if hold is None:
+        holds = _acquire(client, options, min(ttl, UNTOLD_S))
+        if not holds:
             return int(options.busy)
-        _hand_out(client, options, hold, ttl, file)
+        _hand_out(client, options, holds, ttl, file)
     return 0
 
 
-def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> Hold | None:
-    """The hold, or None if it is busy for longer than we may wait, which is said."""
+def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Hold]:
+    """The holds, or none if one is busy for longer than we may wait, which is said."""
     terms: dict[str, Any] = {"ttl": ttl}
     if options.command == "pick":
         return _first_free(client, options, terms)
-    waiting = Waiting(client, options, **terms)
-    hold = waiting.acquire()
-    if hold is None and not options.quiet:
+    waiting = Waiting(client, options, options.several, **terms)
+    holds = waiting.acquire()
+    if not holds and not options.quiet:
         say(waiting.busy())
-    return hold
+    return holds
 
 
-def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> Hold | None:
+def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> list[Hold]:
     """The first of several names that is free. Waiting means to look again and again: a place in
     each line would take more than one of them."""
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"
+    once = argparse.Namespace(**{**vars(options), "nonblock": True})
     for pause in pauses(options, functools.partial(say, words)):
         for name in options.several:
-            one = argparse.Namespace(**{**vars(options), "name": name, "nonblock": True})
-            hold = Waiting(client, one, **terms).acquire()
-            if hold is not None:
-                return hold
+            holds = Waiting(client, once, [name], **terms).acquire()
+            if holds:
+                return holds
         time.sleep(pause)
     if not options.quiet:
         say(f"each of {which} is busy")
-    return None
+    return []
 
 
 def _hand_out(
-    client: Client, options: argparse.Namespace, hold: Hold, ttl: float, file: File | None
+    client: Client, options: argparse.Namespace, holds: list[Hold], ttl: float, file: File | None
 ) -> None:
-    """Detach it, print the token, and only then have it last as long as was asked for."""
+    """Detach them, print the tokens, and only then have them last as long as was asked for."""
     ctx = client._ctx
-    passed = token.read(hold.detach())
-    spec = passed.claim.spec._replace(ttl=ttl)
-    passed = passed._replace(claim=passed.claim._replace(spec=spec))
+    detached: list[token.Passed] = []
     try:
-        text = token.write(passed)
+        for hold in holds:
+            passed = token.read(hold.detach())
+            spec = passed.claim.spec._replace(ttl=ttl)
+            detached.append(passed._replace(claim=passed.claim._replace(spec=spec)))
         if file is not None:
-            file.write(text)
-        _print(options, client.owner, passed, "" if file is not None else text)
-        run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
+            file.write("".join(f"{token.write(passed)}\n" for passed in detached))
+        lines = [_line(options, client.owner, passed, file is None) for passed in detached]
+        print("".join(lines), end="", flush=True)
+        for passed in detached:
+            run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
     except BaseException:
         if file is not None:
             file.remove()
-        with contextlib.suppress(HoldfastError):
-            run_sync(across.release(ctx, passed))
+        for passed in detached:
+            with contextlib.suppress(HoldfastError):
+                run_sync(across.release(ctx, passed))
         raise
 
 
-def _print(options: argparse.Namespace, owner: str, passed: token.Passed, text: str) -> None:
+def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: bool) -> str:
+    """What stdout gets of a hold, with its token if that is ``shown``."""
     spec = passed.claim.spec
+    text = token.write(passed) if shown else ""
     if options.json:
         ends = datetime.now().astimezone() + timedelta(seconds=spec.ttl)
         said = {
@@ -122,11 +134,10 @@ def _print(options: argparse.Namespace, owner: str, passed: token.Passed, text: 
             "expires_in": spec.ttl,
             "expires": ends.isoformat(timespec="seconds"),
         }
-        print(json.dumps({"token": text, **said} if text else said), flush=True)
-    else:
-        lines = [spec.name] if options.command == "pick" else []
-        lines += [text] if text else []
-        print("".join(f"{line}\n" for line in lines), end="", flush=True)
+        return json.dumps({"token": text, **said} if text else said) + "\n"
+    lines = [spec.name] if options.command == "pick" else []
+    lines += [text] if text else []
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _caller() -> str:

@@ -1,4 +1,4 @@
-"""Where a token comes from, and where it goes: stdout, stdin, the environment, or a file.
+"""Where tokens come from, and where they go: stdout, stdin, the environment, or a file; one a line.
 
 Whoever has the token has the hold. So a file with it is made for its owner alone, never through a
 link, and one that others may read is refused.
@@ -17,8 +17,8 @@ from ...errors import ConfigError
 from ..text import say
 
 ENV = "HOLDFAST_TOKEN"
-#: No token is longer: it has a name, an owner, a note, and the words for a store.
-LENGTH_MAX = 65_536
+#: No tokens are longer, together: there is no time to hand out so many.
+LENGTH_MAX = 1 << 24
 #: Where the system has them: no link, no other program that has it, no pipe that never answers.
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
@@ -28,13 +28,27 @@ class NoToken(Exception):
     """There is no token, or what is there is none; the message says what would be."""
 
 
-def read(options: argparse.Namespace) -> token.Passed:
-    """What the token stands for that a command was given."""
+def read(options: argparse.Namespace) -> list[token.Passed]:
+    """What the tokens stand for that a command was given."""
     text = _text(options)
     try:
-        return token.read(text)
+        return _each(text)
     except ConfigError as wrong:
         raise NoToken(str(wrong)) from None
+
+
+def _each(text: str) -> list[token.Passed]:
+    """What the tokens of a text stand for; ``ConfigError`` if one of them is none."""
+    if len(text) > LENGTH_MAX:
+        raise ConfigError("this is too long to be tokens; hand over what `holdfast acquire` wrote")
+    words, found = text.split() or [""], []
+    for number, word in enumerate(words, 1):
+        try:
+            found.append(token.read(word))
+        except ConfigError as wrong:
+            which = f"token {number} of {len(words)}: " if len(words) > 1 else ""
+            raise ConfigError(f"{which}{wrong}") from None
+    return found
 
 
 def _text(options: argparse.Namespace) -> str:
@@ -52,12 +66,12 @@ def _text(options: argparse.Namespace) -> str:
         raise NoToken(
             f"there is no token: name --token-file, set ${ENV}, or write it to stdin and say -"
         )
-    return os.environ[ENV].strip()
+    return os.environ[ENV]
 
 
 def _from_stdin() -> str:
     try:
-        return sys.stdin.readline(LENGTH_MAX).strip()
+        return sys.stdin.read(LENGTH_MAX + 1)
     except (OSError, ValueError) as wrong:
         raise NoToken(f"stdin can't be read: {wrong}") from None
 
@@ -76,7 +90,8 @@ def _from_file(path: str) -> str:
                 f"others may read or change the token file {path!r}, and whoever has the token has "
                 "the hold: let its owner alone have it (chmod u=rw,go=)"
             )
-        return os.read(fd, LENGTH_MAX).decode(errors="replace").strip()
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(LENGTH_MAX + 1).decode(errors="replace")
     finally:
         os.close(fd)
 
@@ -86,7 +101,7 @@ def _why(wrong: Exception) -> str:
 
 
 def remove(options: argparse.Namespace) -> None:
-    """Remove the token file: what it stands for is over."""
+    """Remove the token file: all that it stands for is over."""
     if options.token_file not in (None, "-"):
         with contextlib.suppress(OSError):
             os.unlink(options.token_file)
@@ -107,18 +122,18 @@ class File:
             return
         how = "End that one with `holdfast release --if-held --token-file`"
         try:
-            token.read(_from_file(self.path))
+            _each(_from_file(self.path))
         except NoToken:
             how = "It has no token in it, so remove it if it is yours"
         except ConfigError as wrong:
             how = f"It is none: {wrong}. Remove it if it is yours"
         raise ConfigError(
-            f"{self.path!r} is there already: a token file is made for one hold. {how}, or name "
+            f"{self.path!r} is there already: a token file is made once. {how}, or name "
             "another file"
         )
 
     def write(self, text: str) -> None:
-        """Make it, with the token in it."""
+        """Make it, with the tokens in it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL
         try:
             fd = os.open(self.path, flags, 0o600)
@@ -131,7 +146,7 @@ class File:
         try:
             if hasattr(os, "fchmod"):
                 os.fchmod(fd, 0o600)  # whatever the umask takes away
-            rest = memoryview(text.encode() + b"\n")
+            rest = memoryview(text.encode())
             while rest:
                 rest = rest[os.write(fd, rest) :]
         finally:

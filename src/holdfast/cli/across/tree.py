@@ -13,22 +13,30 @@ from ..options import busy, checked, duration, kinds, name, owner, required, url
 TTL_S = 600.0
 #: Less is over before the next command has started.
 TTL_S_MIN = 1.0
-TOKENS = "The token is that of --token-file, or $HOLDFAST_TOKEN, or - for a line of stdin."
+TOKENS = (
+    "The token is that of --token-file, or $HOLDFAST_TOKEN, or - for stdin; there may be several, "
+    "one per line."
+)
 HELD = "exit status: 0 if it is held, 76 if it is not any more, 65 no such token, 69 store away"
 
 
 def _acquire(acquire: argparse.ArgumentParser) -> None:
     acquire.description = (
         "Take the lock NAME and leave it held: it ends after --ttl, unless `holdfast renew` has it "
-        "last longer. Its token goes to stdout, for `renew`, `check` and `release`."
+        "last longer. Its token goes to stdout, for `renew`, `check` and `release`. With --all "
+        "there may be several names, with a token per line."
     )
     acquire.epilog = """\
 examples:
   holdfast acquire deploy --token-file .deploy --ttl 30m
   holdfast check -q --token-file .deploy || exit 1
   holdfast release --token-file .deploy
+  holdfast acquire --all web db --token-file .both
 """
-    name(acquire, "what to lock")
+    acquire.add_argument(
+        "several", metavar="NAME", nargs="+", type=checked(checks.name), help="what to lock"
+    )
+    acquire.add_argument("--all", action="store_true", help="all of several names, or none")
     waiting(acquire)
     kinds(acquire)
     _lasting(acquire)
@@ -143,7 +151,7 @@ def _release(release: argparse.ArgumentParser) -> None:
 
 def _token(taking: argparse.ArgumentParser) -> None:
     taking.add_argument(
-        "token", metavar="TOKEN", nargs="?", help="-: a line of stdin; `ps` shows any other"
+        "token", metavar="TOKEN", nargs="?", help="-: from stdin; `ps` shows any other"
     )
     taking.add_argument("--token-file", metavar="FILE", help="the file with the token; -: stdin")
 

@@ -20,7 +20,7 @@ def wait(options: argparse.Namespace) -> int:
     """Look again and again until the name is free; the exit status."""
     with Client(options.url) as client:
         origin.tell(options, client.url)
-        waiting = Waiting(client, options)
+        waiting = Waiting(client, options, [options.name])
         for pause in pauses(options, waiting.tell):
             lines = client.inspect(options.name, exact=True)
             if not lines or not lines[0].holders:

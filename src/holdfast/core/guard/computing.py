@@ -109,6 +109,7 @@ class Computation:
         pause = min(longest, first * 2.0 ** min(self._failures, 60)) if first else 0.0
         short = text_of(failure).encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore")
         abandon = self._lease.abandon(pause, pause * (1 + ROW), short)
+        self._ctx.under_way[self] = lambda: (abandon,)
         self._end()
         try:
             await self._guard._guards().abandon(abandon, UNDO_S * 10)
@@ -117,6 +118,8 @@ class Computation:
         except BaseException as stop:
             await give_up(self._ctx, abandon, stop)
             raise
+        finally:
+            self._ctx.under_way.pop(self, None)
 
     async def _store(self, data: bytes, cost: float) -> tuple[Value, bool]:
         ctx, lease, options = self._ctx, self._lease, self._guard._options
@@ -128,6 +131,7 @@ class Computation:
             self._guard._count("refused")
             return value, False
         self.before_store()
+        ctx.under_way[self] = lambda: (lease.abandon(),)
         lease.closing = True
         stored = False
         try:
@@ -135,10 +139,12 @@ class Computation:
             stored, _ = await ctx.insist(lambda w: guards.finish(finish, w), lease.deadline)
         except StoreUnavailable as failure:
             log.warning("%s: the value was computed, but not stored: %s", lease.name, failure)
+            ctx.keeper.later(lease.abandon(), lease.deadline)
         except BaseException as stop:
             await give_up(ctx, lease.abandon(), stop)
             raise
         finally:
+            ctx.under_way.pop(self, None)
             self._end()
         if not stored:
             self._guard._count("refused")

@@ -211,7 +211,10 @@ class Refresh:
         says whether a copy of the request may be under way."""
         ctx, guards = self._ctx, self._guard._guards()
         waited = again = False
+        abandon = Abandon(wish.entry, wish.id, wish.lease, suspect=True)
+        ctx.under_way[self] = lambda: (abandon,)
         try:
+            ctx.require_open()
             while True:
                 # An old value that we have was read for those who were here then, and no others.
                 (self._asked if wish.wait else self._sends)()
@@ -231,9 +234,10 @@ class Refresh:
                 ctx.require_open()
         except BaseException as stop:
             guards.unlisten(wish)
-            abandon = Abandon(wish.entry, wish.id, wish.lease, suspect=True)
             await give_up(ctx, abandon, stop)
             raise
+        finally:
+            ctx.under_way.pop(self, None)
 
     def _is_own(self) -> bool:
         """Do we compute it ourselves already, by another client?"""

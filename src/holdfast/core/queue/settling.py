@@ -49,6 +49,7 @@ class Settling:
         self.settles: list[Settle] = []
         for one, settle in some:
             if one._still_open():
+                ctx.settling.add(self)
                 one._lease.closing = True  # first, so that the keeper reports no false loss
                 one._lease.settling += 1
                 self._jobs.append(one)
@@ -82,6 +83,7 @@ class Settling:
     def failed(self, failure: BaseException, again: bool) -> None:
         """There is no answer but this failure: they can be settled again. An interruption leaves
         nobody to do that."""
+        self._ctx.settling.discard(self)
         if not isinstance(failure, Exception):
             self.interrupted()
             return
@@ -93,6 +95,7 @@ class Settling:
     def answered(self, answers: Sequence[bool | Exception], again: bool) -> list[Open]:
         """Write down what counted; raises what stands in the place of an answer. Of those that
         are returned another settle is under way: ``decided`` waits for it."""
+        self._ctx.settling.discard(self)
         wrong = None
         for one, settle, answer in zip(self._jobs, self.settles, answers, strict=True):
             one._lease.settling -= 1
@@ -142,6 +145,7 @@ class Settling:
 
     def interrupted(self) -> None:
         """The caller was interrupted and the outcome is unknown: let the keeper give it back."""
+        self._ctx.settling.discard(self)
         for one, settle in zip(self._jobs, self.settles, strict=True):
             one._lease.settling -= 1
             if not one.settled:

@@ -78,6 +78,14 @@ class Taking:
 
     async def run(self) -> list[DeliveryBase]:
         """What came of it; nothing when the time is over."""
+        ctx = self._ctx
+        ctx.under_way[self] = lambda: (self._take,)
+        try:
+            return await self._run()
+        finally:
+            ctx.under_way.pop(self, None)
+
+    async def _run(self) -> list[DeliveryBase]:
         ctx, queues = self._ctx, self._queues
         while True:
             made: list[DeliveryBase] = []
@@ -171,6 +179,7 @@ class Taking:
         """Ask once; None if there was no answer, and there is time for another try. With the time
         over it doesn't say that it waits, lest a poke be sent to nobody."""
         ctx = self._ctx
+        ctx.require_open()
         take = self._take
         if over and take.wait:
             take = take._replace(wait=False)

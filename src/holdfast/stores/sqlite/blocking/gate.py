@@ -88,7 +88,10 @@ class Gate:
                 os.sched_yield()
             elif not over:
                 if (nap := next(naps, None)) is None:
-                    break
+                    if self._has_porter():
+                        break
+                    naps = repeat(_NAP_S)
+                    continue
                 time.sleep(nap)
             try:
                 flock(self.fd, _TRY)
@@ -98,10 +101,15 @@ class Gate:
                     raise StoreUnavailable(self.stuck(within)) from None
                 continue
             return
-        if self._porter is None:
-            self._porter = Porter(self)
-        if not self._porter.fetch(self, end - boottime()):
+        if self._porter is None or not self._porter.fetch(self, end - boottime()):
             raise StoreUnavailable(self.stuck(within))
+
+    def _has_porter(self) -> bool:
+        """Is there a porter, or can one be had? CPython 3.12 starts no thread while it ends."""
+        if self._porter is None:
+            with contextlib.suppress(RuntimeError):
+                self._porter = Porter(self)
+        return self._porter is not None
 
     def exit(self) -> None:
         """Give the kernel lock back, whichever descriptor has it."""
