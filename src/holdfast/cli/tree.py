@@ -295,6 +295,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     options, unknown = top.parse_known_args(words)
     if unknown[:1] == ["refunds"] and first == "demo":
         raise Usage("`refunds` is in a clone of the project: ./dev demo refunds", of.prog)
+    # A lock may have any name, but nobody means one that is called as an option.
+    unknown += [one for one in getattr(options, "several", ()) if one in of._option_string_actions]
     if unknown:
         raise Usage(_unknown(unknown[0], of), of.prog)
     if runs:
