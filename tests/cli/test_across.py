@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import signal
 import stat
@@ -12,7 +13,7 @@ from datetime import datetime
 
 import pytest
 
-from holdfast import ClaimRecord
+from holdfast import ClaimRecord, NotAcquired
 from holdfast.core import token
 from tests.cli.across import Here, acquire, holder, told
 from tests.cli.world import World, until
@@ -32,6 +33,9 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     assert (code, out) == (75, "")
     assert "'job' is busy, held by ann@web1 (detached: nobody renews it) for" in err
     assert world.run("acquire", "-qn", "-E", "9", "job") == (9, "", "")
+    with pytest.raises(NotAcquired, match="nobody renews it") as busy:
+        world.client.lock("job", timeout=0).acquire()
+    assert busy.value.holder == "ann@web1"
     # And the token gives it back, once
     held = {"HOLDFAST_TOKEN": token.write(passed)}
     assert world.run("release", env=held) == (0, "", "")
@@ -148,6 +152,10 @@ def test_the_owner_is_the_user_on_this_host_with_the_shell_that_called(world: Wo
     assert done.returncode == 0, done.stderr
     assert holder(world).who.startswith(f"ann@{os.uname().nodename}:")
     assert holder(world).who.endswith(":deploy.sh")
+    # Where the environment doesn't say who it is, the system does
+    acquire(world, name="another")
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert holder(world, "another").who.startswith(f"{user}@{os.uname().nodename}:")
 
 
 @pytest.mark.parametrize("mask", [0, 0o777])

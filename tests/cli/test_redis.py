@@ -124,6 +124,7 @@ def test_a_server_that_is_not_there_is_69(world: World) -> None:
     code, found = findings(world)
     assert code == 1
     assert found["store"][0]["level"] == "fail"
+    assert found["store"][0]["remedy"].startswith("is it running? Start it")
     assert CANARY not in json.dumps(found)
 
 

@@ -27,10 +27,10 @@ class Told(NamedTuple):
     out: Path
 
 
-def tell(out: Path, **env: str) -> Told:
+def tell(out: Path, *options: str, **env: str) -> Told:
     """Run the demo, its output piped."""
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "demo", "--out", str(out)],
+        [sys.executable, "-m", "holdfast", "demo", *options],
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -43,7 +43,8 @@ def tell(out: Path, **env: str) -> Told:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     """One whole run."""
-    return tell(tmp_path_factory.mktemp("demo"), PYTHONIOENCODING="utf-8")
+    out = tmp_path_factory.mktemp("demo")
+    return tell(out, "--out", str(out), PYTHONIOENCODING="utf-8")
 
 
 def test_the_story_ends_well(told: Told) -> None:
@@ -84,9 +85,12 @@ def test_the_picture_is_whole_and_needs_nothing_else(told: Told) -> None:
 
 
 def test_without_unicode_the_timeline_is_drawn_in_ascii(tmp_path: Path) -> None:
-    """Given a terminal of 40 columns that knows ASCII alone, then every line fits and is ASCII."""
-    plain = tell(tmp_path, PYTHONIOENCODING="ascii", COLUMNS="40", LC_ALL="C")
+    """Given a terminal of 40 columns that knows ASCII alone, then every line fits and is ASCII.
+    Without --out and --keep nothing is left behind."""
+    env = {"PYTHONIOENCODING": "ascii", "COLUMNS": "40", "LC_ALL": "C", "TMPDIR": str(tmp_path)}
+    plain = tell(tmp_path, **env)
     assert plain.code == 0, plain.text + plain.errors
+    assert list(tmp_path.iterdir()) == []
     assert plain.text.isascii()
     drawn = [line for line in plain.text.splitlines() if re.match(r"w\d  ", line)]
     assert drawn
@@ -96,7 +100,7 @@ def test_without_unicode_the_timeline_is_drawn_in_ascii(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said_and_is_no_traceback(tmp_path: Path) -> None:
     """Given an --out that is a file, when the demo is run, then it says so and ends with 78."""
     (tmp_path / "taken").write_text("mine")
-    told = tell(tmp_path / "taken")
+    told = tell(tmp_path, "--out", str(tmp_path / "taken"))
     assert told.code == 78
     assert "taken" in told.errors
     assert "Traceback" not in told.errors

@@ -230,6 +230,13 @@ def test_a_package_that_cannot_be_had_stops_neither_the_others_nor_the_tests(
     ]
 
 
+def test_help_makes_no_environment(tmp_path: Path) -> None:
+    done = play(tmp_path, "bench", "--help")
+    assert (done.returncode, done.stdout.partition(" ")[0]) == (0, "usage:")
+    assert not (tmp_path / "calls").exists()
+    assert not (tmp_path / ".venv").exists()
+
+
 def test_nothing_runs_without_the_python_packages(tmp_path: Path) -> None:
     done = play(tmp_path, "test", "some", WHEELS="69")
     assert done.returncode == 69

@@ -19,6 +19,7 @@ WRONG = {
     r"\binstall -d": "it changes a folder that is there, and follows a link",
     r"\bchown (?!-h)|\bchmod (?!g\+|o-|u)\d": "it follows a link",
     r"-g GROUP\b": "the group is missing",
+    r"\bdocs/|\w\.md\b": "who installed the package has no pages: say it, or name a command",
 }
 
 

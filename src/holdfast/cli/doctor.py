@@ -45,6 +45,8 @@ COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 ROUNDS = 20
 #: A hand-over between two waiters that takes longer than this is worth a word, seconds.
 SLOW_S = 0.25
+#: The remedy for a server that gives no answer.
+AWAY = f"is it running? Start it, or correct the host and the port in --url or ${ENV}"
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -81,7 +83,7 @@ def _verdict(findings: list[Finding]) -> str:
 
 def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
     """Every check in turn, once it is mended; what raises is a finding too, and the last one."""
-    subject = "store"
+    subject, url = "store", None
     try:
         yield from _versions()
         subject = "url"
@@ -103,7 +105,8 @@ def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
         yield from _use(source)
         yield from _abilities(module.CAPABILITIES)
     except (errors.HoldfastError, OSError) as wrong:
-        yield Finding(Level.FAIL, subject, str(wrong))
+        away = isinstance(wrong, errors.StoreUnavailable) and url is not None and url.host
+        yield Finding(Level.FAIL, subject, str(wrong), AWAY if away else "")
 
 
 def _mended(module: object, url: StoreURL) -> Iterator[Finding]:

@@ -30,7 +30,8 @@ RUN = """\
 examples:
   holdfast run backup -- ./backup.sh --full         wait for the lock, then run
   holdfast run -n -E 0 backup -- ./backup.sh        skip if it is running somewhere
-  holdfast run -w 10m --every 1h report -c 'make report | mail team'
+  holdfast run -n --every 50m stat -- ./stat.sh     by cron each hour: 1h may skip one
+  holdfast run -w 10m report -c 'make report | mail team'
   holdfast run --semaphore 4 gpu -- python train.py
   holdfast run -s catalog -- ./read.sh              with others who read, never beside
   holdfast run -x catalog -- ./rebuild.sh           one who writes
@@ -120,7 +121,8 @@ def _run(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     lease.add_argument(
         "--min-hold", "--every", dest="min_hold", metavar="DUR", type=duration(0.0, 86_400.0),
-        default=0.0, help="keep the name taken at least this long, even if the command is quicker",
+        default=0.0, help="keep the name taken at least this long, even if the command is quicker; "
+        "as long as the period of a cron job, it may skip one",
     )  # fmt: skip
     lease.add_argument(
         "--max-hold", metavar="DUR", type=duration(0.1, 1e9), help="stop the command by then"
@@ -293,6 +295,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     options, unknown = top.parse_known_args(words)
     if unknown[:1] == ["refunds"] and first == "demo":
         raise Usage("`refunds` is in a clone of the project: ./dev demo refunds", of.prog)
+    # A lock may have any name, but nobody means one that is called as an option.
+    unknown += [one for one in getattr(options, "several", ()) if one in of._option_string_actions]
     if unknown:
         raise Usage(_unknown(unknown[0], of), of.prog)
     if runs:

@@ -17,7 +17,7 @@ from . import checks, claims, itself
 from .door import Door, Entry
 from .hold import HoldBase
 from .lease import Lease, Terms
-from .model import Kind, Spec
+from .model import DETACHED, Kind, Spec
 from .plain import visible
 from .policy import deadline
 
@@ -185,7 +185,7 @@ class LockBase:
         return NotAcquired(
             f"{self._spec.kind} {name!r} not acquired: {tried}, {who or 'busy'}. {remedy}",
             name=name,
-            holder=holder,
+            holder=holder.removesuffix(DETACHED),
             waited=waited,
         )
 

@@ -22,7 +22,7 @@ from .context import Context
 from .door import Door, Entry, give_back
 from .hold import HoldBase
 from .lock import LockBase
-from .model import Loss
+from .model import DETACHED, Loss
 from .place import Spot
 
 
@@ -200,7 +200,7 @@ class MultiLockBase:
                 f"{who or 'held by another'}; none is held now. Wait longer (timeout=) or come "
                 "back later",
                 name=busy.name,
-                holder=holder,
+                holder=holder.removesuffix(DETACHED),
                 waited=spent,
             )
         return hold

@@ -119,7 +119,7 @@ def refused(error: ServerSaid, label: str) -> HoldfastError:
     """The exception for an error reply: what it means, what to do."""
     if error.code == "NOPERM" or "user executing the script" in error.text:
         return ConfigError(
-            f"{label} refuses: the user lacks a right; docs/stores/dialects.md lists those that "
-            f"this dialect needs ({error})"
+            f"{label} refuses: the user lacks a right to the keys or the commands of this "
+            f"dialect, which `holdfast doctor` names ({error})"
         )
     return complaint(error, label)

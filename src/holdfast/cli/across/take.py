@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import getpass
 import json
 import os
 import signal
@@ -141,8 +142,10 @@ def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: 
 
 def _caller() -> str:
     """The owner that others see: the user, the host, and the command of the calling shell."""
-    named = [os.environ.get(one) for one in ("USER", "LOGNAME", "USERNAME")]
-    user = next(filter(None, named), "somebody")
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # this user has no name
+        user = "somebody"
     parent = os.getppid()
     words: list[str] = []
     with contextlib.suppress(OSError), open(f"/proc/{parent}/cmdline", "rb") as file:

@@ -21,7 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         type=Path,
-        help="put the picture (timeline.svg) and the ledger (ledger.txt) into this folder",
+        help="put the picture (timeline.svg) and the ledger (ledger.txt) into this folder; without "
+        "--out and --keep nothing is left behind",
     )
     parser.add_argument(
         "--keep",

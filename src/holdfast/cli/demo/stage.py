@@ -70,14 +70,15 @@ def _play(voice: Voice, folder: Path, target: Path | None, keep: bool) -> int:
         voice.say(f"The story can't go on: {wrong}", Mark.WRONG)
         voice.say(f"What there is of it is in {folder}")
         return EX_WRONG
-    drawn = _draw(voice, told, target or folder)
+    kept = folder if keep or not told.right else None
+    drawn = _draw(voice, told, target or kept)
     if target is not None:
         shutil.copyfile(folder / LEDGER, target / LEDGER)
         voice.say(f"The ledger: {target / LEDGER}")
-    if keep or not told.right:
+    if kept is not None:
         voice.say(f"Lock store and ledger are kept in {folder}")
     else:
-        _sweep(folder, but=() if target else (PICTURE,))
+        _sweep(folder)
     return 0 if told.right and drawn else EX_WRONG
 
 
@@ -115,8 +116,8 @@ def _judge(voice: Voice, story: Story, events: list[Event], data: bytes) -> bool
     return right
 
 
-def _draw(voice: Voice, told: Told, where: Path) -> bool:
-    """Draw the hand-offs in the terminal and as a picture; was it written?"""
+def _draw(voice: Voice, told: Told, where: Path | None) -> bool:
+    """Draw the hand-offs in the terminal, and as a picture in this folder; did that go well?"""
     voice.head(5, "The hand-offs")
     names = workers(told.events)
     parts = scenes(told.events)
@@ -127,6 +128,8 @@ def _draw(voice: Voice, told: Told, where: Path) -> bool:
             voice.raw(line)
     voice.raw("")
     voice.say(timeline.legend(voice.style))
+    if where is None:
+        return True
     try:
         fresh = where / (PICTURE + ".new")
         fresh.write_text(picture.svg(parts, names, told.facts), encoding="utf-8")
@@ -170,16 +173,9 @@ def _folder() -> Generator[Path]:
         raise
 
 
-def _sweep(folder: Path, but: tuple[str, ...] = ()) -> None:
-    """Remove what is in the folder, and the folder unless something is to stay."""
-    if not but:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name not in but:
-            path.unlink(missing_ok=True)
+def _sweep(folder: Path) -> None:
+    """Remove the folder, and what is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

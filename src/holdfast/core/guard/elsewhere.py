@@ -146,7 +146,7 @@ class Elsewhere:
             self._warned = True
             log.warning(
                 "the cache gave a %s that is no value of holdfast's, which counts as none: does it "
-                "give back the bytes that were set? See docs/guard.md",
+                "give back the bytes that were set, or does another program use this key?",
                 type(raw).__name__,
             )
         return value

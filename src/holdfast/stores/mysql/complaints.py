@@ -61,7 +61,10 @@ _UNAVAILABLE = {
     1969: "the request was ended: its max_statement_time is short, and holdfast may not lift it",
     3024: "the request was ended: its max_execution_time is short, and holdfast may not lift it",
 }
-_TABLES = "docs/stores/mysql.md lists the least rights"
+_TABLES = (
+    "to use the locks it needs EXECUTE, SELECT, INSERT, UPDATE and DELETE on the database, and to "
+    "make the tables CREATE and CREATE ROUTINE, too"
+)
 #: What stays wrong until somebody changes it.
 _WRONG = {
     1044: "the user may not use this database",

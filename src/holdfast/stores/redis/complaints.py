@@ -152,8 +152,8 @@ def _other(error: ServerSaid) -> str:
     # Before Redis 7.2 the command that a script may not call isn't named.
     if "user executing the script" in error.text or "ACL failure" in error.text:
         return (
-            "the user lacks a right to a command that the scripts call; the page of this store "
-            "(docs/stores/redis.md) lists them all"
+            "the user lacks a right to a command that the scripts call; `holdfast doctor` names "
+            "each that is missing"
         )
     if _DAMAGED.search(str(error)):
         return (

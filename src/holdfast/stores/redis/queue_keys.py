@@ -69,8 +69,8 @@ def read_row(raw: bytes) -> Row:
     except (struct.error, ValueError) as wrong:
         raise Damaged(
             f"a job of the queue was damaged from outside ({wrong}): {raw[:40]!r}. Its lease ends, "
-            "and it comes again; find its field in the hash of jobs (docs/stores/redis.md) and "
-            "remove it with HDEL"
+            "and it comes again; find its field in the hash whose key ends with @j: and the name "
+            "of the queue, and remove it with HDEL"
         ) from wrong
 
 

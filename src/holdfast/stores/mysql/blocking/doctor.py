@@ -180,7 +180,7 @@ def _identity(visit: Visit) -> Iterator[Finding]:
         second.close()
     if rows and str(rows[0][1]) != visit.variables.get(which):
         text = "two connections lead to two servers"
-        remedy = "an address that leads to one of them; with Galera see docs/stores/mysql.md"
+        remedy = "an address that leads to one of them; with Galera, to one node for all"
         yield Finding(Level.WARN, "identity", text, remedy)
     level = visit.variables.get("tx_isolation") or visit.variables.get("transaction_isolation")
     if level != "READ-COMMITTED":
