@@ -267,7 +267,7 @@ UNDONE = [
     bug(
         "an acquire is sent after a close",
         f"{SENDS}[lock]",
-        (CLAIMS, "        if self.ctx.closed:  # what", "        if False:  # what"),
+        (CLAIMS, "        if self.ctx.closed:  # nobody", "        if False:  # nobody"),
     ),
     bug(
         "several are acquired after a close",

@@ -168,7 +168,7 @@ class Cuts:
         return time.monotonic() - began
 
     async def _given_up(self, case: Case, given: Given, after: float) -> bool:
-        """Begin, and give up after so many seconds: False if it was done by then."""
+        """Start the work and give up after ``after`` seconds; False if it had ended by then."""
         return await GIVES_UP[self._face.name](lambda: case.work(given), after)
 
     async def _one(self, case: Case, given: Given, span: float) -> None:

@@ -99,7 +99,7 @@ def _done(client: Client, name: str, claim: ClaimRecord) -> str:
 
 
 def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:
-    """To the system's log, where it has one: who took what from whom, and why."""
+    """Write the name, the user, the former holder and the reason to the system log, if any."""
     try:
         import syslog
     except ImportError:  # Windows

@@ -117,7 +117,7 @@ class Attempt:
         """Send the join. One id for all attempts: only one can enter."""
         self.listening = self.wait
         self.ctx.under_way[self] = lambda: (self.leave(suspect=True),)
-        if self.ctx.closed:  # what is sent from now on nobody would undo
+        if self.ctx.closed:  # nobody would undo what is sent now
             self.ctx.require_open()
         self.asked = now = self.ctx.now()
         left = self.limit - now

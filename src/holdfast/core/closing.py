@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Seconds in which a client that is closed releases all that it still holds.
 CLOSE_S = 1.0
-#: A close looks so often whether the deliveries that another thread settles are settled, seconds.
+#: A close waits for the settles of other threads, and checks them at this interval, in seconds.
 LOOK_S = 0.005
 #: Seconds that a close waits for another one that is under way.
 WAIT_S = CLOSE_S + 2.0

@@ -153,8 +153,8 @@ class Context:
         self.looked = -math.inf
         #: The holds that the keeper doesn't renew, so that closing finds them too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
-        #: What may have got something by a request that isn't answered, and how it is undone: only
-        #: the close can do that, as the connections end with it.
+        #: Requests that aren't answered yet and may have got something, each with its undos. Only
+        #: the close can send these, because it ends the connections.
         self.under_way: dict[object, Callable[[], Iterable[Undo]]] = {}
         #: Requests that settle deliveries and aren't answered: a close waits for them.
         self.settling: set[object] = set()

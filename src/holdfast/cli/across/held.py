@@ -26,7 +26,7 @@ def held(options: argparse.Namespace) -> int:
             say(str(wrong))
             return codes.DATA
         failed = lost = 0
-        for one in passed:  # whatever becomes of another
+        for one in passed:  # also if another one fails
             try:
                 act(client, options, one)
             except NotHeld as over:

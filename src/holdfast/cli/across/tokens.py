@@ -17,7 +17,7 @@ from ...errors import ConfigError
 from ..text import say
 
 ENV = "HOLDFAST_TOKEN"
-#: No tokens are longer, together: there is no time to hand out so many.
+#: The most characters that all tokens of a command have. `acquire` writes fewer.
 LENGTH_MAX = 1 << 24
 #: Where the system has them: no link, no other program that has it, no pipe that never answers.
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
