@@ -10,7 +10,6 @@ still be held, both by its own word and in the store.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import random
 import threading
@@ -24,9 +23,9 @@ import pytest
 from holdfast import Client, Hold, LockLost, NotHeld
 from holdfast.core.model import Loss, State
 from holdfast.testing.clock import TestClock
-from tests.torture.scale import seed_of
+from tests.torture.scale import seed_of, times
 
-WALKS = 400 if os.environ.get("HOLDFAST_TORTURE") == "full" else 60
+WALKS = times(400, 60)
 STEPS = 40
 PERMITS = 4
 

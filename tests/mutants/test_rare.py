@@ -9,14 +9,14 @@ import sys
 import pytest
 
 from tests.tidy.tree import ROOT
-from tests.torture.scale import FULL
+from tests.torture.scale import ALL
 
 from .rare import BUGS, RARE, Rare
 
 FINAL = "FAILED for good, a promise was broken"
 
 
-@pytest.mark.skipif(not FULL, reason="a whole run of tests for each bug: HOLDFAST_TORTURE=full")
+@pytest.mark.skipif(not ALL, reason="a whole run of tests for each bug: HOLDFAST_TORTURE=full")
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
 def test_a_run_is_red_for_good_with_a_bug_that_shows_seldom(bug: Rare) -> None:
     env = {**os.environ, RARE: bug.name, "PYTEST_ADDOPTS": "-p tests.mutants.rare"}

@@ -1,9 +1,9 @@
 """``python -m tests.runner``: run all tests, or the groups with these names.
 
 ``quick`` in their place: what needs no server. ``--checks`` before them: the checks beside the
-tests. ``full``: all tests with all their attempts, and then the quick ones with every other Python
-that is here. ``unsteady [minutes]``: all tests beside noise, for at least this long (30), and then
-a table of those that needed another try.
+tests. ``full``: all cases of all tests, with more attempts, and then the quick ones with every
+other Python that is here. ``unsteady [minutes]``: all tests beside noise, for at least this long
+(30), and then a table of those that needed another try.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from .noise import may_be_real_time, noise
 from .process import run
 from .verdicts import TRIES, Verdicts, table, tell
 
+#: A full run tries as many times as often as the usual one what every run tries a part of.
+MORE = "10"
+
 
 def main(*names: str) -> int:
     """Run all, or what is named; 0 if nothing is broken."""
     if names[:1] == ("unsteady",):
         return unsteady(*names[1:])
     if names == ("full",):
-        os.environ["HOLDFAST_TORTURE"] = "full"
+        os.environ["HOLDFAST_TORTURE"] = os.environ.get("HOLDFAST_TORTURE") or MORE
         return max([main("--checks"), pythons.quick_with_others()])
     begun = time.monotonic()
     checked = names[:1] == ("--checks",)
@@ -68,7 +71,7 @@ def checks(verdicts: Verdicts, *, quick: bool) -> Generator[None]:
 
     What they say is told at once, because nobody waits for the tests of what fails a check.
     """
-    full = os.environ.get("HOLDFAST_TORTURE") == "full"
+    full = bool(os.environ.get("HOLDFAST_TORTURE"))
     tier = "quick" if quick else "full" if full else "usual"
     command = [sys.executable, "-m", "tests.checks", *(f"without-{one}" for one in LEFT_OUT[tier])]
     with subprocess.Popen(command, stderr=subprocess.STDOUT) as process:

@@ -136,7 +136,7 @@ class Process:
     def _end_if_hung(self) -> None:
         if self._hung:
             return
-        limit = LIMIT_FULL_S if os.environ.get("HOLDFAST_TORTURE") == "full" else LIMIT_S
+        limit = LIMIT_FULL_S if os.environ.get("HOLDFAST_TORTURE") else LIMIT_S
         if self._left is None:
             limit *= READING
         took = time.monotonic() - self._since

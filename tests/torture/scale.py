@@ -1,7 +1,12 @@
-"""How often something is tried: a part of it in every run, all with ``HOLDFAST_TORTURE=full``."""
+"""How often something is tried: a part of it in every run, all with ``HOLDFAST_TORTURE=full``.
+
+With a number in place of ``full``, as ``./dev test full`` has it, it is tried that many times as
+often as usual, but no more often than ``full`` tries it; and every case is played.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import statistics
@@ -10,7 +15,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-FULL = os.environ.get("HOLDFAST_TORTURE") == "full"
+_SAID = os.environ.get("HOLDFAST_TORTURE", "")
+#: How many times as often as usual something is tried.
+MORE = math.inf if _SAID == "full" else int(_SAID or 1)
+FULL, ALL = MORE > 1, _SAID == "full"
 #: What a short run doesn't judge: one in a thousand may come back late, which is nobody there.
 IGNORED = () if FULL else ("bounded waiting",)
 #: What this run tries a part of, and how large a part, in words that are said at its end.
@@ -19,7 +27,7 @@ LEFT_OUT: dict[str, str] = {}
 
 def times(full: int, usual: int) -> int:
     """The number of attempts in this run."""
-    return full if FULL else usual
+    return int(min(full, max(usual, 1) * MORE)) if FULL else usual
 
 
 def part(values: Iterable[T], usual: int) -> list[T]:

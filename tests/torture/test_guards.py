@@ -8,7 +8,7 @@ from holdfast.testing.faults import dice
 from holdfast.testing.guards.torture import Options, run
 from holdfast.url import find
 from tests.queue_stores import Place, open_place
-from tests.torture.scale import FULL
+from tests.torture.scale import FULL, times
 
 #: All that processes share, and that keep values.
 SCHEMES = [
@@ -27,7 +27,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 @pytest.mark.usual(2)
 def test_no_answer_is_older_than_an_invalidation(place: Place) -> None:
     seed = dice("guards").randrange(1 << 32)
-    seconds = 60.0 if FULL else 2.5
+    seconds = times(60, 3)
     outcome = run(Options(place.url, seed, seconds), place.dies if FULL else None)
     print(outcome)
     outcome.demand()

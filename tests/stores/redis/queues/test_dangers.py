@@ -21,7 +21,7 @@ from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import MakeClient, eventually
 from tests.stores.redis.test_rights import PAGE, PASSWORD, USER, rights
 from tests.stores.redis.test_trips import Counted, cost
-from tests.torture.scale import FULL, times
+from tests.torture.scale import times
 
 lag.watch()
 WINDOW_S = 1.0
@@ -322,7 +322,7 @@ def test_depth_costs_nothing(new_redis: NewRedis, new_client: MakeClient) -> Non
     server = new_redis()
     client = new_client(server.url)
     queue = client.queue("q")
-    depth, groups = (1_000_000, 100_000) if FULL else (6000, 1000)
+    depth, groups = times(1_000_000, 6000), times(100_000, 1000)
 
     def spent(count: int = 50) -> tuple[float, float]:
         """Commands, and microseconds in scripts, for a put, a take and an ack."""
