@@ -16,7 +16,7 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import IGNORED, times
 
 #: With ``HOLDFAST_TORTURE=full``: 18 processes for ten minutes.
-SECONDS = times(600, 6)
+SECONDS = times(600, 4)
 USUAL = Options(
     seconds=SECONDS,
     processes=times(18, 8),
@@ -76,7 +76,7 @@ def test_data_that_are_lost_under_load_let_nobody_overlap_with_a_strict_guard(
     }
     options = Options(
         store=f"{server.url}?guard=strict&grace={WINDOW_S}",
-        seconds=times(400, 12),
+        seconds=times(400, 8),
         seed=seeded(f"torture on Redis, {loss}"),
         processes=times(12, 6),
         names=5,
