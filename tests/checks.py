@@ -30,6 +30,7 @@ KNOWN = CACHE / f"mypy-{version('mypy')}"
 CHECKS = {
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
     "mypy": [PYTHON, "-m", "mypy", "--cache-dir", str(KNOWN / "here")],
+    "pyright-changed": [PYTHON, "-m", "tests.platforms.pyright", "changed"],
     **{
         f"pyright-{platform}": [PYTHON, "-m", "tests.platforms.pyright", platform]
         for platform in ("Windows", "Darwin")

@@ -23,6 +23,7 @@ from holdfast.testing.promise import PromiseBroken
 from tests.fenced.power import CALLS, Disk, Killed
 from tests.mutants.changed import proven
 from tests.mutants.failure import NOTES, broken, failure, judge, noted, recorded, watched
+from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
 HISTORIES = 300
@@ -149,7 +150,7 @@ def histories(room: Path, count: int, seed: int, wanted: Sequence[str] = ()) -> 
 
 def test_no_order_of_power_failures_deaths_and_faults_breaks_the_guarantee(tmp_path: Path) -> None:
     print(f"seed {SEED}")
-    histories(tmp_path, HISTORIES, SEED)
+    histories(tmp_path, times(10 * HISTORIES, HISTORIES // 2), SEED)
 
 
 WRITTEN = """                files.write(file, payload)

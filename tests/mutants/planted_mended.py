@@ -49,11 +49,11 @@ MENDED = [
         f"{KIT}[memory-sync-queue-what_dies_again_while_dead_letters_are_revived_is_not_revived_again]",
         (
             MENDING,
-            "    for start in range(0, len(wanted), BATCH_MAX):\n",
+            "    for start in range(0, len(wanted), batch):\n",
             (
                 "    while ids is None and (more := await queues.revive(queue, None, REQUEST_S)):\n"
                 "        done += more\n"
-                "    for start in range(0, len(wanted), BATCH_MAX):\n"
+                "    for start in range(0, len(wanted), batch):\n"
             ),
         ),
     ),

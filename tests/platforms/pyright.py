@@ -1,7 +1,10 @@
-"""Runs pyright as another platform has the standard library: ``python -m tests.platforms.pyright``.
+"""Runs pyright as another platform has the standard library, or on what was changed.
 
-Only files whose own imports differ between platforms are checked, which takes half the time of all;
-mypy checks the others, too.
+``python -m tests.platforms.pyright Windows``, or ``changed``.
+
+For another platform only files whose own imports differ between platforms are checked, which takes
+half the time of all; mypy checks the others, too. ``changed``: what users write, with our types as
+they see them, and the files that differ from what was landed last.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import sys
 from pathlib import Path
 
 import mypy
+
+from tests import change
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "src/holdfast"
@@ -61,10 +66,28 @@ def files(platform: str) -> list[Path]:
     ]
 
 
-def main(platform: str) -> int:
+def written() -> list[Path]:
+    """Return what users of ours would write, and what was changed; nothing if nobody knows that."""
+    changed = change.files()
+    if changed is None:
+        return []
+    ours = [ROOT / "src", ROOT / "bench"]
+    return [
+        *(ROOT / "tests/typing", ROOT / "examples"),
+        *(
+            path
+            for path in sorted(changed)
+            if path.suffix == ".py" and path.exists() and any(map(path.is_relative_to, ours))
+        ),
+    ]
+
+
+def main(what: str) -> int:
     pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
-    seen_as = ["--pythonplatform", platform, "--pythonversion", "3.11"]
-    return subprocess.run([*pyright, *seen_as, *files(platform)], cwd=ROOT).returncode
+    if what == "changed":
+        return subprocess.run([*pyright, *written()], cwd=ROOT).returncode
+    seen_as = ["--pythonplatform", what, "--pythonversion", "3.11"]
+    return subprocess.run([*pyright, *seen_as, *files(what)], cwd=ROOT).returncode
 
 
 if __name__ == "__main__":

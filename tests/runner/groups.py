@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
 #: Groups that run side by side, on two cores: they wait much of their time.
-AT_ONCE = 7
+AT_ONCE = 8
 
 
 class Group(NamedTuple):
@@ -32,36 +32,39 @@ KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[
 #: What takes long comes first, so that the last ones to end are short. A folder that no group
 #: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
 GROUPS = (
-    Group("redis", ("stores/redis",)),
-    Group("mysql", ("stores/mysql",)),
-    Group("postgres", ("stores/postgres",)),
-    Group("torture", ("torture",)),
     Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
-    Group("faults", ("conformance", "faults", "servers", "testing")),
+    Group("postgres", ("stores/postgres",)),
+    Group("mysql", ("stores/mysql",)),
     Group("commands", ("cli",)),
-    Group("zookeeper", ("stores/zookeeper",)),
+    Group("redis", ("stores/redis",)),
+    Group("faults", ("conformance", "faults", "servers", "testing")),
+    Group("torture", ("torture",)),
     Group("kit-servers", (KIT,), only=f"not ({HERE} or {REDIS})"),
-    Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
     Group("core", ("core",)),
-    Group("agents", ("cli/test_mcp.py", "cli/test_across.py", "cli/test_terminal.py")),
-    Group("streams", ("cli/test_closed.py", "cli/test_origin.py", "cli/test_redis.py")),
+    Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),
     Group("embedded", ("stores/sqlite",)),
-    Group("redis-jobs", ("stores/redis/queues", "stores/redis/values")),
+    Group("dialects", ("dialects", "interop", "sql")),
+    Group("zookeeper", ("stores/zookeeper",)),
     Group("fenced", ("fenced", "mutants", "queues", "examples")),
+    Group("platforms", ("caches", "comeback", "guard", "platforms")),
+    Group("agents", ("cli/test_mcp.py", "cli/test_across.py", "cli/test_terminal.py")),
     Group("kit", (KIT,), only=HERE),
+    Group("streams", ("cli/test_closed.py", "cli/test_origin.py", "cli/test_redis.py")),
     Group("histories", ("sim", "stores/redis/test_torture.py")),
     Group("starving", ("stores/redis/test_odd.py", "stores/redis/test_starving.py")),
-    Group("platforms", ("caches", "comeback", "guard", "platforms")),
-    Group("dialects", ("dialects", "interop", "sql")),
     Group("kit-redis", (KIT,), only=REDIS),
     Group("interrupts", ("stores/redis/test_interrupt.py", "stores/redis/test_death.py")),
+    Group("redis-jobs", ("stores/redis/queues", "stores/redis/values")),
 )
 #: What a change is tested by first: no server, and two minutes with all checks. So it is without
 #: the longest: those that try all cases of a class, and those that kill processes.
 _LONG = "url_secrets or door_walk_kit or few_descriptors or neighbours or damage_rounds or death"
+#: Tests of the core that wait for most of their time.
+_ENDS = ("exits", "odd_ends", "itself", "itself_not", "claims", "given_back", "keeper_end")
 QUICK = (
     Group("embedded", ("stores/sqlite",), only=f"not ({_LONG})"),
     Group("core", ("core",), only=f"not ({_LONG})"),
+    Group("core-ends", tuple(f"core/test_{one}.py" for one in _ENDS)),
     Group("queues", ("queues",)),
     Group("guard", ("guard", "testing")),
     Group("memory", (KIT,), only="[memory-"),

@@ -84,6 +84,11 @@ class Process:
         self._over(verdicts, used.ru_utime + used.ru_stime)
         return True
 
+    @property
+    def has_read(self) -> bool:
+        """Has it read its tests?"""
+        return self._left is not None
+
     def rest(self) -> list[str]:
         """The tests that it did not come to."""
         return list(self._left or ())
@@ -209,9 +214,12 @@ def run(
     lag.watch()
     waiting: list[tuple[Group, Sequence[str] | None]] = [(group, only) for group in chosen]
     running: list[Process] = []
+    compiled = False
     try:
         while waiting or running:
-            while waiting and len(running) < at_once:
+            # In a fresh clone the first one compiles what they share, once and not all at once.
+            compiled = compiled or any(one.has_read for one in running)
+            while waiting and len(running) < (at_once if compiled else 1):
                 group, tests = waiting.pop(0)
                 running.append(Process(group, everything, tests))
                 tell(f"{group.name} {'has begun' if tests is only else 'goes on'}")

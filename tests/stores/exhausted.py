@@ -23,8 +23,8 @@ from tests.torture.scale import times
 LACK_S = 0.15
 #: All of it takes no longer than this, in seconds.
 LONG_S = 100.0
-#: Steps of a verb that are struck, one after the other; in a usual run each fifth of them.
-STRIDE = times(1, 5)
+#: Steps of a verb that are struck, one after the other; in a usual run each eighth of them.
+STRIDE = times(1, 8)
 #: Steps that are struck at the least.
 STRUCK_MIN = times(5, 2)
 

@@ -37,4 +37,4 @@ def damaged(new_mariadb: Callable[..., MariadbServer]) -> Damaged:
                 return list(cursor.fetchall())
 
     ground = TablesGround(server.url, ask, DATABASE, mysql_tables(DATABASE))
-    return Damaged(ground, items=ITEMS, usual=4, at_once=6)
+    return Damaged(ground, items=ITEMS, usual=2, at_once=6)

@@ -30,4 +30,4 @@ def damaged(new_postgres: Callable[..., PostgresServer]) -> Damaged:
         return server.ask(text, *values, options="-c lock_timeout=2s")
 
     ground = TablesGround(server.url, ask, "holdfast", postgres_tables())
-    return Damaged(ground, items=ITEMS, usual=5, at_once=6)
+    return Damaged(ground, items=ITEMS, usual=3, at_once=6)

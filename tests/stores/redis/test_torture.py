@@ -16,7 +16,7 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import IGNORED, times
 
 #: With ``HOLDFAST_TORTURE=full``: 18 processes for ten minutes.
-SECONDS = times(600, 6)
+SECONDS = times(600, 4)
 USUAL = Options(
     seconds=SECONDS,
     processes=times(18, 8),

@@ -15,7 +15,7 @@ from holdfast.testing.surroundings import surroundings
 from tests.torture.scale import seed_of, times
 
 #: Rounds in a usual run, out of all that there are.
-USUAL = 8
+USUAL = 5
 #: Number of processes, and of rounds in each, at the same time.
 PROCESSES, AT_ONCE = 4, 4
 #: More than a store has files.

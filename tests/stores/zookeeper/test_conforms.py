@@ -20,7 +20,7 @@ AT_ONCE = 4
 #: Of each primitive on each face so many runs, spread over the kit.
 EACH = times(1000, 3)
 #: With other recipes so many, as there is nowhere else that they are asked.
-RECIPES = {"zookeeper?recipe=simple": times(1000, 10), "zookeeper?recipe=curator": EACH}
+RECIPES = {"zookeeper?recipe=simple": times(1000, 5), "zookeeper?recipe=curator": EACH}
 
 
 def chosen(store: str, each: int) -> list[Run]:

@@ -145,7 +145,7 @@ class File:
             raise self._unmade(_why(wrong)) from None
         self.made = True
         try:
-            if hasattr(os, "fchmod"):
+            if sys.platform != "win32":
                 os.fchmod(fd, 0o600)  # whatever the umask takes away
             rest = memoryview(text.encode())
             while rest:

@@ -22,13 +22,17 @@ def _quiet(done: int) -> None:
 
 
 async def revive(
-    queues: Queues, queue: str, ids: Sequence[str] | None, told: Callable[[int], None] = _quiet
+    queues: Queues,
+    queue: str,
+    ids: Sequence[str] | None,
+    told: Callable[[int], None] = _quiet,
+    batch: int = BATCH_MAX,
 ) -> int:
     """Try dead letters again, these or all, each once; how many. ``told`` hears how many by now."""
     wanted = await queues.letters(queue, LIST_S) if ids is None else ids
     done = 0
-    for start in range(0, len(wanted), BATCH_MAX):
-        done += await queues.revive(queue, wanted[start : start + BATCH_MAX], REQUEST_S)
+    for start in range(0, len(wanted), batch):
+        done += await queues.revive(queue, wanted[start : start + batch], REQUEST_S)
         told(done)
     return done
 
