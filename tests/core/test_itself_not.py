@@ -56,6 +56,17 @@ def test_a_hold_that_was_handed_on_is_waited_for(how: str, two: tuple[Client, Cl
     ended(work)
 
 
+def test_what_was_entered_by_hand_is_waited_for(two: tuple[Client, Client]) -> None:
+    def work() -> None:
+        lock = two[0].lock("x")
+        lock.__enter__()
+        threading.Timer(0.3, lock.release).start()
+        with two[1].lock("x"):
+            pass
+
+    ended(work)
+
+
 def test_a_hold_in_a_variable_that_others_see_is_waited_for(two: tuple[Client, Client]) -> None:
     def work() -> None:
         with two[0].lock("x") as hold:

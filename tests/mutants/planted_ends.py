@@ -1,4 +1,4 @@
-"""Bugs planted into the ends of ``with``, and the walk that must catch each."""
+"""Bugs planted into the ends of ``with`` and into waits for oneself, and the test of each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from .bugs import bug
 DOOR = "holdfast.core.door"
 LOOPS_OF = "holdfast.aio.loops"
 MISUSE = "tests/core/test_door_misuse.py"
+ITSELF = "holdfast.core.itself"
+ITSELF_TESTS = "tests/core/test_itself.py::test_"
+ITSELF_NOT = "tests/core/test_itself_not.py::test_"
 WALK = "tests/core/test_door_walk_kit.py::test_no_end_of_a_with_frees_what_another_statement_holds"
 
 ENDS = [
@@ -52,5 +55,49 @@ ENDS = [
         "an end by hand takes the lock from a generator of its task",
         f"{WALK}[memory-aio-semaphore]",
         (DOOR, "if not one.exact() and not one.around", "if not one.movable() and not one.around"),
+    ),
+    bug(
+        "a wait that a timer ends is refused as one without end",
+        f"{ITSELF_TESTS}a_timer_that_ends_the_wait_is_left_to_end_it",
+        (ITSELF, "if not around or ctx.runtime.hurried():", "if not around:"),
+    ),
+    bug(
+        "a hold that another may give back is taken for one that nobody does",
+        f"{ITSELF_NOT}what_was_entered_by_hand_is_waited_for",
+        (ITSELF, "if not spot.number or not _by_statement(spot):", "if not spot.number:"),
+    ),
+    bug(
+        "a hold that ends by itself is taken for one that doesn't",
+        f"{ITSELF_TESTS}what_ends_by_itself_is_waited_for[options0]",
+        (ITSELF, "if one.around is not None and _endless(one)]", "if one.around is not None]"),
+    ),
+    bug(
+        "permits that are free are taken for those of the one who waits",
+        f"{ITSELF_TESTS}what_fits_beside_what_is_held_is_had_after_others",
+        (ITSELF, "if sum(weights) + spec.weight > lines[0].capacity:", "if True:"),
+    ),
+    bug(
+        "a hold that was handed on is taken for one that its with alone gives back",
+        f"{ITSELF_NOT}a_hold_that_was_handed_on_is_waited_for[lambda]",
+        (ITSELF, "lease.stop_at == math.inf and not _handed_on(own)", "lease.stop_at == math.inf"),
+    ),
+    bug(
+        "holds of several names are not looked for in other hands",
+        f"{ITSELF_NOT}several_that_were_handed_on_are_waited_for[whole]",
+        (
+            ITSELF,
+            "    if own.several is None:\n        return more",
+            "    if True:\n        return more",
+        ),
+    ),
+    bug(
+        "a task is taken to hold up what its loop was started in",
+        f"{ITSELF_NOT}a_task_does_not_hold_up_the_thread_around_its_loop",
+        (ITSELF, "around = frame if mine or not ctx.runtime.awaits else None", "around = frame"),
+    ),
+    bug(
+        "another store is taken for the one that is waited for",
+        f"{ITSELF_TESTS}the_same_name_in_another_store_is_another_one",
+        ("holdfast.core.context", "if one.source == self.source]", "if True]"),
     ),
 ]
