@@ -187,6 +187,13 @@ def test_tokens_that_cannot_be_written_are_no_holds(world: World) -> None:
     assert world.claims("web") == world.claims("db") == []
 
 
+def test_all_are_renewed_where_that_cannot_be_told(here: Here, file: Path) -> None:
+    script = f"holdfast renew --ttl 45m --token-file {file} > /dev/full"
+    env = {**here.world.env, "PYTHONUNBUFFERED": "1"}
+    assert subprocess.run(["sh", "-c", script], env=env).returncode == 74
+    assert all(holder(here.world, name).expires_in > 2680 for name in NAMES)
+
+
 def test_each_has_its_own_end(world: World) -> None:
     one, two = world.run("acquire", "--all", "web", "db", "--ttl", "2s")[1].splitlines()
     assert world.run("renew", "-q", "--ttl", "1h", "-", input=two) == (0, "", "")

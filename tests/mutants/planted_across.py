@@ -137,9 +137,15 @@ ACROSS = [
         f"{SEVERAL}one_that_is_over_hides_none_of_the_others[web-check]",
         (
             HELD,
-            "                act(client, options, one)\n",
-            "                act(client, options, one)\n                lost = 0\n",
+            "                said.append(act(client, options, one))\n",
+            "                said.append(act(client, options, one))\n                lost = 0\n",
         ),
+    ),
+    bug(
+        "of several holds those behind the first are not renewed if stdout is full",
+        f"{SEVERAL}all_are_renewed_where_that_cannot_be_told",
+        (HELD, "said.append(act(client", "print(end='', flush=True, *act(client"),
+        commands=True,
     ),
     bug(
         "what a signal stops midway while the tokens are handed out stays held",

@@ -25,10 +25,10 @@ def held(options: argparse.Namespace) -> int:
         except tokens.NoToken as wrong:
             say(str(wrong))
             return codes.DATA
-        failed = lost = 0
+        failed, lost, said = 0, 0, []
         for one in passed:  # also if another one fails
             try:
-                act(client, options, one)
+                said.append(act(client, options, one))
             except NotHeld as over:
                 lost = 0 if getattr(options, "if_held", False) else codes.LOST
                 if not options.quiet:
@@ -37,25 +37,28 @@ def held(options: argparse.Namespace) -> int:
                 failed = codes.explain(failure)
         if options.command == "release" and not failed:
             tokens.remove(options)
+    print("".join(said), end="")  # not before, because it may fail
     return failed or lost
 
 
-def _renew(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
+def _renew(client: Client, options: argparse.Namespace, passed: token.Passed) -> str:
     ctx = client._ctx
     ttl = across.length(ctx.store, options.ttl or passed.claim.spec.ttl)
     run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
-    _check(client, options, passed)  # what is left may be more than was asked for
+    return _check(client, options, passed)  # what is left may be more than was asked for
 
 
-def _check(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
-    """Say on stdout that it is held, and for how long, by the store's clock."""
+def _check(client: Client, options: argparse.Namespace, passed: token.Passed) -> str:
+    """What stdout gets: that it is held, and for how long, by the store's clock."""
     left = run_sync(across.find(client._ctx, passed)).expires_in
     name, fence = passed.claim.spec.name, passed.fence
     if options.json:
-        print(json.dumps({"name": name, "fence": fence, "expires_in": left}))
-    elif not options.quiet:
-        print(f"{visible(name)} is held, fence {fence}: {span(left)} left")
+        return json.dumps({"name": name, "fence": fence, "expires_in": left}) + "\n"
+    if options.quiet:
+        return ""
+    return f"{visible(name)} is held, fence {fence}: {span(left)} left\n"
 
 
-def _release(client: Client, options: argparse.Namespace, passed: token.Passed) -> None:
+def _release(client: Client, options: argparse.Namespace, passed: token.Passed) -> str:
     run_sync(across.release(client._ctx, passed))
+    return ""
