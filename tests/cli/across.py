@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from holdfast import ClaimRecord
 from holdfast.cli import main
 from tests.cli.world import Started, World
+
+#: What ends a command, which it may treat otherwise to its end.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Here:
@@ -17,7 +22,12 @@ class Here:
         self.capsys = capsys
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
-        code = main(words)
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        try:
+            code = main(words)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
         return code, *self.capsys.readouterr()
 
     def held(self, name: str = "job") -> str:

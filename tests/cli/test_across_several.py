@@ -64,7 +64,7 @@ def test_the_tokens_go_by_stdout_to_the_environment_or_stdin(
     monkeypatch.setenv("HOLDFAST_TOKEN", out.strip())
     assert here("check")[1].count(" is held, fence ") == 3
     monkeypatch.delenv("HOLDFAST_TOKEN")
-    monkeypatch.setattr("sys.stdin", io.StringIO(out))
+    monkeypatch.setattr("sys.stdin", io.StringIO(out + out))  # twice is once
     assert here("release", "-") == (0, "", "")
     assert free(here, *NAMES)
 
@@ -86,7 +86,7 @@ def test_several_names_are_never_taken_by_mistake(here: Here) -> None:
     assert "say --all" in err
     assert "holdfast pick" in err
     code, out, err = here("acquire", "--all", "web", "db", "web")
-    assert (code, out, "'web' is named twice" in err) == (78, "", True)
+    assert (code, out, "'web' is named twice" in err) == (64, "", True)
     code, out, err = here("acquire", "--all", *NAMES, "--url", "zookeeper://127.0.0.1:1")
     assert (code, out, "belongs to the process that took it" in err) == (78, "", True)
     assert free(here, *NAMES)

@@ -8,6 +8,8 @@ TAKE = "holdfast.cli.across.take"
 TOKENS = "holdfast.cli.across.tokens"
 TEST = "tests/cli/test_across.py::test_"
 HELD = "holdfast.cli.across.held"
+ENDING = "holdfast.cli.across.ending"
+ENDED = "tests/cli/test_across_ended.py::test_"
 SEVERAL = "tests/cli/test_across_several.py::test_"
 
 ACROSS = [
@@ -98,8 +100,8 @@ ACROSS = [
         f"{SEVERAL}all_are_taken_looked_at_renewed_and_given_back",
         (
             TAKE,
-            "        for passed in detached:\n            run_sync(across.renew(",
-            "        for passed in detached[:-1] or detached:\n            run_sync(across.renew(",
+            "        for passed in detached:\n            ending.look()",
+            "        for passed in detached[:-1] or detached:\n            ending.look()",
         ),
     ),
     bug(
@@ -107,8 +109,8 @@ ACROSS = [
         f"{SEVERAL}tokens_that_cannot_be_written_are_no_holds",
         (
             TAKE,
-            "        for passed in detached:\n            with contextlib",
-            "        for passed in detached[:-1] or detached:\n            with contextlib",
+            "    for passed in detached:\n        try",
+            "    for passed in detached[:-1] or detached:\n        try",
         ),
         commands=True,
     ),
@@ -138,6 +140,31 @@ ACROSS = [
             "                act(client, options, one)\n",
             "                act(client, options, one)\n                lost = 0\n",
         ),
+    ),
+    bug(
+        "what a signal stops midway while the tokens are handed out stays held",
+        f"{ENDED}the_exit_status_says_what_is_held_after_a_signal[holdfast.core.across:detach]",
+        (TAKE, "    ending.note()\n", ""),
+    ),
+    bug(
+        "a signal that comes when all is held ends with its status",
+        f"{ENDED}the_exit_status_says_what_is_held_after_a_signal"
+        "[holdfast.sync.client:Client.__exit__]",
+        (
+            ENDING,
+            "        finally:\n            self._noting = True\n",
+            "        finally:\n            pass\n",
+        ),
+    ),
+    bug(
+        "a second signal stops the giving back",
+        f"{ENDED}a_second_signal_does_not_stop_the_giving_back[INT]",
+        (ENDING, " ended = Ended()\n", " ended, self._noting = Ended(), False\n"),
+    ),
+    bug(
+        "a token that is there twice is over when it is given back again",
+        f"{SEVERAL}the_tokens_go_by_stdout_to_the_environment_or_stdin",
+        (TOKENS, "            found[word] =", "            found[str(number)] ="),
     ),
     bug(
         "redis: a token brings back what the server has lost",

@@ -13,44 +13,36 @@ import functools
 import getpass
 import json
 import os
-import signal
 import time
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core import across, token
 from ...core.policy import REQUEST_S
-from ...errors import HoldfastError
+from ...errors import HoldfastError, NotHeld
 from ...runtime.blocking import run_sync
 from ...runtime.identity import hostname
 from ...sync import Client, Hold
 from .. import codes, origin
 from ..text import say
 from ..waiting import Waiting
+from .ending import Ending
 from .tokens import File
 from .wait import pauses
 
+if TYPE_CHECKING:
+    from ...core.context import Context
+
 #: How long it lasts until the token is out, seconds.
 UNTOLD_S = 6.0
-#: What ends us like Ctrl-C, so that what was asked for is withdrawn.
-QUITTING = ("TERM", "HUP", "QUIT")
-
-
-class Ended(KeyboardInterrupt):
-    """A signal came that ends us."""
-
-    number = 0
 
 
 def take(options: argparse.Namespace) -> int:
     """Acquire, hand out the tokens, lengthen the leases; the exit status."""
-    if options.command == "acquire" and len(options.several) > 1 and not options.all:
-        say(
-            "several names: say --all to take all of them or none, or `holdfast pick` to take the "
-            "first that is free (see holdfast acquire --help)"
-        )
+    if options.command == "acquire" and (wrong := _wrong(options)):
+        say(f"{wrong} (see holdfast acquire --help)")
         return codes.USAGE
-    _end_by_signals()
+    ending = Ending()
     with Client(options.url) as client:
         client._ctx.owner = options.owner or _caller()
         origin.tell(options, client.url)
@@ -62,8 +54,20 @@ def take(options: argparse.Namespace) -> int:
         holds = _acquire(client, options, min(ttl, UNTOLD_S))
         if not holds:
             return int(options.busy)
-        _hand_out(client, options, holds, ttl, file)
+        _hand_out(client, options, holds, ttl, file, ending)
     return 0
+
+
+def _wrong(options: argparse.Namespace) -> str:
+    """Why these names can't be taken together; empty if they can."""
+    names = options.several
+    if len(names) > 1 and not options.all:
+        return (
+            "several names: say --all to take all of them or none, or `holdfast pick` to take the "
+            "first that is free"
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    return f"{twice!r} is named twice: name each lock once" if twice is not None else ""
 
 
 def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Hold]:
@@ -96,29 +100,47 @@ def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, An
 
 
 def _hand_out(
-    client: Client, options: argparse.Namespace, holds: list[Hold], ttl: float, file: File | None
+    client: Client,
+    options: argparse.Namespace,
+    holds: list[Hold],
+    ttl: float,
+    file: File | None,
+    ending: Ending,
 ) -> None:
     """Detach them, print the tokens, and only then have them last as long as was asked for."""
     ctx = client._ctx
     detached: list[token.Passed] = []
+    ending.note()
     try:
         for hold in holds:
+            ending.look()
             passed = token.read(hold.detach())
             spec = passed.claim.spec._replace(ttl=ttl)
             detached.append(passed._replace(claim=passed.claim._replace(spec=spec)))
         if file is not None:
             file.write("".join(f"{token.write(passed)}\n" for passed in detached))
         lines = [_line(options, client.owner, passed, file is None) for passed in detached]
-        print("".join(lines), end="", flush=True)
+        with ending.at_once():
+            print("".join(lines), end="", flush=True)
         for passed in detached:
+            ending.look()
             run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
     except BaseException:
         if file is not None:
             file.remove()
-        for passed in detached:
-            with contextlib.suppress(HoldfastError):
-                run_sync(across.release(ctx, passed))
+        _give_back(ctx, detached)
         raise
+
+
+def _give_back(ctx: Context, detached: list[token.Passed]) -> None:
+    """End them, unless the store is away: then each would take as long as the first."""
+    for passed in detached:
+        try:
+            run_sync(across.release(ctx, passed))
+        except NotHeld:
+            continue
+        except HoldfastError:
+            return
 
 
 def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: bool) -> str:
@@ -156,15 +178,3 @@ def _caller() -> str:
     command = next((one for one in reversed(words) if one and one[:1] != "-"), shell)
     text = f"{user}@{hostname()}:{parent}:{command}"
     return text[:80].encode(errors="replace").decode()
-
-
-def _end_by_signals() -> None:
-    def handler(number: int, frame: object) -> None:
-        ended = Ended()
-        ended.number = number
-        raise ended
-
-    for name in QUITTING:
-        number = getattr(signal, "SIG" + name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, handler)

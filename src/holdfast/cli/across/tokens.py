@@ -41,14 +41,15 @@ def _each(text: str) -> list[token.Passed]:
     """What the tokens of a text stand for; ``ConfigError`` if one of them is none."""
     if len(text) > LENGTH_MAX:
         raise ConfigError("this is too long to be tokens; hand over what `holdfast acquire` wrote")
-    words, found = text.split() or [""], []
+    words = text.split() or [""]
+    found: dict[str, token.Passed] = {}  # once each: a second release would find it over
     for number, word in enumerate(words, 1):
         try:
-            found.append(token.read(word))
+            found[word] = token.read(word)
         except ConfigError as wrong:
             which = f"token {number} of {len(words)}: " if len(words) > 1 else ""
             raise ConfigError(f"{which}{wrong}") from None
-    return found
+    return [*found.values()]
 
 
 def _text(options: argparse.Namespace) -> str:

@@ -1,0 +1,79 @@
+"""A signal comes while `acquire` hands out its tokens: all is held, or nothing is."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+import pytest
+
+from holdfast.cli.across.ending import QUITTING
+from holdfast.testing.faults.strike import Strike, points
+from tests.cli.across import Here, holder
+from tests.torture.scale import part
+
+NAMES = ("web", "db")
+PLACES = (
+    "holdfast.cli.across.take:_hand_out",
+    "holdfast.core.across:detach",
+    "holdfast.sync.client:Client.__exit__",
+)
+
+
+class Both:
+    """A command that takes both names, with a token file that isn't there yet."""
+
+    def __init__(self, here: Here) -> None:
+        self.here = here
+        self.file = here.world.path("token")
+
+    def acquire(self) -> int:
+        return self.here("acquire", "--all", *NAMES, "--token-file", str(self.file))[0]
+
+    def judge(self, code: int, where: str) -> None:
+        """All that the exit status says is so; then nothing is held any more."""
+        if code == 0:
+            assert all(holder(self.here.world, name).expires_in > 60 for name in NAMES), where
+            self.release()
+        assert not self.file.exists(), where
+        assert not any(self.here.world.claims(name) for name in NAMES), where
+
+    def release(self) -> None:
+        assert self.here("release", "--token-file", str(self.file)) == (0, "", "")
+
+
+@pytest.fixture
+def both(here: Here) -> Both:
+    return Both(here)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_exit_status_says_what_is_held_after_a_signal(both: Both, place: str) -> None:
+    most = points(both.acquire, function=place)
+    both.release()
+    for number in part(range(1, most + 1), usual=6):
+        with Strike(number, lambda: signal.raise_signal(signal.SIGTERM), function=place) as strike:
+            code = both.acquire()
+        assert strike.where
+        assert code in (0, 128 + signal.SIGTERM), strike.where
+        both.judge(code, strike.where)
+
+
+@pytest.mark.parametrize("name", part(QUITTING, usual=2))
+def test_a_second_signal_does_not_stop_the_giving_back(both: Both, name: str) -> None:
+    number = signal.Signals["SIG" + name]
+    with contextlib.ExitStack() as stack:
+        again = Strike(
+            1, lambda: signal.raise_signal(number), function="holdfast.core.across:release"
+        )
+
+        def strike() -> None:
+            stack.enter_context(again)
+            signal.raise_signal(number)
+
+        # when the first of the two has its whole time
+        stack.enter_context(Strike(3, strike, function="holdfast.core.across:renew"))
+        code = both.acquire()
+    assert again.where
+    assert code == 128 + number
+    both.judge(code, again.where)
