@@ -36,7 +36,9 @@ class Child:
 
     def say(self, words: object) -> None:
         """One line to the parent."""
-        os.write(self._mouth, f"{words}\n".encode())
+        rest = f"{words}\n".encode()
+        while rest:  # a signal cuts a long line short
+            rest = rest[os.write(self._mouth, rest) :]
 
     # -- in the parent ---------------------------------------------------------------------
 

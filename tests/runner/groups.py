@@ -59,12 +59,15 @@ GROUPS = (
 #: What a change is tested by first: no server, and two minutes with all checks. So it is without
 #: the longest: those that try all cases of a class, and those that kill processes.
 _LONG = "url_secrets or door_walk_kit or few_descriptors or neighbours or damage_rounds or death"
-#: Tests of the core that wait for most of their time.
-_ENDS = ("exits", "odd_ends", "itself", "itself_not", "claims", "given_back", "keeper_end")
+#: Tests of the core, and of the embedded store, that wait for most of their time.
+_ENDS = ("odd_ends", "itself", "itself_not", "claims", "given_back", "keeper_end")
+_WAITS = ("dead_waiters", "waiting", "foreign", "books", "gate", "odd_rows")
 QUICK = (
     Group("embedded", ("stores/sqlite",), only=f"not ({_LONG})"),
     Group("core", ("core",), only=f"not ({_LONG})"),
     Group("core-ends", tuple(f"core/test_{one}.py" for one in _ENDS)),
+    Group("exits", ("core/test_exits.py",)),
+    Group("embedded-waits", tuple(f"stores/sqlite/test_{one}.py" for one in _WAITS)),
     Group("queues", ("queues",)),
     Group("guard", ("guard", "testing")),
     Group("memory", (KIT,), only="[memory-"),

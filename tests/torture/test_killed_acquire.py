@@ -7,7 +7,7 @@ import itertools
 import os
 import sys
 import time
-from functools import partial
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -36,9 +36,10 @@ sys.exit(main())
 """
 
 
-def free(client: Client, name: str) -> bool:
-    """Does nobody hold it?"""
-    return not client.inspect(name, exact=True)
+def free(client: Client, by: float) -> None:
+    """Nobody holds anything there any more, at this time at the latest."""
+    with client, promised(f"what it had is free {FREE_S:g} s after the kill; it has {UNTOLD_S:g}"):
+        until(lambda: not client.inspect(), "all is free", max(by - time.monotonic(), 1.0))
 
 
 @pytest.mark.parametrize("several", [1, 2])
@@ -47,39 +48,43 @@ def test_an_acquire_that_is_killed_before_its_token_is_out_costs_seconds(
 ) -> None:
     from tests.torture.traced import run
 
-    url = f"sqlite://{tmp_path}/locks.db"
-    env = {"HOLDFAST_URL": url, "PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]}
+    names = [f"name {nth}" for nth in range(several)]
+    words = [sys.executable, "-c", MARKED, "acquire", "--all", *names, "--ttl", "1h"]
+    env = {"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]}
 
-    def names(name: str) -> list[str]:
-        return [f"{name}, {nth}" for nth in range(several)]
-
-    def acquire(name: str, at: int) -> tuple[int, str]:
-        """How many calls were seen, and what had been printed when it ended."""
+    def acquire(at: int) -> tuple[int, str, Client]:
+        """How many calls were seen, what had been printed when it ended, and whose store it was:
+        one of its own, because a store that others died in makes more calls."""
+        url = f"sqlite://{tmp_path}/{at}.db"
+        client = Client(url)
+        client.lock("warm").acquire().release()
         reader, writer = os.pipe()
-        words = [sys.executable, "-c", MARKED, "acquire", "--all", *names(name), "--ttl", "1h"]
-        calls = run(words, env, writer, at)
+        calls = run(words, {**env, "HOLDFAST_URL": url}, writer, at)
         os.close(writer)
         with os.fdopen(reader) as out:
-            return calls, out.read()
+            return calls, out.read(), client
 
-    calls, text = acquire("whole", 0)
+    calls, text, client = acquire(0)
+    client.close()
     assert text.endswith("\n")
     assert calls > 20
-    with Client(url) as client:
-        silent, told = [], []
-        for at in itertools.count(1) if FULL else spread(range(1, calls + 1), 6):
-            seen, text = acquire(f"killed {at}", at)
-            if seen < at:  # it came to its end before
-                break
-            out = text.count("\n") == several
-            for name in names(f"killed {at}"):
-                (told if out else silent).append((name, time.monotonic()))
-            for line in text.splitlines() if out else ():  # its caller could have used it
+    silent: deque[tuple[Client, float]] = deque()
+    before = after = 0
+    for at in itertools.count(1) if FULL else spread(range(1, calls + 1), 6):
+        seen, text, client = acquire(at)
+        if out := text.count("\n") == several:  # its caller could have used it
+            for line in text.splitlines():
                 with contextlib.suppress(NotHeld):  # on a machine that stood still for so long
                     client.adopt(line).release()
-        print(f"{calls} calls; killed at {len(silent)} before the token was out, {len(told)} after")
-        assert silent
-        with promised(f"the name is free {FREE_S:g} s after the kill; it has {UNTOLD_S:g} s"):
-            for name, killed in silent:
-                left = killed + FREE_S - time.monotonic()
-                until(partial(free, client, name), f"{name!r} is free", max(left, 1.0))
+            client.close()
+        else:
+            silent.append((client, time.monotonic() + FREE_S))
+        before, after = before + (not out), after + out
+        while silent and silent[0][1] < time.monotonic():
+            free(*silent.popleft())
+        if seen < at:  # it came to its end before
+            break
+    print(f"{calls} calls; killed at {before} before the token was out, at {after} after")
+    assert before
+    while silent:
+        free(*silent.popleft())

@@ -208,7 +208,7 @@ class LockBase:
         own = itself.words(self._ctx, self._spec)
         if self._is_own(holder):
             who += "; that is this process itself"
-        return holder, f"{who}; {own}" if own else who
+        return holder, f"{who or 'busy'}; {own}" if own else who
 
     def _is_own(self, holder: str) -> bool:
         """Is it this process itself that is in the way?"""

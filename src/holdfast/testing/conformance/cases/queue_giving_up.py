@@ -69,8 +69,7 @@ async def who_is_woken_and_gives_up_passes_it_on(at: Arena) -> None:
             await verbs.take(wish, REQUEST_S)
         waiter = waiter or await _waits(at)
         await queue.put("x")
-        begun = now()
         for wish in wishes:
             verbs.unlisten(wish)
             await verbs.give_back(wish, REQUEST_S)
-        await _served(at, waiter, begun)
+        await _served(at, waiter, now())

@@ -80,18 +80,16 @@ async def not_acquired_names_all_and_the_one_in_the_way(at: Arena) -> None:
     a, b = at.fresh("a"), at.fresh("b")
     async with at.others.lock(b):
         begun = now()
-        with raises(
-            NotAcquired, f"{a!r}, {b!r}", f"{b!r} held by", "0.05 s", "none is held"
-        ) as caught:
-            async with at.locks.all(b, a, timeout=0.05):
+        with raises(NotAcquired, f"{a!r}, {b!r}", "0.5 s", "none is held") as caught:
+            async with at.locks.all(b, a, timeout=0.5):
                 raise AssertionError("the body ran unheld")
         error = caught.error
         assert isinstance(error, NotAcquired)
-        assert (error.name, error.waited >= 0.05) == (b, True), vars(error)
+        assert (error.name, error.waited >= 0.5) == (b, True), vars(error)
         # On a slow machine it may have got no answer to who it is
         if at.can.owners and (error.holder or not unclear(begun)):
             assert error.holder == at.others.owner
-            assert at.others.owner in str(error)
+            assert f"{b!r} held by {at.others.owner}" in str(error)
 
 
 @case("all")
