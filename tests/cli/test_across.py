@@ -15,6 +15,7 @@ import pytest
 
 from holdfast import ClaimRecord, NotAcquired
 from holdfast.core import token
+from holdfast.testing.faults import NoSmallDisk, SmallDisk
 from tests.cli.across import Here, acquire, holder, told
 from tests.cli.world import World, until
 from tests.torture.scale import part
@@ -245,6 +246,20 @@ def test_a_token_that_cannot_be_written_is_no_hold(world: World, full: str) -> N
     script = f"holdfast acquire job {'> ' + full if full else '>&-'}"
     done = subprocess.run(["sh", "-c", script], env=world.env, capture_output=True, text=True)
     assert (done.returncode, "Traceback" in done.stderr) == (74, False)
+    assert world.claims() == []
+
+
+def test_a_token_file_on_a_full_disk_is_no_hold(world: World) -> None:
+    try:
+        with SmallDisk(1 << 16) as disk:
+            disk.fill()
+            file = disk.folder / "token"
+            code, out, err = world.run("acquire", "job", "--token-file", str(file))
+            assert not file.exists()
+    except NoSmallDisk as reason:
+        pytest.skip(f"no disk of one's own: {reason}")
+    assert (code, out, err.count("\n")) == (74, "", 1)
+    assert f"{str(file)!r} can't be written: No space left on device. Nothing is held" in err
     assert world.claims() == []
 
 

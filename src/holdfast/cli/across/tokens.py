@@ -150,6 +150,11 @@ class File:
             rest = memoryview(text.encode())
             while rest:
                 rest = rest[os.write(fd, rest) :]
+        except OSError as wrong:
+            raise OSError(
+                f"the token file {self.path!r} can't be written: {_why(wrong)}. Nothing is held; "
+                "make room, or name a file on another disk"
+            ) from None
         finally:
             os.close(fd)
 
