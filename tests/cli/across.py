@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +16,17 @@ from tests.cli.world import Started, World
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
+@contextlib.contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Afterwards each of these signals does what it did."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 class Here:
     """The command without a process for it, which is quicker: for what needs none."""
 
@@ -22,12 +35,8 @@ class Here:
         self.capsys = capsys
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        try:
+        with handlers_kept():
             code = main(words)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
         return code, *self.capsys.readouterr()
 
     def held(self, name: str = "job") -> str:

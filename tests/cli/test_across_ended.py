@@ -7,9 +7,10 @@ import signal
 
 import pytest
 
+from holdfast.cli import main
 from holdfast.cli.across.ending import QUITTING
 from holdfast.testing.faults.strike import Strike, points
-from tests.cli.across import Here, holder
+from tests.cli.across import Here, handlers_kept, holder
 from tests.torture.scale import part
 
 NAMES = ("web", "db")
@@ -77,3 +78,13 @@ def test_a_second_signal_does_not_stop_the_giving_back(both: Both, name: str) ->
     assert again.where
     assert code == 128 + number
     both.judge(code, again.where)
+
+
+def test_a_signal_behind_the_end_stops_nothing(here: Here) -> None:
+    here.held()
+    with handlers_kept():
+        assert main(["acquire", "-qn", "job"]) == 75
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            pytest.fail("it would end with a traceback")

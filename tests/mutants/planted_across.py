@@ -163,6 +163,11 @@ ACROSS = [
         ),
     ),
     bug(
+        "a second signal ends acquire with a traceback",
+        f"{ENDED}a_signal_behind_the_end_stops_nothing",
+        (TAKE, "        ending.note()  #", "        pass  #"),
+    ),
+    bug(
         "a second signal stops the giving back",
         f"{ENDED}a_second_signal_does_not_stop_the_giving_back[INT]",
         (ENDING, " ended = Ended()\n", " ended, self._noting = Ended(), False\n"),

@@ -43,6 +43,13 @@ def take(options: argparse.Namespace) -> int:
         say(f"{wrong} (see holdfast acquire --help)")
         return codes.USAGE
     ending = Ending()
+    try:
+        return _take(options, ending)
+    finally:
+        ending.note()  # how it ended is known, and must be told
+
+
+def _take(options: argparse.Namespace, ending: Ending) -> int:
     with Client(options.url) as client:
         client._ctx.owner = options.owner or _caller()
         origin.tell(options, client.url)
