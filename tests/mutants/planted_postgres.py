@@ -169,9 +169,12 @@ POSTGRES = [
     ),
     bug(
         "postgres: what was given up waits on at the server",
-        f"{TESTS}/test_stalled.py::test_a_stalled_row_takes_up_no_more_than_the_pool[sync]",
-        _instead(("set_config('lock_timeout', p_within::text, true)", "now()")),
-        (PORT, "self._lost.append((link, link.cancel(self._sweep)))", "self._drop(link)"),
+        f"{TESTS}/test_ending.py::test_a_session_that_the_server_has_not_ended_counts[sync]",
+        (
+            PORT,
+            "self._lost.append((link, link.cancel(self._sweep)))",
+            "(self._forget(link), link.close())",
+        ),
     ),
     bug(
         "postgres: the server isn't told that a request was given up",

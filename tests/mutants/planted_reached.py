@@ -11,6 +11,8 @@ ASKED = f"{REDISSON}::test_who_may_not_subscribe_is_asked_again_and_told_of"
 ODD = "tests/stores/redis/test_odd.py"
 POSTGRES = "tests/stores/postgres/test_reserve.py"
 MYSQL = "tests/stores/mysql/test_stalled.py"
+ENDING = "tests/stores/postgres/test_ending.py"
+COUNTS = f"{ENDING}::test_a_session_that_the_server_has_not_ended_counts"
 PROMPT = "test_a_release_finds_a_connection_while_others_wait_for_a_row"
 TOLD = "tests/stores/redis/test_told.py"
 SECRETS = (
@@ -116,8 +118,8 @@ REACHED = [
         f"{POSTGRES}::{PROMPT}[aio]",
         (
             "holdfast.stores.postgres.aio.port",
-            "        if len(self._wires) + self._connecting <= most:\n",
-            "        if len(self._wires) + self._connecting < most:\n",
+            "        if len(self._wires) + coming <= most:\n",
+            "        if len(self._wires) + coming < most:\n",
         ),
     ),
     bug(
@@ -208,5 +210,38 @@ REACHED = [
                 "            return wrong\n        if isinstance(standing, Held):\n            ",
             ),
         )
+    ),
+    bug(
+        "postgres: a session that the server has not ended doesn't count",
+        f"{COUNTS}[sync]",
+        ("holdfast.stores.postgres.blocking.port", "there += len(self._ending)", "pass"),
+    ),
+    bug(
+        "postgres: a release waits for sessions to end",
+        f"{COUNTS}[sync]",
+        (
+            "holdfast.stores.postgres.blocking.port",
+            "        if not urgent:\n",
+            "        if True:\n",
+        ),
+    ),
+    bug(
+        "postgres, asyncio: a session that the server has not ended doesn't count",
+        f"{COUNTS}[aio]",
+        ("holdfast.stores.postgres.aio.port", "(0 if urgent else len(self._ending))", "0"),
+    ),
+    bug(
+        "postgres, asyncio: a release waits for sessions to end",
+        f"{COUNTS}[aio]",
+        (
+            "holdfast.stores.postgres.aio.port",
+            "(0 if urgent else len(self._ending))",
+            "len(self._ending)",
+        ),
+    ),
+    bug(
+        "postgres: a connection that was begun and given up doesn't count",
+        f"{ENDING}::test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it[sync]",
+        ("holdfast.stores.postgres.blocking.link", "ended(Ending(conn))", "conn.finish()"),
     ),
 ]

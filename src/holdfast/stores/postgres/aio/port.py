@@ -18,6 +18,7 @@ from ....runtime.aio import another_loop, require_readers
 from ....runtime.blocking import boottime
 from ....runtime.timers.aio import ended, later, sleep, time_limit
 from ..blocking import wire as said
+from ..blocking.ending import Ending
 from ..blocking.port import MUTE_S, SHARED, log
 from ..blocking.wire import poked
 from ..calls import Call
@@ -62,6 +63,8 @@ class LoopPort:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Wire] = []
         self._wires: set[Wire] = set()
+        #: Connections that we have ended, and the server not yet.
+        self._ending: set[Ending] = set()
         #: Callers that wait for a connection, renewals and releases first. One connection more than
         #: the pool has is reserved for these.
         self._wanted: deque[asyncio.Future[Wire]] = deque()
@@ -133,7 +136,7 @@ class LoopPort:
 
     def _give_up(self, given: asyncio.Future[Wire], within: float) -> None:
         if not given.done():
-            busy = self._plain
+            busy = self._plain + len(self._ending)
             what = (
                 f"all {busy} connections of this client of {self.label} are in use; its option "
                 "pool= allows more"
@@ -143,11 +146,13 @@ class LoopPort:
             given.set_exception(StoreUnavailable(what))
 
     def _grow(self, urgent: bool) -> None:
-        """Make one more connection, if there may be one."""
+        """Make one more connection, if there may be one. Only who wants something waits for
+        sessions to end."""
         most = self._settings.pool
-        if not urgent and self._plain + self._connecting >= most:
+        coming = self._connecting + (0 if urgent else len(self._ending))
+        if not urgent and self._plain + coming >= most:
             return
-        if len(self._wires) + self._connecting <= most:
+        if len(self._wires) + coming <= most:
             self._connecting += 1
             self._work(self._connect())
 
@@ -158,7 +163,7 @@ class LoopPort:
 
     async def _connect(self) -> None:
         try:
-            conn, peer = await dial(self._settings, CONNECT_S)
+            conn, peer = await dial(self._settings, CONNECT_S, self._left)
         except HoldfastError as wrong:
             self._connecting -= 1
             while self._urgent or self._wanted:
@@ -203,15 +208,43 @@ class LoopPort:
                 return
         self._idle.append(wire)
 
-    def _over(self, wire: Wire) -> None:
+    def _over(self, wire: Wire, ending: Ending) -> None:
         """A connection can't be used any more."""
         self._wires.discard(wire)
         self._back(wire)
         self._ended.set()
         if wire in self._idle:
             self._idle.remove(wire)
+        if wire.ignored:  # the server had its time
+            ending.end()
+        else:
+            self._left(ending)
+        self._replace()
+
+    def _replace(self) -> None:
         if (self._urgent or self._wanted) and not self._closed:
             self._grow(bool(self._urgent))
+
+    def _left(self, ending: Ending) -> None:
+        """A connection that we have ended counts until the server has ended its session."""
+        if ending.over or self._closed:
+            ending.end()
+            return
+        self._ending.add(ending)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(ending.fd, self._look, ending)
+        later(loop, max(0.0, ending.until - boottime()), self._forget, ending)
+
+    def _look(self, ending: Ending) -> None:
+        if ending.over:
+            self._forget(ending)
+
+    def _forget(self, ending: Ending) -> None:
+        if ending in self._ending:
+            self._ending.discard(ending)
+            asyncio.get_running_loop().remove_reader(ending.fd)
+            ending.end()
+            self._replace()
 
     def _own(self) -> None:
         loop = asyncio.get_running_loop()
@@ -241,7 +274,7 @@ class LoopPort:
 
     async def _listen(self) -> None:
         try:
-            conn, peer = await dial(self._settings, CONNECT_S)
+            conn, peer = await dial(self._settings, CONNECT_S, self._left)
         except HoldfastError:
             self._mute_until = boottime() + MUTE_S
             return
@@ -327,6 +360,8 @@ class LoopPort:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        for ending in list(self._ending):
+            self._forget(ending)
         if self._ear is not None:
             self._ear.close()
 
@@ -336,8 +371,11 @@ class LoopPort:
         for wire in (*self._wires, *([self._ear] if self._ear is not None else ())):
             wire.hang_up()
         self._wires.clear()
+        self._ending.clear()
 
     def forked(self) -> None:
         """In the child nothing of this is ours."""
-        _of_the_parent.append((self._wires, self._ear, self._tasks, self._hearing, self._loop))
+        _of_the_parent.append(
+            (self._wires, self._ending, self._ear, self._tasks, self._hearing, self._loop)
+        )
         self._start()

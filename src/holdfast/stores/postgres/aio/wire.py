@@ -19,6 +19,7 @@ from ....runtime.blocking import boottime
 from ....runtime.timers.aio import later, time_limit
 from ..blocking import wire
 from ..blocking.cancel import Cancel
+from ..blocking.ending import Ending
 from ..blocking.wire import READ, WRITE, Steps
 from ..calls import SESSION_S, Call, bounded
 from ..complaints import READ_ONLY, ServerSaid, complaint
@@ -57,8 +58,11 @@ def _wake(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
-async def dial(settings: Settings, within: float) -> tuple[pq.abc.PGconn, wire.Peer]:
-    """A connection to the first of the hosts that takes one and can be written to."""
+async def dial(
+    settings: Settings, within: float, ended: Callable[[Ending], None]
+) -> tuple[pq.abc.PGconn, wire.Peer]:
+    """A connection to the first of the hosts that takes one and can be written to. ``ended`` is
+    told each that was begun and given up."""
     end = boottime() + within
     failure: Exception | None = None
     for at, place in enumerate(settings.places):
@@ -74,7 +78,7 @@ async def dial(settings: Settings, within: float) -> tuple[pq.abc.PGconn, wire.P
                 return conn, await drive(wire.hello(conn, settings))
         except BaseException as wrong:
             if conn is not None:
-                conn.finish()
+                ended(Ending(conn))
             if not isinstance(wrong, Exception):
                 raise
             failure = wrong
@@ -89,7 +93,7 @@ async def dial(settings: Settings, within: float) -> tuple[pq.abc.PGconn, wire.P
 
 class Wire:
     """A connection that is ready to be asked. ``free`` is told when it has nothing to do any more,
-    ``over`` when it can't be used any more."""
+    ``over`` when it can't be used any more, and how its session ends."""
 
     def __init__(
         self,
@@ -97,7 +101,7 @@ class Wire:
         peer: wire.Peer,
         settings: Settings,
         free: Callable[[Wire], None],
-        over: Callable[[Wire], None],
+        over: Callable[[Wire, Ending], None],
     ) -> None:
         self._conn = conn
         self._settings = settings
@@ -114,6 +118,8 @@ class Wire:
         #: Is it lent to somebody who wants something, not to one who renews or releases?
         self.plain = False
         self._cancel: Cancel | None = None
+        #: The server doesn't answer, though it was told that the request was given up.
+        self.ignored = False
         self._loop.add_reader(self._fd, self._ready)
 
     def ask(self, call: Call, within: float) -> asyncio.Future[Rows]:
@@ -184,6 +190,7 @@ class Wire:
         if cancel.ignored:
             text = f"{self._settings.label} gave no answer"
             self._cancel = None  # it goes on without us
+            self.ignored = True
             self._finish(None, StoreUnavailable(text), True)
         else:
             self._timer = later(self._loop, LOOK_S, self._listen, cancel)
@@ -221,11 +228,11 @@ class Wire:
             with contextlib.suppress(psycopg.Error, RuntimeError):
                 Cancel(self._conn)
         self._cancel = None  # it goes on without us
-        self._conn.finish()
+        ending = Ending(self._conn)
         if self._answer is not None:
             text = f"the connection to {self._settings.label} was closed"
             self._finish(None, StoreUnavailable(text), True)
-        self._over(self)
+        self._over(self, ending)
 
 
 class EarWire:

@@ -20,6 +20,7 @@ from ..config import Settings
 from ..replies import Rows
 from . import wire
 from .cancel import Cancel
+from .ending import Ending
 from .wire import Steps
 
 T = TypeVar("T")
@@ -131,11 +132,19 @@ class Link:
         """End it."""
         self._conn.finish()
 
+    def ending(self, then: Callable[[], None] | None = None) -> Ending:
+        """End it; what tells when its session has ended."""
+        return Ending(self._conn, then)
+
 
 def dial(
-    settings: Settings, until: float, use: Callable[[str], pq.abc.PGconn] = wire.begin
+    settings: Settings,
+    until: float,
+    use: Callable[[str], pq.abc.PGconn] = wire.begin,
+    ended: Callable[[Ending], None] = Ending.end,
 ) -> Link:
-    """A connection to the first of the hosts that takes one and can be written to."""
+    """A connection to the first of the hosts that takes one and can be written to. ``ended`` is
+    told each that was begun and given up."""
     failure: Exception | None = None
     for at, place in enumerate(settings.places):
         left = until - boottime()
@@ -147,7 +156,7 @@ def dial(
             return Link(conn, drive(wire.hello(conn, settings), mine))
         except BaseException as wrong:
             if conn is not None:
-                conn.finish()
+                ended(Ending(conn))
             if not isinstance(wrong, Exception):
                 raise
             failure = wrong

@@ -3,7 +3,8 @@
 A verb takes the connection that was used last, or makes one, and gives it back after the answer.
 Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
 still under way is never read by another request. What was asked is cancelled at the server, and the
-connection counts as one of the pool until that has answered.
+connection counts as one of the pool until that has answered, and has ended the session. So does one
+that was begun and given up. Only renewals and releases don't wait for sessions to end.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import NoReturn
 from weakref import WeakSet
 
@@ -28,6 +30,7 @@ from ..config import Settings
 from ..replies import Rows
 from .cancel import Cancel
 from .ear import Ear
+from .ending import Ending
 from .link import Link, dial
 
 #: A connection that was idle for so long is looked at before it is used.
@@ -63,6 +66,8 @@ class ThreadPort:
         self._more = False
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
+        #: Connections that we have ended, and the server not yet.
+        self._ending: list[Ending] = []
         self._back = threading.Event()
         self._ear = Ear()
         self._opening = threading.Lock()
@@ -180,8 +185,8 @@ class ThreadPort:
             if link is None:  # not in the handler: an error of connecting isn't caused by the pool
                 if self._may_dial(urgent):
                     return self._new(until)
-                self._sweep()
                 self._back.clear()
+                self._sweep()
                 if not self._pool:
                     self._back.wait(_LOOK_S)
                 if boottime() >= until:
@@ -194,6 +199,8 @@ class ThreadPort:
     def _may_dial(self, urgent: bool) -> bool:
         with self._counting:
             there = len(self._links) + self._dialling - (self._ear.link is not None)
+            if not urgent:
+                there += len(self._ending)
             if there >= self._settings.pool + urgent:
                 return False
             self._more = self._more or there >= self._settings.pool
@@ -208,24 +215,33 @@ class ThreadPort:
                 self._dialling -= 1
 
     def _all_in_use(self) -> StoreUnavailable:
-        lost = len(self._lost)
-        why = f"; {lost} of them wait for the server to answer what was given up" if lost else ""
+        lost = len(self._lost) + len(self._ending)
+        why = f"; {lost} of them wait for the server to end what was given up" if lost else ""
         return StoreUnavailable(
             f"all {self._settings.pool} connections of this client of {self.label} are in use{why}"
             "; its option pool= allows more"
         )
 
     def _sweep(self, all_of_them: bool = False) -> None:
-        """End those connections whose request was given up, and has been answered since."""
+        """End those connections whose request was given up, and has been answered since. Forget
+        those that the server has ended, too."""
         for one in list(self._lost):
             link, cancel = one
             answered = link.answered()
             if answered or cancel.ignored or all_of_them:
                 with contextlib.suppress(ValueError):  # another thread was first
                     self._lost.remove(one)
-                    if answered:  # else it goes on without us
-                        cancel.end()
-                    self._drop(link)
+                    if answered:
+                        self._drop(link, cancel.end)
+                    else:  # the server had its time; the cancellation goes on without us
+                        self._forget(link)
+                        link.close()
+        for ending in list(self._ending):
+            if all_of_them or ending.over:
+                with contextlib.suppress(ValueError):
+                    self._ending.remove(ending)
+                    ending.end()
+                    self._back.set()
 
     def _abandon(self, link: Link) -> None:
         """What was asked is given up: nobody uses the connection any more."""
@@ -237,7 +253,7 @@ class ThreadPort:
     def _dial(self, until: float) -> Link:
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
-        link = dial(self._settings, until)
+        link = dial(self._settings, until, ended=self._ended)
         self._meet(link)
         return link
 
@@ -264,10 +280,22 @@ class ThreadPort:
     def _too_many(self) -> bool:
         return len(self._links) > self._settings.pool + (self._ear.link is not None)
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: Link, then: Callable[[], None] | None = None) -> None:
+        """End it; it counts until the server has ended its session."""
+        self._ended(link.ending(then))
+        self._forget(link)
+
+    def _ended(self, ending: Ending) -> None:
+        if ending.over:
+            ending.end()
+            return
+        self._ending.append(ending)
+        if self._closed:  # only now, as another thread may close
+            self._sweep(all_of_them=True)
+
+    def _forget(self, link: Link) -> None:
         with self._counting:
             self._links.discard(link)
-        link.close()
         self._back.set()
 
     def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
