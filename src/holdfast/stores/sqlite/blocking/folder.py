@@ -40,6 +40,9 @@ class Folder:
         self.name = name
         self.path = f"{place.folder}/{name}"
         self.fd = open_folder(place, name, make=True)
+        # No `__del__`: another thread may get us from `_folders` while that closes the descriptor,
+        # which is somebody else's then. A weak reference leads to nothing before its callback runs.
+        weakref.finalize(self, _close, self.fd).atexit = False
 
     def renew(self, make: bool = True) -> bool:
         """Is there another folder in its place by now? Then this leads to that one."""
@@ -86,11 +89,10 @@ class Folder:
         """What stands at this name; a link is not followed."""
         return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
 
-    def __del__(self) -> None:
-        fd = getattr(self, "fd", -1)
-        if fd >= 0:
-            with contextlib.suppress(OSError):
-                os.close(fd)
+
+def _close(fd: int) -> None:
+    with contextlib.suppress(OSError):
+        os.close(fd)
 
 
 _folders: weakref.WeakValueDictionary[tuple[str, str, bool], Folder] = weakref.WeakValueDictionary()

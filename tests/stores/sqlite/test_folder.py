@@ -1,0 +1,39 @@
+"""A folder that is closed by one thread is never the one that another thread opens."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores.sqlite.blocking import folder as module
+from holdfast.stores.sqlite.blocking.folder import Folder, folder
+from holdfast.stores.sqlite.blocking.paths import Place
+
+
+def test_a_folder_that_is_just_closed_is_given_to_nobody(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a folder that one has open
+    os.mkdir(f"{path}.d", 0o700)
+    place = Place(f"{path}", f"{path}.d", f"{path}.d/gate", f"{path}.d/sessions", False)
+    first = folder(place)
+    found: list[Folder] = []
+    real, closed = os.close, [first.fd]
+
+    # When it is closed, and another thread asks for it just then
+    def close(fd: int) -> None:
+        real(fd)
+        if closed == [fd]:
+            closed.clear()
+            with ThreadPoolExecutor(1) as other:
+                found.append(other.submit(folder, place).result())
+
+    monkeypatch.setattr(module.os, "close", close)
+    del first
+    # Then that one gets another, which is open
+    monkeypatch.undo()
+    assert os.fstat(found[0].fd).st_ino == os.stat(found[0].path).st_ino
+    assert found[0].names() == os.listdir(found[0].path)
