@@ -111,7 +111,12 @@ class Pair:
             ask,
             lambda now: [self._granting(self.lines.keep(keep, now)) for _, keep in pairs],
         )
-        for (known, _), one, other in zip(pairs, theirs, ours, strict=True):
+        for (known, keep), one, other in zip(pairs, theirs, ours, strict=True):
+            # A renewal by somebody else serves a waiter in the model. A store may leave that to the
+            # waiter's own next request, and an adoption is none.
+            adopts_waiter = keep.new_id and known.waiting is not None
+            if adopts_waiter and isinstance(one, Gone) and isinstance(other, Held):
+                self.unclear = True
             self._compare(known, one, other)
         return list(ours)
 
