@@ -13,6 +13,7 @@ DESCRIPTORS = (
 )
 OPENING = "holdfast.runtime.opening.blocking"
 HEADER = "holdfast.stores.sqlite.blocking.header"
+FOLDER = "holdfast.stores.sqlite.blocking.folder"
 
 DISKS = [
     bug(
@@ -99,5 +100,18 @@ DISKS = [
             "    if file.fileno() >= 0:\n        return file\n",
         ),
         commands=True,
+    ),
+    bug(
+        "a folder that is just being closed is given to another thread",
+        "tests/stores/sqlite/test_folder.py::test_a_folder_that_is_just_closed_is_given_to_nobody",
+        (FOLDER, "        weakref.finalize(self, _close, self.fd).atexit = False\n", ""),
+        (
+            FOLDER,
+            "    def names(self) -> list[str]:\n",
+            (
+                "    def __del__(self) -> None:\n        _close(self.fd)\n\n"
+                "    def names(self) -> list[str]:\n"
+            ),
+        ),
     ),
 ]

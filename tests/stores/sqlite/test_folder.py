@@ -35,5 +35,6 @@ def test_a_folder_that_is_just_closed_is_given_to_nobody(
     del first
     # Then that one gets another, which is open
     monkeypatch.undo()
+    assert found, "no folder could be opened"
     assert os.fstat(found[0].fd).st_ino == os.stat(found[0].path).st_ino
     assert found[0].names() == os.listdir(found[0].path)
