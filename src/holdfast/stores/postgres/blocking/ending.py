@@ -15,7 +15,7 @@ from psycopg import pq
 
 from ....runtime.blocking import boottime
 
-#: A session counts for no longer than so many seconds: its server may never say that it has ended.
+#: Seconds that an ended session counts at most, because its server may never say that it has ended.
 ENDS_S = 2.0
 _PIECE = 1 << 16
 
