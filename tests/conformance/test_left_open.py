@@ -193,12 +193,7 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
             ]
         took = [one.result() for one in judged]
     finally:
-        for one in kept:
-            if callable(one):
-                one()
-            elif isinstance(one, tuple):
-                one[0].close()
-        kept.clear()
+        _let_go(kept)
     print(f"{store}: {len(took)} left open, free after {max(took):.1f} s at most")
     # And nothing of it is left
     found = [before]
@@ -210,6 +205,16 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
     with contextlib.suppress(AssertionError):
         until(clean, "it is clean", 10.0)
     assert clean(), f"{before} grew to {found[-1]}: {threading.enumerate()}"
+
+
+def _let_go(kept: list[object]) -> None:
+    """Refer to nothing of it any more. A client keeps what it has for a loop that may run again."""
+    for one in kept:
+        if callable(one):
+            one()
+        elif isinstance(one, tuple):
+            one[0].close()
+    kept.clear()
 
 
 async def _use(url: str, name: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import Client, ConfigError, HoldfastError, StoreUnavailable
 from holdfast.core.model import Leave
+from holdfast.runtime.blocking import run_sync
 from holdfast.testing.clock import TestClock
 from tests.core.flaky import Flaky, behind
 
@@ -76,4 +77,39 @@ def test_a_hold_that_was_lost_is_given_back_without_an_answer(
     assert not hold.release()
     store.why = None
     lock_clock.advance(2)
+    assert not locks.lock("x").locked()
+
+
+def test_what_a_longer_lease_that_nobody_confirmed_left_is_withdrawn(
+    locks: Client, lock_clock: TestClock, store: Refusing
+) -> None:
+    # Given a hold whose extension arrived, unheard: the store keeps it for 300 s
+    hold = locks.lock("x", ttl=2).acquire()
+    store.mute = {"keep"}
+    with pytest.raises(StoreUnavailable):
+        hold.extend(300)
+    # When it is lost as the store is away, for longer than the lease that the client knows of
+    store.cut()
+    lock_clock.advance(20)
+    assert hold.lost
+    # Then the claim is withdrawn when the store is back
+    store.mend()
+    lock_clock.advance(20)
+    assert not locks.lock("x").locked()
+
+
+def test_what_a_renewal_left_that_overtook_a_shorter_lease_is_withdrawn(
+    locks: Client, lock_clock: TestClock, store: Refusing
+) -> None:
+    # Given a hold whose lease was cut, and whose last whole renewal arrived after that
+    hold = locks.lock("x", ttl=300).acquire()
+    hold.extend(2)
+    run_sync(store.store.keep([hold._lease.keep(lock_clock.now(), 300)], 1))
+    # When it is lost as the store is away, for longer than the shorter lease
+    store.cut()
+    lock_clock.advance(20)
+    assert hold.lost
+    # Then the claim is withdrawn when the store is back
+    store.mend()
+    lock_clock.advance(20)
     assert not locks.lock("x").locked()

@@ -15,6 +15,7 @@ GIVEN_BACK = "tests/core/test_given_back.py"
 ADOPT = "holdfast.core.adopt"
 JOBS = "holdfast.stores.memory.jobs"
 SQLITE = "holdfast.stores.sqlite.blocking"
+LEFT = "tests/core/test_keeper_undo.py::test_what_"
 AMID = "tests/core/test_closed_amid.py"
 GETS = f"{AMID}::test_what_a_request_gets_whose_client_closes_is_given_back"
 GIVES = f"{AMID}::test_what_a_request_gives_back_whose_client_closes_is_given_back"
@@ -29,6 +30,20 @@ TAKING = "holdfast.core.queue.taking"
 NOTED = "ctx.under_way[self] = lambda: (self.leave(suspect=True),)"
 
 UNDONE = [
+    bug(
+        "an undo is tried for no longer than the shorter lease",
+        f"{LEFT}a_renewal_left_that_overtook_a_shorter_lease_is_withdrawn",
+        ("holdfast.core.lease", "self.suspect, self.longest_asked\n", "self.suspect, self.ttl\n"),
+    ),
+    bug(
+        "a longer lease that nobody confirmed is left to expire",
+        f"{LEFT}a_longer_lease_that_nobody_confirmed_left_is_withdrawn",
+        (
+            "holdfast.core.hold",
+            "        lease.longest_asked = max(lease.longest_asked, length)\n",
+            "",
+        ),
+    ),
     bug(
         "memory: an adoption comes after its undo",
         f"{KIT}[memory-sync-{ADOPTION}]",

@@ -69,8 +69,11 @@ class Loops:
             found.ending = _begin(found, loop)
         for context in contexts:
             left = _abandon(context)
-            if left:
+            if left and hasattr(context.store, "inherit"):
                 found.runtime.follow(self._give_back(context, left), "giving back what is left")
+                continue
+            for undo in left:  # by our own keeper: if this loop is closed too, the next goes on
+                found.keeper.later(undo, found.now() + undo.ttl)
         return found
 
     async def close(self) -> None:

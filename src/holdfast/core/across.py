@@ -72,6 +72,7 @@ async def detach(hold: HoldBase, ttl: object) -> str:
     claim = lease.claim._replace(spec=lease.claim.spec._replace(owner=marked(owner)))
     try:
         wanted = lease.length(whole, ctx.now())
+        lease.longest_asked = max(lease.longest_asked, wanted)
         await hold._keep(Keep(claim, lease.fence, wanted, new_id=claim.id, detach=True))
     except BaseException:
         if lease.end is None and (lease.renewing or lease.watched):  # still ours

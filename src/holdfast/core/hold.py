@@ -299,7 +299,9 @@ class HoldBase:
         """The request that gives it back, now or when ``min_hold`` is over."""
         after = max(0.0, lease.min_until - self._ctx.now()) if lease.min_until else 0.0
         claim = lease.claim
-        return Leave(claim.spec.name, claim.id, lease.fence, after, lease.suspect, lease.ttl)
+        return Leave(
+            claim.spec.name, claim.id, lease.fence, after, lease.suspect, lease.longest_asked
+        )
 
     async def _extend(self, ttl: Any = None) -> float:
         self.check()
@@ -313,6 +315,7 @@ class HoldBase:
             await self._keep(lease.keep(sent, length))
             shorter.answered(self._ctx.now())
             return self.remaining()
+        lease.longest_asked = max(lease.longest_asked, length)
         await self._keep(lease.keep(sent, length))
         if length > lease.ttl:  # only now: if it failed, it is renewed at the pace that it had
             lease.ttl = length

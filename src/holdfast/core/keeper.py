@@ -389,5 +389,5 @@ class Keeper:
     def _let_go(self, lease: Lease, reason: Loss) -> None:
         """Lost: also withdraw the claim, so that nobody waits for what is left of its ttl."""
         self.lose(lease, reason)
-        now = self._ctx.now()
-        self._undos.add(now, lease.undo(reason), now + lease.ttl)
+        now, undo = self._ctx.now(), lease.undo(reason)
+        self._undos.add(now, undo, now + undo.ttl)

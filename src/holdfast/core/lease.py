@@ -91,6 +91,8 @@ class Lease:
         self.fence = fence
         self.deadline = until
         self.ttl = claim.spec.ttl
+        #: The longest that was asked for so far: the store may keep the claim for so long, unheard.
+        self.longest_asked = self.ttl
         self.weight = self._entered_with = claim.spec.weight
         self.every = self.ttl / RENEWALS
         self.renewing = terms.auto_renew
@@ -107,7 +109,7 @@ class Lease:
     def undo(self, reason: Loss) -> Undo:
         """What gives it back when it is lost, for this reason, or when its client is closed."""
         del reason
-        return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.ttl)
+        return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.longest_asked)
 
     def loss(self, now: float) -> Loss | None:
         """Why it is lost, or None; what is seen here stays true."""

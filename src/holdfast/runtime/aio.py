@@ -13,7 +13,7 @@ import socket
 import threading
 from asyncio.events import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..errors import ConfigError
 from . import fork
@@ -79,17 +79,16 @@ class Errand(Generic[T]):
     """A coroutine that runs to its end by callbacks alone: no task, so nothing cancels it.
 
     Its first step is taken at once, so that what it has to send is on its way before anybody
-    else runs. It keeps itself alive until it is done, also when ``asyncio.run`` ends and cancels
-    every task that it can find.
+    else runs. It is among its ``fellows`` until it is done, also when ``asyncio.run`` ends and
+    cancels every task that it can find.
     """
 
-    _alive: ClassVar[set[Errand[Any]]] = set()
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, work: Coroutine[Any, Any, T], fellows: set[Errand[Any]]) -> None:
         self._work = work
+        self._fellows = fellows
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[T] = self._loop.create_future()
-        self._alive.add(self)
+        fellows.add(self)
         self._step()
 
     def _step(self, _: object = None) -> None:
@@ -112,7 +111,7 @@ class Errand(Generic[T]):
                 yielded.add_done_callback(self._step)
 
     def _end(self) -> None:
-        self._alive.discard(self)
+        self._fellows.discard(self)
 
 
 class Pending(Coroutine[Any, Any, T_co]):
@@ -269,6 +268,8 @@ class AioRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._followed: set[asyncio.Task[None]] = set()
+        #: Ours alone, as one whose loop is closed before its end must go with us.
+        self._errands: set[Errand[Any]] = set()
 
     def bind(self) -> None:
         """Belong to the running loop; refuse a second one, and none."""
@@ -320,10 +321,9 @@ class AioRuntime:
         """Let time pass."""
         await sleep(max(seconds, 0.0))
 
-    @staticmethod
-    async def finish(work: Coroutine[Any, Any, T]) -> T:
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Start the work at once and wait for its end; cancelled, it goes on without us."""
-        return await asyncio.shield(Errand(work).done)
+        return await asyncio.shield(Errand(work, self._errands).done)
 
     def follow(self, made: object, what: str) -> None:
         """Await it in a task of its own, in our loop, from any thread; the loop's end cancels it.
