@@ -34,6 +34,9 @@ PLACES = [
     ("freezegun", "redis"),
     *((world, "memory") for world in WORLDS),
 ]
+if FULL:
+    SERVERS = ("redis", "postgresql", "mysql", "zookeeper")
+    PLACES += [(world, store) for world in ("gevent", "uvloop") for store in SERVERS]
 #: What is played of the kit in a usual run.
 CORE = {
     "a_renewed_hold_outlives_its_ttl",
