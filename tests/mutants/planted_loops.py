@@ -6,6 +6,7 @@ from .bugs import bug
 
 HOMES = "holdfast.aio.loops"
 AIO = "holdfast.runtime.aio"
+CLOSED = "tests/conformance/test_loops_closed.py::test_"
 TEST = "tests/conformance/test_loops.py::test_"
 
 KIT = "tests/conformance/test_conformance.py::test_conforms[memory-aio"
@@ -23,19 +24,19 @@ LOOPS = [
     ),
     bug(
         "the connections of a loop that was closed without ado stay",
-        f"{TEST}nothing_outlives_loops_that_were_closed_with_something_held[sqlite]",
+        f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[sqlite]",
         (HOMES, "            let_go()\n", "            pass\n"),
     ),
     bug(
         "what is given back for good keeps the loop that was closed",
-        f"{TEST}nothing_outlives_loops_that_were_closed_with_something_held[sqlite]",
+        f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[sqlite]",
         (AIO, "        fellows.add(self)\n", "        _all.add(self)\n"),
         (AIO, "class Errand(Generic[T]):\n", "_all = set()\n\n\nclass Errand(Generic[T]):\n"),
         (AIO, "        self._fellows.discard(self)\n", "        _all.discard(self)\n"),
     ),
     bug(
         "a connection that is in use as its loop is closed stays",
-        f"{TEST}nothing_outlives_loops_that_were_closed_with_something_held[mysql]",
+        f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[mysql]",
         ("holdfast.stores.mysql.aio", "{*self._idle, *self._lent}", "{*self._idle}"),
     ),
     bug(

@@ -33,7 +33,7 @@ UNDONE = [
     bug(
         "an undo is tried for no longer than the shorter lease",
         f"{LEFT}a_renewal_left_that_overtook_a_shorter_lease_is_withdrawn",
-        ("holdfast.core.lease", "self.suspect, self.longest_asked\n", "self.suspect, self.ttl\n"),
+        ("holdfast.core.lease", "self.suspect, self.longest_asked)", "self.suspect, self.ttl)"),
     ),
     bug(
         "a longer lease that nobody confirmed is left to expire",

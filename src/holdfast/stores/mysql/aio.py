@@ -101,11 +101,6 @@ class LoopLink:
         self.ended = True
         self._connection.close()
 
-    def sever(self) -> None:
-        """End it though its loop runs no more."""
-        self.ended = True
-        _sever(self._connection)
-
     async def bid_farewell(self) -> None:
         """End it politely."""
         with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
@@ -313,10 +308,11 @@ class LoopPort(Exchange[LoopLink]):
         """Our loop runs no more: end the connections without it."""
         self._closed = True
         for link in {*self._idle, *self._lent}:
-            link.sever()
+            link.ended = True
+            _sever(link._connection)
         for task in self._dialling:
-            making: Any = task.get_coro()
-            making.close()
+            with contextlib.suppress(Exception):  # what is closed there may need the loop
+                task.get_coro().close()
 
     def forked(self) -> None:
         """In the child nothing of this is ours."""
