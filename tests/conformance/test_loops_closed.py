@@ -188,3 +188,5 @@ def test_nothing_outlives_loops_that_were_closed_with_something_held(
         time.sleep(0.05)  # a driver's thread may be ending yet
     assert not any(map(operator.gt, parts(), most)), f"{parts()} of {most}"
     asyncio.run(client.close())
+    del client
+    parts()  # what is collected says that its loop was closed

@@ -35,11 +35,6 @@ LOOPS = [
         (AIO, "        self._fellows.discard(self)\n", "        _all.discard(self)\n"),
     ),
     bug(
-        "a connection that is in use as its loop is closed stays",
-        f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[mysql]",
-        ("holdfast.stores.mysql.aio", "{*self._idle, *self._lent}", "{*self._idle}"),
-    ),
-    bug(
         "a loop is known by the thread that it ran in first",
         f"{TEST}a_loop_that_moves_to_another_thread_takes_its_own_parts_along",
         (

@@ -101,6 +101,13 @@ class LoopLink:
         self.ended = True
         self._connection.close()
 
+    def sever(self) -> None:
+        """End it though its loop runs no more. The driver hides what carries it."""
+        self.ended = True
+        for one in gc.get_referents(self._connection):
+            if isinstance(one, asyncio.BaseTransport):
+                sever(one)
+
     async def bid_farewell(self) -> None:
         """End it politely."""
         with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
@@ -119,7 +126,6 @@ class LoopPort(Exchange[LoopLink]):
     def _start(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: deque[LoopLink] = deque()
-        self._lent: set[LoopLink] = set()
         #: How many connections there are, those that are being made included.
         self._open = 0
         #: How many are lent to those who want something, or were given up and not ended yet.
@@ -153,7 +159,6 @@ class LoopPort(Exchange[LoopLink]):
             allowed = urgent or self._plain < self._settings.pool
             while allowed and self._idle:
                 link = self._idle.pop()
-                self._lent.add(link)
                 if now - link.used < FRESH_S or not link.stale():
                     if not urgent:
                         link.plain = True
@@ -187,13 +192,11 @@ class LoopPort(Exchange[LoopLink]):
             if link.plain:
                 link.plain = False
                 self._plain -= 1
-            self._lent.discard(link)
             self._idle.append(link)
             if self._urgent or self._queue:
                 self._next()
 
     def _drop(self, link: LoopLink) -> None:
-        self._lent.discard(link)
         link.close()
         if link.left is not None:
             link.left.close()
@@ -307,12 +310,8 @@ class LoopPort(Exchange[LoopLink]):
     def abandon(self) -> None:
         """Our loop runs no more: end the connections without it."""
         self._closed = True
-        for link in {*self._idle, *self._lent}:
-            link.ended = True
-            _sever(link._connection)
-        for task in self._dialling:
-            with contextlib.suppress(Exception):  # what is closed there may need the loop
-                task.get_coro().close()
+        while self._idle:
+            self._idle.pop().sever()
 
     def forked(self) -> None:
         """In the child nothing of this is ours."""
@@ -352,9 +351,7 @@ async def _connect(settings: Settings) -> LoopLink:
             await link.ask(session(connection.get_server_info()), within)
             return link
     except BaseException as wrong:
-        if connection is not None and isinstance(wrong, GeneratorExit):  # the loop runs no more
-            _sever(connection)
-        elif connection is not None:
+        if connection is not None:
             connection.close()
         if isinstance(wrong, ServerSaid):
             raise complaint(wrong, settings.label) from None
@@ -363,13 +360,6 @@ async def _connect(settings: Settings) -> LoopLink:
         if settings.engine is not None and isinstance(wrong, Exception):
             raise not_made(settings.label, wrong) from wrong
         raise
-
-
-def _sever(connection: Any) -> None:
-    """End a connection though its loop runs no more. The driver hides what carries it."""
-    for one in gc.get_referents(connection):
-        if isinstance(one, asyncio.BaseTransport):
-            sever(one)
 
 
 def _new(settings: Settings) -> Any:
