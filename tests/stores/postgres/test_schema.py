@@ -137,7 +137,7 @@ def test_two_schemas_dont_see_each_other(server: PostgresServer) -> None:
         Client(server.url_for(options="schema=two")) as two,
         one.lock("x"),
     ):
-        assert two.lock("x").acquire(blocking=False)
+        assert two.lock("x").acquire(timeout=20)
 
 
 # -- rights -------------------------------------------------------------------------------------
