@@ -15,6 +15,10 @@ GIVEN_BACK = "tests/core/test_given_back.py"
 ADOPT = "holdfast.core.adopt"
 JOBS = "holdfast.stores.memory.jobs"
 SQLITE = "holdfast.stores.sqlite.blocking"
+POKES = (
+    "tests/stores/sqlite/test_interrupted_pokes.py"
+    "::test_whoever_waits_is_woken_at_whatever_step_a_poke_is_interrupted"
+)
 LEFT = "tests/core/test_keeper_undo.py::test_what_"
 AMID = "tests/core/test_closed_amid.py"
 GETS = f"{AMID}::test_what_a_request_gets_whose_client_closes_is_given_back"
@@ -30,6 +34,30 @@ TAKING = "holdfast.core.queue.taking"
 NOTED = "ctx.under_way[self] = lambda: (self.leave(suspect=True),)"
 
 UNDONE = [
+    bug(
+        "an interrupt leaves a bell locked",
+        "tests/core/test_bell.py::test_an_interrupt_amid_a_bell_keeps_nobody_from_ringing_it",
+        (
+            "holdfast.runtime.blocking",
+            "class BlockingRuntime:\n",
+            "Bell = threading.Event\n\n\nclass BlockingRuntime:\n",
+        ),
+    ),
+    bug(
+        "sqlite: a poke that is interrupted is forgotten",
+        POKES,
+        (f"{SQLITE}.way", "one = self._outbox[0]\n", "one = self._outbox.popleft()\n"),
+        (f"{SQLITE}.way", "                self._outbox.remove(one)\n", ""),
+    ),
+    bug(
+        "sqlite: who is being poked at an interrupt waits no more",
+        POKES,
+        (
+            f"{SQLITE}.ears",
+            "            self._link(file)\n            raise\n",
+            "            raise\n",
+        ),
+    ),
     bug(
         "an undo is tried for no longer than the shorter lease",
         f"{LEFT}a_renewal_left_that_overtook_a_shorter_lease_is_withdrawn",

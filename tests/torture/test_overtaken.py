@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
+import hiredis
 import pytest
 
 import holdfast
@@ -80,6 +81,18 @@ class _Chosen:
         self._skip -= 1
         self._next = self._commit and self._skip < 0
         return self._skip < 0 and not self._commit
+
+
+@pytest.fixture(autouse=True)
+def numbers_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """hiredis 3.5 writes a number by its repr, which looks for signals; a Ctrl-C there makes it use
+    a null pointer. redis-py has it write the protocol and the database when it connects."""
+    packed = hiredis.pack_command
+
+    def pack(words: tuple[Any, ...]) -> bytes:
+        return packed(tuple(str(word) if isinstance(word, int) else word for word in words))
+
+    monkeypatch.setattr(hiredis, "pack_command", pack)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
@@ -134,6 +135,46 @@ class BlockingLatch:
         if seconds is None:
             return self._lock.acquire()
         return self._lock.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+
+
+class Bell:
+    """An event for threads that no interrupt breaks.
+
+    The one of ``threading`` is written in Python around a lock: Ctrl-C amid its ``set`` or its
+    ``wait`` may leave that lock taken, and then every later call of any thread waits for ever.
+    """
+
+    __slots__ = ("_rung", "_waiters")
+
+    def __init__(self) -> None:
+        self._rung = False
+        self._waiters: set[threading.Lock] = set()
+
+    def is_set(self) -> bool:
+        """Was it set, and not cleared since?"""
+        return self._rung
+
+    def set(self) -> None:
+        """Wake all who wait, now or when they come. A caller who is interrupted may wake a part."""
+        self._rung = True
+        for waiter in list(self._waiters):
+            with contextlib.suppress(RuntimeError):  # it was woken already
+                waiter.release()
+
+    def clear(self) -> None:
+        """Whoever comes now waits for the next time."""
+        self._rung = False
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until it is set; False when the time is over first."""
+        mine = threading.Lock()
+        mine.acquire()
+        try:
+            self._waiters.add(mine)
+            bounded = min(max(seconds, 0.0), threading.TIMEOUT_MAX)
+            return self._rung or mine.acquire(timeout=bounded)
+        finally:
+            self._waiters.discard(mine)
 
 
 class BlockingRuntime:

@@ -15,7 +15,7 @@ from collections import deque
 from weakref import WeakSet
 
 from ....errors import HoldfastError, StoreUnavailable
-from ....runtime.blocking import boottime
+from ....runtime.blocking import Bell, boottime
 from ..complaints import ServerSaid
 from ..config import Settings
 from ..exchange import Exchange
@@ -48,7 +48,7 @@ class ThreadPort(Exchange[ThreadLink]):
         #: How many connections are being made; was one made beyond the pool?
         self._dialling = 0
         self._more = False
-        self._back = threading.Event()
+        self._back = Bell()
         self._closed = False
 
     async def _take(self, within: float, urgent: bool) -> ThreadLink:

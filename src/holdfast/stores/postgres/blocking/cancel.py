@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
 from psycopg import pq
 
-from ....runtime.blocking import boottime
+from ....runtime.blocking import Bell, boottime
 from ....runtime.polling.blocking import READ, WRITE, poller
 from ....runtime.starting.blocking import DaemonThread
 
@@ -42,7 +41,7 @@ class Cancel:
         except psycopg.NotSupportedError:
             self._request = None
         self._then = then
-        self._over = threading.Event()
+        self._over = Bell()
         self._begun, self._told = boottime(), 0.0
         if self._request is not None:
             DaemonThread(target=self._send, name="holdfast-cancel").start()

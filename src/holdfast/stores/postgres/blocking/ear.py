@@ -12,7 +12,7 @@ import threading
 import psycopg
 
 from ....core.model import Granted
-from ....runtime.blocking import boottime
+from ....runtime.blocking import Bell, boottime
 from .link import Link
 from .wire import poked
 
@@ -28,7 +28,7 @@ class Box:
     def __init__(self) -> None:
         self.fence = 0
         self.sleeps = False
-        self.bell = threading.Event()
+        self.bell = Bell()
 
 
 class Ear:

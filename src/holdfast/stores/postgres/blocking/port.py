@@ -23,7 +23,7 @@ import psycopg
 from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import ConfigError, StoreUnavailable
-from ....runtime.blocking import boottime
+from ....runtime.blocking import Bell, boottime
 from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
 from ..config import Settings
@@ -68,7 +68,7 @@ class ThreadPort:
         self._lost: list[tuple[Link, Cancel]] = []
         #: Connections that we have ended, and the server not yet.
         self._ending: list[Ending] = []
-        self._back = threading.Event()
+        self._back = Bell()
         self._ear = Ear()
         self._opening = threading.Lock()
         self._mute_until = 0.0

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 from ....core.model import Granted
 from ....core.policy import PATIENCE_S
 from ....errors import HoldfastError, StoreUnavailable
-from ....runtime.blocking import boottime
+from ....runtime.blocking import Bell, boottime
 from ..complaints import ServerSaid, complaint
 from ..guard import Verdict
 from ..library import JOIN, packed
@@ -47,7 +46,7 @@ class _Opening:
 
     def __init__(self, until: float) -> None:
         self.until = until
-        self.over = threading.Event()
+        self.over = Bell()
 
 
 class ThreadPort(Connections):

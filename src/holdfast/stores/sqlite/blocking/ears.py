@@ -42,14 +42,14 @@ class Ears:
     def listen(self, ear: Ear) -> None:
         """It waits on, or again."""
         try:
-            self._link(ear)
+            self._link(ear.file)
         except FileNotFoundError:
             self._folder.renew()
-            self._link(ear)
+            self._link(ear.file)
 
-    def _link(self, ear: Ear) -> None:
+    def _link(self, file: str) -> None:
         try:
-            os.symlink("-", ear.file, dir_fd=self._folder.fd)
+            os.symlink("-", file, dir_fd=self._folder.fd)
         except FileExistsError:
             pass
         except FileNotFoundError:
@@ -62,17 +62,22 @@ class Ears:
         for file, address, name in self._of(f"{_key(topic)}-"):
             if count <= 0:
                 return
-            if not self._folder.unlink(file):
-                continue  # Somebody else woke it, or it waits no more.
-            if post.send(address, name, 1):
-                count -= 1
+            count -= self._poke(file, address, name, post)
 
     def rouse_all(self, topics: Iterable[str], post: Post) -> None:
         """Wake all who wait for something of these topics."""
         keys = {_key(topic) for topic in topics}
         for file, address, name in self._of():
-            if file.partition("-")[0] in keys and self._folder.unlink(file):
-                post.send(address, name, 1)
+            if file.partition("-")[0] in keys:
+                self._poke(file, address, name, post)
+
+    def _poke(self, file: str, address: str, name: str, post: Post) -> bool:
+        """Wake one; False if somebody else did, if it waits no more, or nobody listens there."""
+        try:
+            return self._folder.unlink(file) and post.send(address, name, 1)
+        except BaseException:  # an interrupt: it may not have been poked, so it waits as before
+            self._link(file)
+            raise
 
     def _of(self, prefix: str = "") -> Iterator[tuple[str, str, str]]:
         try:

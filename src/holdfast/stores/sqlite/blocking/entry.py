@@ -135,11 +135,9 @@ class Entry(Way[Files]):
 
     def _send(self) -> None:
         files = self._files
-        while files is not None:
-            try:
-                address, claim_id, fence = self._outbox.popleft()
-            except IndexError:
-                return
+        if files is None:
+            return
+        for address, claim_id, fence in self._unsent():
             if not files.post.send(address, claim_id, fence):
                 self._graves.add(address.rpartition(".")[0])
 

@@ -17,7 +17,8 @@ import os
 import sqlite3
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from threading import RLock, get_ident
 from typing import Any, Generic, Protocol, TypeVar
@@ -99,6 +100,15 @@ class Way(Generic[F]):
 
     def _flush(self) -> None:
         """Outside of the gate: send the pokes, and clear up."""
+
+    def _unsent(self) -> Iterator[Any]:
+        """What is in the outbox, each until it has been sent: whoever is interrupted amid that has
+        its next verb send it. To send it twice, as two threads may, wakes somebody for nothing."""
+        while self._outbox:
+            with suppress(IndexError, ValueError):  # another thread was quicker
+                one = self._outbox[0]
+                yield one
+                self._outbox.remove(one)
 
     def reading(self) -> list[RLock]:
         """What is taken by those who are in the files without having passed the gate."""

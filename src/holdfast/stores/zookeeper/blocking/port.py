@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....errors import HoldfastError, StoreUnavailable
-from ....runtime.blocking import BlockingLatch, boottime
+from ....runtime.blocking import Bell, BlockingLatch, boottime
 from ..config import Settings
 from ..requests import Request
 from .alarm import Alarm
@@ -35,7 +35,7 @@ class ThreadPort:
     def _start(self) -> None:
         self._driver: Driver | None = None
         self._lock = threading.Lock()
-        self._changed = threading.Condition()
+        self._changed = Bell()
         self._alarm = Alarm(self._ring)
         self._closed = False
 
@@ -104,8 +104,7 @@ class ThreadPort:
             self._closed = True
             driver, self._driver = self._driver, None
         self._alarm.stop()
-        with self._changed:
-            self._changed.notify_all()
+        self._changed.set()
         if driver is not None:
             driver.stop()
 
@@ -124,16 +123,16 @@ class ThreadPort:
 
     def _reach(self, until: float) -> Driver:
         """The driver, connected; it is made if there is none."""
-        with self._changed:
-            while True:
-                driver = self._current()
-                if driver.unfit is not None:
-                    raise driver.unfit
-                if driver.connected:
-                    return driver
-                left = until - boottime()
-                if left <= 0 or not (self._changed.wait(left) or driver.connected):
-                    raise StoreUnavailable(f"{self.label} took no connection in time")
+        while True:
+            self._changed.clear()  # first, lest a change be missed that comes after the look
+            driver = self._current()
+            if driver.unfit is not None:
+                raise driver.unfit
+            if driver.connected:
+                return driver
+            left = until - boottime()
+            if left <= 0 or not (self._changed.wait(left) or driver.connected):
+                raise StoreUnavailable(f"{self.label} took no connection in time")
 
     def _current(self) -> Driver:
         with self._lock:
@@ -150,8 +149,7 @@ class ThreadPort:
 
     def on_state(self) -> None:
         """The connection was made, or lost: wake those who wait for it."""
-        with self._changed:
-            self._changed.notify_all()
+        self._changed.set()
 
 
 def _nothing() -> None:

@@ -154,8 +154,8 @@ class JobEngine(AnnexEngine[JobFiles]):
         files.run("BEGIN")
         answer = work(jobs, files)
         jobs.save()
+        self._outbox.extend(jobs.wakes.items())  # before, lest an interrupt come between
         files.run("COMMIT")
-        self._outbox.extend(jobs.wakes.items())
         return answer
 
     def _alone(self, jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
@@ -187,11 +187,7 @@ class JobEngine(AnnexEngine[JobFiles]):
 
     def _flush(self) -> None:
         """Wake those who wait for what has become due."""
-        while True:
-            try:
-                queue, count = self._outbox.popleft()
-            except IndexError:
-                return
+        for queue, count in self._unsent():
             files = self._files
             if files is not None:
                 files.ears.rouse(queue, count, files.post)

@@ -212,10 +212,10 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         values = Values(files.run, now, files.fence)
         files.run("BEGIN")
         answer = work(values, files)
+        if values.ended:  # before, lest an interrupt come between
+            self._outbox.append([topic(entry) for entry in values.ended])
         with Changing(files.words, changed):
             files.run("COMMIT")
-        if values.ended:
-            self._outbox.append([topic(entry) for entry in values.ended])
         return answer
 
     def reading(self) -> list[RLock]:
@@ -241,11 +241,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
 
     def _flush(self) -> None:
         """Wake those who wait for what has ended."""
-        while True:
-            try:
-                topics = self._outbox.popleft()
-            except IndexError:
-                return
+        for topics in self._unsent():
             files = self._files
             if files is not None:
                 files.ears.rouse_all(topics, files.post)
