@@ -65,9 +65,10 @@ class Idle:
         """It waits no more."""
         self._bells.pop(take.id, None)
         self._standing.discard(take.id)
-        path = self._nodes.pop(take.id, None)
+        path = self._nodes.get(take.id)
         if path is not None:
             self._talk.port.post(Delete(path), _unheeded)
+            self._nodes.pop(take.id, None)  # last, as an interrupt may come before any of it
 
     def look(self, space: Space) -> Request:
         """What asks who waits."""

@@ -182,13 +182,13 @@ class Taking:
         until: float,
     ) -> None:
         """What came of one, by the answers to `parts` and to each of `reads`."""
-        taker.doubts.pop(entry.node, None)
         if len(answers) > 2:
             space.learn(entry, answers[2])
         if wrong := why_not(answers[0]):
             await self._refused(space, taker, entry, wrong, until)
         else:
             await self._got(space, taker, entry, state, answers[0], answers[1], until)
+        taker.doubts.pop(entry.node, None)  # last, as an interrupt may come before any of it
 
     def parts(
         self, space: Space, take: Take, entry: Entry, state: State, version: int = 0
@@ -316,20 +316,20 @@ class Taking:
             ours = isinstance(mark, Found) and mark.data.startswith(digest(take.id).encode())
             # That of another session ends when that one does.
             ours = ours and mark.stat.session == talk.port.session()
-            taker.doubts.pop(node, None)
-            if not (ours and isinstance(written, Found) and isinstance(job, Found)):
+            if ours and isinstance(written, Found) and isinstance(job, Found):
+                state = self._lost.state(written)
+                loan = self._loan(space, take, entry, state.attempts, written.stat, job)
+                due = due_at(entry, written.stat, job, loan.note)
+                if loan.taken < due:
+                    before, made = state._replace(attempts=state.attempts - 1), written.stat.created
+                    await self._too_early(loan, before, due, stamp(made), until)
+                else:
+                    self._loans.add(loan)
+                    talk.port.alarm(loan.expires)
+            else:
                 space.busy.pop(node, None)
                 space.dirty()
-                continue
-            state = self._lost.state(written)
-            loan = self._loan(space, take, entry, state.attempts, written.stat, job)
-            due = due_at(entry, written.stat, job, loan.note)
-            if loan.taken < due:
-                before, made = state._replace(attempts=state.attempts - 1), written.stat.created
-                await self._too_early(loan, before, due, stamp(made), until)
-            else:
-                self._loans.add(loan)
-                talk.port.alarm(loan.expires)
+            taker.doubts.pop(node, None)  # last, as an interrupt may come before any of it
 
     # -- the rate ----------------------------------------------------------------------------
 
