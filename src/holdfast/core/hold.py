@@ -363,7 +363,8 @@ class HoldBase:
         if isinstance(answer, Gone) and lease.closing:
             raise NotHeld(f"{self.name!r} was released meanwhile; acquire it again")
         if isinstance(answer, Held):
-            if lease.renewed(sent, answer.expires_in, ctx.now()):
+            same = answer.fence == lease.fence  # else a late copy of its own join entered again
+            if same and lease.renewed(sent, answer.expires_in, ctx.now()):
                 return
             answer = Gone(lease.reason or Loss.EXPIRED)
         if isinstance(answer, Gone):
