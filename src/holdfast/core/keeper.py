@@ -361,11 +361,11 @@ class Keeper:
         for lease, answer in zip(leases, answers, strict=True):
             if lease.closing or lease.end is not None:
                 continue
-            if isinstance(answer, Held) and answer.fence != lease.fence:
-                # It was over in the store, and a late copy of its own join has entered again.
-                answer = Gone(Loss.EXPIRED)
             if not isinstance(answer, Held):
                 self._trouble(lease, answer, now)
+                continue
+            if answer.fence != lease.fence:  # it was over; a late copy of its join entered again
+                self._let_go(lease, lease.loss(now) or Loss.EXPIRED)
                 continue
             if answer.expires_in != length:
                 length = answer.expires_in
