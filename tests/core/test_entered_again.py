@@ -34,3 +34,5 @@ def test_an_extension_finds_it_lost(locks: Client, lock_clock: TestClock) -> Non
     with pytest.raises(LockLost):
         hold.extend(40)
     assert hold.lost
+    lock_clock.advance(5)
+    assert not locks.lock("x").locked()

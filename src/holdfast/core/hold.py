@@ -367,6 +367,8 @@ class HoldBase:
             if same and lease.renewed(sent, answer.expires_in, ctx.now()):
                 return
             answer = Gone(lease.reason or Loss.EXPIRED)
+            if not same:  # nobody else would withdraw it
+                ctx.keeper.later(lease.undo(answer.reason), ctx.now() + lease.longest_asked)
         if isinstance(answer, Gone):
             lease.reason = lease.reason or answer.reason
             ctx.keeper.lose(lease, lease.reason)
