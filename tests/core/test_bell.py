@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any
 
 import pytest
 
 from holdfast.runtime import blocking
 from holdfast.runtime.blocking import Bell
+from tests.strike import interrupted
 
 #: Whoever was woken is there within this time, in seconds.
 SOON_S = 5.0
 
 
-def interrupted(call: Callable[[], object], step: int) -> bool:
-    """Call it, with a Ctrl-C at this step of its, which may be inside of what it calls. False: it
-    ended before."""
-    left = step
-
-    def strike(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_globals["__name__"] in (blocking.__name__, "threading"):
-            left -= 1
-            if left < 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return strike
-
-    before = sys.gettrace()
-    sys.settrace(strike)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
+def of_a_bell(frame: FrameType) -> bool:
+    return frame.f_globals["__name__"] in (blocking.__name__, "threading")
 
 
 def rung(bell: Bell) -> bool:
@@ -64,7 +40,8 @@ def test_an_interrupt_amid_a_bell_keeps_nobody_from_ringing_it(verb: str) -> Non
     step, was = 0, True
     while was:
         bell = Bell()
-        was = interrupted(partial(bell.wait, 0.0) if verb == "wait" else bell.set, step)
+        call = partial(bell.wait, 0.0) if verb == "wait" else bell.set
+        was = interrupted(call, step, of_a_bell)
         assert rung(bell), f"after an interrupt at step {step} of {verb}"
         step += 1
     assert step > 10

@@ -195,7 +195,7 @@ async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
         async def one(number: int) -> None:
             inside = False
             while not inside:
-                with contextlib.suppress(StoreUnavailable):  # so many at once: it asks again
+                with contextlib.suppress(StoreUnavailable):  # the store was busy: ask again
                     async with client.lock("x") as hold:
                         inside = True
                         served.append([number, hold.fence, boottime()])

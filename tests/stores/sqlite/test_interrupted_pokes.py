@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import sys
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from holdfast.core.queue.model import Job, Pace, Patience, Put, Take
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.sqlite.blocking.queues.port import ThreadJobs
 from holdfast.url import find
+from tests.strike import interrupted
 
 WITHIN_S = 5.0
 #: What sends the pokes, and is struck; with what it calls.
@@ -22,23 +22,9 @@ def take(number: int, wait: bool = True) -> Take:
     return Take("q", f"take-{number}", 1, 60.0, "me", Pace(), Patience(), wait)
 
 
-def struck(step: int) -> Any:
-    """A tracer that strikes at this step of a poke."""
-    left = step
-
-    def strike(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        callers = frame.f_code.co_name, frame.f_back.f_code.co_name if frame.f_back else ""
-        if SENDS.isdisjoint(callers):
-            return strike
-        frame.f_trace_opcodes = True
-        left -= event == "opcode"
-        if left < 0:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return strike
-
-    return strike
+def pokes(frame: FrameType) -> bool:
+    callers = frame.f_code.co_name, frame.f_back.f_code.co_name if frame.f_back else ""
+    return not SENDS.isdisjoint(callers)
 
 
 def test_whoever_waits_is_woken_at_whatever_step_a_poke_is_interrupted(tmp_path: Path) -> None:
@@ -50,14 +36,7 @@ def test_whoever_waits_is_woken_at_whatever_step_a_poke_is_interrupted(tmp_path:
         assert ours.engine.take(given, WITHIN_S).deliveries
         assert theirs.engine.take(waits, WITHIN_S).deliveries == ()
         # When it is given back, and that is interrupted
-        before, was = sys.gettrace(), False
-        sys.settrace(struck(step))
-        try:
-            ours.engine.give_back(given, WITHIN_S)
-        except KeyboardInterrupt:
-            was = True
-        finally:
-            sys.settrace(before)
+        was = interrupted(partial(ours.engine.give_back, given, WITHIN_S), step, pokes)
         # Then the next verb, or this one, has woken the other
         ours.engine.survey("q", True, WITHIN_S)
         assert run_sync(theirs.sleep(waits.id, 2.0)), f"after an interrupt at step {step}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import sys
+from functools import partial
 from types import FrameType
-from typing import Any
 
 import pytest
 
 from holdfast import Client
 from holdfast.stores.zookeeper.queues import idle, loans, taking
 from tests.servers.zookeeper import ZooKeeperServer
+from tests.strike import interrupted
 
 #: What is interrupted before its first step was never awaited, and the collector says so.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -20,23 +20,8 @@ PARTS = {one.__file__ for one in (idle, loans, taking)}
 KNOW = {"digest", "_got", "_loan", "add", "unlisten"}
 
 
-def struck(step: int) -> Any:
-    """A tracer that strikes at this step of what knows."""
-    left = step
-
-    def strike(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        code = frame.f_code
-        if code.co_filename not in PARTS or code.co_name not in KNOW:
-            return strike
-        frame.f_trace_opcodes = True
-        left -= event == "opcode"
-        if left < 0:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return strike
-
-    return strike
+def knows(frame: FrameType) -> bool:
+    return frame.f_code.co_filename in PARTS and frame.f_code.co_name in KNOW
 
 
 def test_a_take_that_is_interrupted_leaves_its_job_to_the_next_one(
@@ -46,15 +31,7 @@ def test_a_take_that_is_interrupted_leaves_its_job_to_the_next_one(
         queue = ours.queue(own_name)
         queue.put(1)
         for step in itertools.count():
-            before, job = sys.gettrace(), None
-            sys.settrace(struck(step))
-            try:
-                job = queue.take(1.0)
-            except KeyboardInterrupt:
-                pass
-            finally:
-                sys.settrace(before)
-            if job is not None:
+            if not interrupted(partial(queue.take, 1.0), step, knows):
                 break
             found = other.queue(own_name).take(5.0)
             assert found is not None, f"after an interrupt at step {step}"
