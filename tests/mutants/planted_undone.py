@@ -17,7 +17,7 @@ JOBS = "holdfast.stores.memory.jobs"
 SQLITE = "holdfast.stores.sqlite.blocking"
 POKES = (
     "tests/stores/sqlite/test_interrupted_pokes.py"
-    "::test_whoever_waits_is_woken_at_whatever_step_a_poke_is_interrupted"
+    "::test_whoever_waits_is_woken_at_whatever_point_a_poke_is_interrupted"
 )
 LEFT = "tests/core/test_keeper_undo.py::test_what_"
 AMID = "tests/core/test_closed_amid.py"
