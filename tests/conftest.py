@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import pkgutil
 import signal
 from collections import Counter
@@ -41,7 +42,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     before 3.11.8 fails now and then with "AST constructor recursion depth mismatch" if two threads
     parse at the same time (gh-106905): so nothing may be left for threads of tests to import. The
     server for agents runs in processes of its own; its library takes longer than all else together.
+    Where the runner says that all is compiled, nothing is parsed.
     """
+    if os.environ.get("HOLDFAST_COMPILED"):
+        return
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
         if not module.name.endswith(("__main__", "mcp.server")):
             importlib.import_module(module.name)
@@ -96,9 +100,11 @@ def _values(case: pytest.Item) -> list[tuple[int, str]]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Count the tests themselves no more whenever the collector runs: there are ten thousand."""
+    """Have the collector not count the tests themselves, of which there are ten thousand, and run
+    less often: pytest makes much that is kept."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
