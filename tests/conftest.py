@@ -15,7 +15,8 @@ from zlib import crc32
 import pytest
 
 import holdfast
-from tests import change
+from holdfast.testing import starting
+from tests import change, forked
 from tests.torture.scale import FULL, LEFT_OUT
 
 # What several stores are tested with stands beside them, and is imported by their modules.
@@ -33,6 +34,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for number in (signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
+
+
+starting.popen = forked.popen
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
