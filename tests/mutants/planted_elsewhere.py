@@ -69,7 +69,7 @@ ELSEWHERE = [
     bug(
         "mysql: a loop that watches no sockets is not refused",
         f"{LOOPS}a_loop_that_watches_no_sockets_is_refused_at_once_with_the_remedy[mariadb-_lock]",
-        ("holdfast.stores.mysql.aio", "            require_readers(loop, self.label)\n", ""),
+        ("holdfast.stores.mysql.aio.port", "            require_readers(loop, self.label)\n", ""),
     ),
     bug(
         "a client takes any runner of coroutines for asyncio",

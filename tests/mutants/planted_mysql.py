@@ -129,7 +129,7 @@ MYSQL = [
         "tests/stores/mysql/test_cancelled.py::"
         "test_a_connection_whose_time_is_over_as_its_answer_comes_is_used_no_more",
         (
-            "holdfast.stores.mysql.aio",
+            "holdfast.stores.mysql.aio.port",
             "if self._closed or link.ended:",
             "if self._closed:",
         ),
@@ -160,7 +160,7 @@ MYSQL = [
         "::test_a_stalled_row_takes_up_no_more_than_the_pool[sync]",
         (
             "holdfast.stores.mysql.blocking.port",
-            "self._lost.append(Lost(left, link.thread, self._back.set))",
+            "self._lost.append(Lost(left, link.thread, self._ending.add))",
             "left.close()",
         ),
     ),

@@ -13,6 +13,9 @@ POSTGRES = "tests/stores/postgres/test_reserve.py"
 MYSQL = "tests/stores/mysql/test_stalled.py"
 ENDING = "tests/stores/postgres/test_ending.py"
 COUNTS = f"{ENDING}::test_a_session_that_the_server_has_not_ended_counts"
+NEVER_MADE = "test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it"
+MYSQL_ENDING = "tests/stores/mysql/test_ending.py"
+MYSQL_COUNTS = f"{MYSQL_ENDING}::test_a_session_that_the_server_has_not_ended_counts"
 PROMPT = "test_a_release_finds_a_connection_while_others_wait_for_a_row"
 TOLD = "tests/stores/redis/test_told.py"
 SECRETS = (
@@ -135,9 +138,9 @@ REACHED = [
         "mysql: tasks have no connection for renewals and releases alone",
         f"{MYSQL}::{PROMPT}[aio]",
         (
-            "holdfast.stores.mysql.aio",
-            "            if allowed and self._open <= self._settings.pool:\n",
-            "            if allowed and self._open < self._settings.pool:\n",
+            "holdfast.stores.mysql.aio.port",
+            "and self._open + ending <= most:",
+            "and self._open + ending < most:",
         ),
     ),
     bug(
@@ -241,7 +244,56 @@ REACHED = [
     ),
     bug(
         "postgres: a connection that was begun and given up doesn't count",
-        f"{ENDING}::test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it[sync]",
-        ("holdfast.stores.postgres.blocking.link", "ended(Ending(conn))", "conn.finish()"),
+        f"{ENDING}::{NEVER_MADE}[sync]",
+        ("holdfast.stores.postgres.blocking.link", "ended(wire.ending(conn))", "conn.finish()"),
+    ),
+    bug(
+        "mysql: a session that the server has not ended doesn't count",
+        f"{MYSQL_COUNTS}[sync]",
+        ("holdfast.stores.mysql.blocking.port", "there += len(self._ending)", "pass"),
+    ),
+    bug(
+        "mysql: a release waits for sessions to end",
+        f"{MYSQL_COUNTS}[sync]",
+        (
+            "holdfast.stores.mysql.blocking.port",
+            "            if not urgent:\n",
+            "            if True:\n",
+        ),
+    ),
+    bug(
+        "mysql, asyncio: a session that the server has not ended doesn't count",
+        f"{MYSQL_COUNTS}[aio]",
+        ("holdfast.stores.mysql.aio.port", "0 if urgent else len(self._ending)", "0"),
+    ),
+    bug(
+        "mysql, asyncio: a release waits for sessions to end",
+        f"{MYSQL_COUNTS}[aio]",
+        (
+            "holdfast.stores.mysql.aio.port",
+            "0 if urgent else len(self._ending)",
+            "len(self._ending)",
+        ),
+    ),
+    *(
+        bug(
+            f"mysql{face}: a connection that was begun and given up doesn't count",
+            f"{MYSQL_ENDING}::{NEVER_MADE}[{test}]",
+            (f"holdfast.stores.mysql.{room}.link", f"ended({how})", f"{how}.end()"),
+        )
+        for face, test, room, how in (
+            ("", "sync", "blocking", "Ending(twin)"),
+            (", asyncio", "aio", "aio", "ending"),
+        )
+    ),
+    bug(
+        "mysql: each thread ends by itself what a locked table holds up",
+        f"{MYSQL}::test_many_threads_end_what_a_locked_table_holds_up_by_one_session_more",
+        (
+            "holdfast.stores.mysql.blocking.port",
+            "if self._killing.acquire(blocking=False):",
+            "if self._killing is not None:",
+        ),
+        ("holdfast.stores.mysql.blocking.port", "self._killing.release()", "pass"),
     ),
 ]

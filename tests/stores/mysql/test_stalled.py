@@ -96,7 +96,7 @@ def test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger(
                 # When the server has given its number to somebody else, too
                 lost = client._ctx.store._port._lost
                 here, there = socket.socketpair()
-                lost.append(lost[0].__class__(here, number, there.close))
+                lost.append(lost[0].__class__(here, number, lambda one: (one.end(), there.close())))
                 end = time.monotonic() + 20
                 while stuck & set(server.ask(look)) and time.monotonic() < end:
                     with contextlib.suppress(StoreUnavailable):
@@ -110,6 +110,25 @@ def test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger(
 
     face.run(main, 60)
     stranger.close()
+
+
+def test_many_threads_end_what_a_locked_table_holds_up_by_one_session_more(
+    new_mariadb: object, own_name: str
+) -> None:
+    server: MariadbServer = new_mariadb()  # type: ignore[operator]
+    with Client(server.url) as client:
+        client.lock(own_name).acquire().release()
+    until(lambda: others(server) == 0, "all sessions have ended")
+    with server.root() as other, other.cursor() as cursor:
+        # Given a table that somebody has locked
+        cursor.execute(f"LOCK TABLES {DATABASE}.holdfast_lines WRITE")
+        server.ask("FLUSH STATUS")
+        # When many threads try to get a name there, again and again
+        stalled.by_threads(f"{server.url}?pool={POOL}", own_name, lambda: others(server))
+        # Then besides ours there were never more
+        most = server.counts("Max_used_connections")["Max_used_connections"] - 2
+        cursor.execute("UNLOCK TABLES")
+    assert POOL <= most <= POOL + 2
 
 
 def test_to_look_for_sessions_that_others_have_ended_meanwhile_is_no_error(

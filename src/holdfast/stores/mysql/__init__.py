@@ -43,7 +43,7 @@ def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It connects with the first verb."""
     found = of_driver(settings(url), "asyncmy", "an AsyncEngine for asyncmy")
     try:
-        from .aio import LoopPort
+        from .aio.port import LoopPort
     except ImportError as missing:
         raise _no_driver(url, missing) from missing
     return MysqlStore(LoopPort(found), found.prefix)

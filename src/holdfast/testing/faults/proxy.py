@@ -11,7 +11,8 @@ Put it between a client and its server, and arm it::
 A request is chosen by bytes that it contains, or by a function of its bytes; a reply by the request
 that it answers: a server is taken to answer in order. A message that the server sends unasked, a
 *push*, is chosen by its own bytes. What a message is, and which are pushes, is said by a
-:class:`.Wire`. Threads only, no event loop, so that it can stand beside either face.
+:class:`.Wire`. That the client ends a connection is an empty message, its *end*. Threads only, no
+event loop, so that it can stand beside either face.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Fault(NamedTuple):
     """
 
     what: Literal["drop", "delay", "hold", "reset"]
-    of: Literal["request", "reply", "push"]
+    of: Literal["request", "reply", "push", "end"]
     seconds: float = 0.0
 
 
@@ -59,6 +60,8 @@ DROP_PUSH = Fault("drop", "push")
 HOLD_REQUEST = Fault("hold", "request")
 #: The server has carried it out, and the answer is on its way until you let it go.
 HOLD_REPLY = Fault("hold", "reply")
+#: The client has ended the connection, and the server doesn't see that until you let it go.
+HOLD_END = Fault("hold", "end")
 #: The connection is reset before the server sees the request.
 RESET_REQUEST = Fault("reset", "request")
 #: The server has carried it out, and the connection is reset in place of the answer.
@@ -207,10 +210,10 @@ class Proxy:
 
     # -- passing on ------------------------------------------------------------------------
 
-    def chosen(self, message: bytes, push: bool) -> Armed | None:
-        """The armed fault for this request or push, used up once more."""
+    def chosen(self, message: bytes, *of: str) -> Armed | None:
+        """The armed fault of these for this message, used up once more."""
         with self._mutex:
-            armed = [one for one in self._armed if (one.fault.of == "push") == push]
+            armed = [one for one in self._armed if one.fault.of in of]
         return next((one for one in armed if one.meant(message)), None)
 
     def passes(self, way: str) -> bool:
@@ -303,6 +306,8 @@ class _Pair:
                     message, data = data[:length], data[length:]
                     if lets(message):
                         sink.sendall(message)
+            if way == "request":
+                self._strikes(self._proxy.chosen(b"", "end"))
             if not self._resetting:
                 sink.shutdown(socket.SHUT_WR)
         except OSError:
@@ -312,7 +317,7 @@ class _Pair:
 
     def _lets_request(self, message: bytes) -> bool:
         """Does it pass? Then its answer is awaited from now on."""
-        armed = self._proxy.chosen(message, push=False)
+        armed = self._proxy.chosen(message, "request", "reply")
         later = None
         if armed is not None and armed.fault.of == "reply":
             armed, later = None, armed
@@ -325,7 +330,7 @@ class _Pair:
     def _lets_reply(self, message: bytes) -> bool:
         """Does it pass?"""
         if self._proxy.wire.pushed(message):
-            armed = self._proxy.chosen(message, push=True)
+            armed = self._proxy.chosen(message, "push")
         else:
             armed = self._awaited.popleft() if self._awaited else None
         return self._strikes(armed) and self._proxy.passes("reply")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pymysql
@@ -12,6 +13,7 @@ from pymysql.cursors import Cursor
 
 from ....errors import ConfigError, StoreUnavailable
 from ....runtime.blocking import boottime
+from ....runtime.ending.blocking import Ending, twin_of
 from ....runtime.polling.blocking import READ, poller
 from ..complaints import GARBLED, ServerSaid, complaint, garbled, heard, no_entry
 from ..config import Settings
@@ -98,24 +100,33 @@ class ThreadLink:
         look.register(sock, READ)
         return bool(look.poll(0))
 
-    def close(self) -> None:
-        """End it."""
+    def ending(self) -> Ending:
+        """End it; what tells when its session has ended."""
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
         left, self._left = self._left, None
-        if left is not None:
-            left.close()
+        if left is None:
+            return Ending(None)
+        twin = twin_of(left.fileno())  # without TLS, if there is any
+        left.close()
+        return Ending(twin)
+
+    def close(self) -> None:
+        """End it."""
+        self.ending().end()
 
 
-def dial(settings: Settings, within: float) -> ThreadLink:
-    """A new connection, ready for use."""
+def dial(
+    settings: Settings, within: float, ended: Callable[[Ending], None] = Ending.end
+) -> ThreadLink:
+    """A new connection, ready for use. ``ended`` is told one that was begun and given up."""
     within = min(within, settings.connect_s)
     if within <= 0:
         raise Silent(settings.label, within)
     until = boottime() + within
     try:
         if settings.engine is None:
-            connection = _connect(settings, within)
+            connection = _connect(settings, within, ended)
         else:
             connection = opened(settings.engine, settings.label, within)
     except RuntimeError as wrong:
@@ -128,16 +139,15 @@ def dial(settings: Settings, within: float) -> ThreadLink:
     try:
         version = str(connection.get_server_info())  # type: ignore[no-untyped-call]
         link.rows(session(version), until - boottime())
-    except ServerSaid as said:
-        link.close()
-        raise complaint(said, settings.label) from said
-    except BaseException:
-        link.close()
+    except BaseException as wrong:
+        ended(link.ending())
+        if isinstance(wrong, ServerSaid):
+            raise complaint(wrong, settings.label) from wrong
         raise
     return link
 
 
-def _connect(settings: Settings, within: float) -> Connection[Any]:
+def _connect(settings: Settings, within: float, ended: Callable[[Ending], None]) -> Connection[Any]:
     connection = pymysql.connect(
         host=settings.host,
         port=settings.port,
@@ -160,11 +170,15 @@ def _connect(settings: Settings, within: float) -> Connection[Any]:
         return connection
     # Made here, because PyMySQL's own has whole seconds to connect in.
     sock = socket.create_connection((settings.host, settings.port), within)
+    twin = twin_of(sock.fileno())  # because the driver closes the other one
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.connect(sock)
     except BaseException:
         sock.close()
+        ended(Ending(twin))
         raise
+    if twin is not None:
+        twin.close()
     return connection

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterator
 
 from ....runtime.blocking import boottime
+from ....runtime.ending.blocking import Ending
 from ....runtime.polling.blocking import READ, poller
 
 #: Seconds without an answer until a request of its own ends what was given up.
@@ -18,9 +19,10 @@ PATIENT_S = 2.0
 
 
 class Lost:
-    """A connection that nobody uses any more. ``thread``: the number that the server gave it."""
+    """A connection that nobody uses any more. ``thread``: the number that the server gave it.
+    ``over`` is told how its session ends, when the server has ended what it did there."""
 
-    def __init__(self, twin: socket.socket, thread: int, over: Callable[[], None]) -> None:
+    def __init__(self, twin: socket.socket, thread: int, over: Callable[[Ending], None]) -> None:
         self._twin = twin
         self.thread = thread
         self._over = over
@@ -37,9 +39,8 @@ class Lost:
         return bool(look.poll(0))
 
     def end(self) -> None:
-        """It counts no more."""
-        self._twin.close()
-        self._over()
+        """From now on it counts until the server has ended its session, too."""
+        self._over(Ending(self._twin))
 
 
 class Graveyard(list[Lost]):
@@ -79,11 +80,3 @@ class Graveyard(list[Lost]):
         with contextlib.suppress(ValueError):  # another thread was first
             self.remove(one)
             one.end()
-
-
-def twin_of(fd: int) -> socket.socket | None:
-    """The same socket under another descriptor; None if it is closed already."""
-    try:
-        return socket.socket(fileno=socket.dup(fd))
-    except (OSError, ValueError):
-        return None

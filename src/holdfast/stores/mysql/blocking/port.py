@@ -3,7 +3,9 @@
 A verb takes the connection that was used last, or makes one, and gives it back after the answer.
 Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
 still under way is never read by another request. It counts as one of the pool until the server has
-ended what was asked. No thread is started, but to connect as an engine does that was given.
+ended what was asked, and the session. So does one that was begun and given up. Only renewals and
+releases don't wait for sessions to end. No thread is started, but to connect as an engine does that
+was given.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from weakref import WeakSet
 
 from ....errors import HoldfastError, StoreUnavailable
 from ....runtime.blocking import Bell, boottime
+from ....runtime.ending.blocking import Endings
 from ..complaints import ServerSaid
 from ..config import Settings
 from ..exchange import Exchange
@@ -44,11 +47,14 @@ class ThreadPort(Exchange[ThreadLink]):
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[ThreadLink] = WeakSet()
         self._lost = Graveyard()
+        self._killing = threading.Lock()
         self._counting = threading.Lock()
         #: How many connections are being made; was one made beyond the pool?
         self._dialling = 0
         self._more = False
         self._back = Bell()
+        #: Connections that we have ended, and the server not yet.
+        self._ending = Endings(self._back.set)
         self._closed = False
 
     async def _take(self, within: float, urgent: bool) -> ThreadLink:
@@ -63,21 +69,17 @@ class ThreadPort(Exchange[ThreadLink]):
             if link is None:  # not in the handler: an error of connecting isn't caused by the pool
                 if self._may_dial(urgent):
                     return self._new(until)
-                self._lost.sweep()
-                self._end_the_stubborn(until)
                 self._back.clear()
+                self._sweep()
+                self._end_the_stubborn(until)
                 if not self._idle:
                     self._back.wait(_LOOK_S)
                 now = boottime()
                 if now >= until:
-                    raise StoreUnavailable(
-                        f"all {self._settings.pool} connections of this client of {self.label} are "
-                        f"in use, {len(self._lost)} of them by what was given up; its option pool= "
-                        "allows more"
-                    ) from None
+                    raise self._all_in_use() from None
                 continue
-            if self._lost:  # what was answered meanwhile needs no connection any more
-                self._lost.sweep()
+            if self._lost or self._ending:  # what is over meanwhile needs no connection any more
+                self._sweep()
             if now - link.used < FRESH_S or not link.stale():
                 return link
             self._drop(link)
@@ -86,6 +88,8 @@ class ThreadPort(Exchange[ThreadLink]):
         """Is there room for a new one? One more than the pool is for the urgent."""
         with self._counting:
             there = len(self._links) + self._dialling + len(self._lost)
+            if not urgent:
+                there += len(self._ending)
             if there >= self._settings.pool + urgent:
                 return False
             self._more = self._more or there >= self._settings.pool
@@ -94,26 +98,44 @@ class ThreadPort(Exchange[ThreadLink]):
 
     def _new(self, until: float) -> ThreadLink:
         try:
-            link = dial(self._settings, until - boottime())
+            link = dial(self._settings, until - boottime(), self._ending.add)
             self._links.add(link)
         finally:
             with self._counting:
                 self._dialling -= 1
         return link
 
+    def _sweep(self) -> None:
+        self._lost.sweep()
+        self._ending.sweep()
+
+    def _all_in_use(self) -> StoreUnavailable:
+        lost = len(self._lost) + len(self._ending)
+        return StoreUnavailable(
+            f"all {self._settings.pool} connections of this client of {self.label} are in use, "
+            f"{lost} of them by what was given up; its option pool= allows more"
+        )
+
     def _end_the_stubborn(self, until: float) -> None:
-        """What doesn't end by itself is ended by a request of its own."""
-        if next(self._lost.stubborn(), None) is None:
+        """What doesn't end by itself is ended by a request of its own, one after the other."""
+        if next(self._lost.stubborn(), None) is None or self._ending:
             return
+        if self._killing.acquire(blocking=False):
+            try:
+                self._kill(until)
+            finally:
+                self._killing.release()
+
+    def _kill(self, until: float) -> None:
         within = min(_KILL_S, until - boottime())
         with contextlib.suppress(HoldfastError):
-            link = dial(self._settings, within)
+            link = dial(self._settings, within, self._ending.add)
             try:
                 for (number,) in link.rows(self._lost.look(self._settings.prefix), within):
                     with contextlib.suppress(ServerSaid):  # it has just ended
                         link.rows(f"KILL {number}", within)
             finally:
-                link.close()
+                self._ending.add(link.ending())
             self._lost.forget()
 
     def _give(self, link: ThreadLink) -> None:
@@ -130,8 +152,9 @@ class ThreadPort(Exchange[ThreadLink]):
         return len(self._links) + len(self._lost) > self._settings.pool
 
     def _drop(self, link: ThreadLink) -> None:
+        """End it; it counts until the server has ended its session."""
+        self._ending.add(link.ending())
         self._forget(link)
-        link.close()
 
     def _forget(self, link: ThreadLink) -> None:
         with self._counting:
@@ -141,7 +164,7 @@ class ThreadPort(Exchange[ThreadLink]):
     def _abandon(self, link: ThreadLink) -> None:
         left = link.lost()
         if left is not None:
-            self._lost.append(Lost(left, link.thread, self._back.set))
+            self._lost.append(Lost(left, link.thread, self._ending.add))
             if self._closed:  # nobody looks after it any more
                 self._lost.sweep(all_of_them=True)
         self._forget(link)
@@ -157,6 +180,7 @@ class ThreadPort(Exchange[ThreadLink]):
     async def close(self) -> None:
         """End the connections; those in use are ended when they are given back."""
         self._closed = True
+        self._ending.close()
         self._lost.sweep(all_of_them=True)
         self._drain()
 

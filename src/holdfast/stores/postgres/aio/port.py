@@ -16,9 +16,10 @@ from ....core.policy import NAP_S_MAX, back_off
 from ....errors import HoldfastError, StoreUnavailable
 from ....runtime.aio import another_loop, require_readers
 from ....runtime.blocking import boottime
+from ....runtime.ending.aio import Endings
+from ....runtime.ending.blocking import Ending
 from ....runtime.timers.aio import ended, later, sleep, time_limit
 from ..blocking import wire as said
-from ..blocking.ending import Ending
 from ..blocking.port import MUTE_S, SHARED, log
 from ..blocking.wire import poked
 from ..calls import Call
@@ -64,7 +65,7 @@ class LoopPort:
         self._idle: list[Wire] = []
         self._wires: set[Wire] = set()
         #: Connections that we have ended, and the server not yet.
-        self._ending: set[Ending] = set()
+        self._ending = Endings(self._replace)
         #: Callers that wait for a connection, renewals and releases first. One connection more than
         #: the pool has is reserved for these.
         self._wanted: deque[asyncio.Future[Wire]] = deque()
@@ -163,7 +164,7 @@ class LoopPort:
 
     async def _connect(self) -> None:
         try:
-            conn, peer = await dial(self._settings, CONNECT_S, self._left)
+            conn, peer = await dial(self._settings, CONNECT_S, self._ending.add)
         except HoldfastError as wrong:
             self._connecting -= 1
             while self._urgent or self._wanted:
@@ -218,33 +219,12 @@ class LoopPort:
         if wire.ignored:  # the server had its time
             ending.end()
         else:
-            self._left(ending)
+            self._ending.add(ending)
         self._replace()
 
     def _replace(self) -> None:
         if (self._urgent or self._wanted) and not self._closed:
             self._grow(bool(self._urgent))
-
-    def _left(self, ending: Ending) -> None:
-        """A connection that we have ended counts until the server has ended its session."""
-        if ending.over or self._closed:
-            ending.end()
-            return
-        self._ending.add(ending)
-        loop = asyncio.get_running_loop()
-        loop.add_reader(ending.fd, self._look, ending)
-        later(loop, max(0.0, ending.until - boottime()), self._forget, ending)
-
-    def _look(self, ending: Ending) -> None:
-        if ending.over:
-            self._forget(ending)
-
-    def _forget(self, ending: Ending) -> None:
-        if ending in self._ending:
-            self._ending.discard(ending)
-            asyncio.get_running_loop().remove_reader(ending.fd)
-            ending.end()
-            self._replace()
 
     def _own(self) -> None:
         loop = asyncio.get_running_loop()
@@ -274,7 +254,7 @@ class LoopPort:
 
     async def _listen(self) -> None:
         try:
-            conn, peer = await dial(self._settings, CONNECT_S, self._left)
+            conn, peer = await dial(self._settings, CONNECT_S, self._ending.add)
         except HoldfastError:
             self._mute_until = boottime() + MUTE_S
             return
@@ -346,6 +326,7 @@ class LoopPort:
         if self._closed:
             return
         self._closed = True
+        self._ending.close()
         for wire in list(self._idle):
             wire.close()
         with contextlib.suppress(TimeoutError):
@@ -360,8 +341,6 @@ class LoopPort:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for ending in list(self._ending):
-            self._forget(ending)
         if self._ear is not None:
             self._ear.close()
 
@@ -371,7 +350,7 @@ class LoopPort:
         for wire in (*self._wires, *([self._ear] if self._ear is not None else ())):
             wire.hang_up()
         self._wires.clear()
-        self._ending.clear()
+        self._ending.abandon()
 
     def forked(self) -> None:
         """In the child nothing of this is ours."""

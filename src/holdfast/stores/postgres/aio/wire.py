@@ -16,10 +16,10 @@ from psycopg import pq
 
 from ....errors import HoldfastError, StoreUnavailable
 from ....runtime.blocking import boottime
+from ....runtime.ending.blocking import Ending
 from ....runtime.timers.aio import later, time_limit
 from ..blocking import wire
 from ..blocking.cancel import Cancel
-from ..blocking.ending import Ending
 from ..blocking.wire import READ, WRITE, Steps
 from ..calls import SESSION_S, Call, bounded
 from ..complaints import READ_ONLY, ServerSaid, complaint
@@ -78,7 +78,7 @@ async def dial(
                 return conn, await drive(wire.hello(conn, settings))
         except BaseException as wrong:
             if conn is not None:
-                ended(Ending(conn))
+                ended(wire.ending(conn))
             if not isinstance(wrong, Exception):
                 raise
             failure = wrong
@@ -228,7 +228,7 @@ class Wire:
             with contextlib.suppress(psycopg.Error, RuntimeError):
                 Cancel(self._conn)
         self._cancel = None  # it goes on without us
-        ending = Ending(self._conn)
+        ending = wire.ending(self._conn)
         if self._answer is not None:
             text = f"the connection to {self._settings.label} was closed"
             self._finish(None, StoreUnavailable(text), True)

@@ -14,13 +14,13 @@ from psycopg import pq
 
 from ....errors import StoreUnavailable
 from ....runtime.blocking import boottime
+from ....runtime.ending.blocking import Ending
 from ....runtime.polling.blocking import READ, WRITE, poller
 from ..calls import SESSION_S, Call, bounded
 from ..config import Settings
 from ..replies import Rows
 from . import wire
 from .cancel import Cancel
-from .ending import Ending
 from .wire import Steps
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ class Link:
 
     def ending(self, then: Callable[[], None] | None = None) -> Ending:
         """End it; what tells when its session has ended."""
-        return Ending(self._conn, then)
+        return wire.ending(self._conn, then)
 
 
 def dial(
@@ -156,7 +156,7 @@ def dial(
             return Link(conn, drive(wire.hello(conn, settings), mine))
         except BaseException as wrong:
             if conn is not None:
-                ended(Ending(conn))
+                ended(wire.ending(conn))
             if not isinstance(wrong, Exception):
                 raise
             failure = wrong

@@ -24,13 +24,13 @@ from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import ConfigError, StoreUnavailable
 from ....runtime.blocking import Bell, boottime
+from ....runtime.ending.blocking import Endings
 from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
 from ..config import Settings
 from ..replies import Rows
 from .cancel import Cancel
 from .ear import Ear
-from .ending import Ending
 from .link import Link, dial
 
 #: A connection that was idle for so long is looked at before it is used.
@@ -66,9 +66,9 @@ class ThreadPort:
         self._more = False
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
-        #: Connections that we have ended, and the server not yet.
-        self._ending: list[Ending] = []
         self._back = Bell()
+        #: Connections that we have ended, and the server not yet.
+        self._ending = Endings(self._back.set)
         self._ear = Ear()
         self._opening = threading.Lock()
         self._mute_until = 0.0
@@ -152,6 +152,7 @@ class ThreadPort:
         """End the connections; whoever still waits is woken."""
         self._closed = True
         self._sweep(all_of_them=True)
+        self._ending.close()
         self._drain()
         self._deafen()
         self._ear.ring()
@@ -236,12 +237,7 @@ class ThreadPort:
                     else:  # the server had its time; the cancellation goes on without us
                         self._forget(link)
                         link.close()
-        for ending in list(self._ending):
-            if all_of_them or ending.over:
-                with contextlib.suppress(ValueError):
-                    self._ending.remove(ending)
-                    ending.end()
-                    self._back.set()
+        self._ending.sweep()
 
     def _abandon(self, link: Link) -> None:
         """What was asked is given up: nobody uses the connection any more."""
@@ -253,7 +249,7 @@ class ThreadPort:
     def _dial(self, until: float) -> Link:
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
-        link = dial(self._settings, until, ended=self._ended)
+        link = dial(self._settings, until, ended=self._ending.add)
         self._meet(link)
         return link
 
@@ -282,16 +278,8 @@ class ThreadPort:
 
     def _drop(self, link: Link, then: Callable[[], None] | None = None) -> None:
         """End it; it counts until the server has ended its session."""
-        self._ended(link.ending(then))
+        self._ending.add(link.ending(then))
         self._forget(link)
-
-    def _ended(self, ending: Ending) -> None:
-        if ending.over:
-            ending.end()
-            return
-        self._ending.append(ending)
-        if self._closed:  # only now, as another thread may close
-            self._sweep(all_of_them=True)
 
     def _forget(self, link: Link) -> None:
         with self._counting:

@@ -5,8 +5,10 @@ A step yields what is waited for on which descriptor; whoever drives it comes ba
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
-from collections.abc import Generator, Iterable, Sequence
+import socket
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -14,6 +16,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from ....errors import ConfigError, StoreUnavailable
+from ....runtime.ending.blocking import Ending, twin_of
 from ..calls import SESSION_MS, Call
 from ..complaints import FORGOTTEN, NO_SCHEMA, ServerSaid, complaint, no_entry
 from ..config import Settings
@@ -173,6 +176,15 @@ def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
         yield from saying(conn, "ROLLBACK")
         raise
     yield from saying(conn, "COMMIT")
+
+
+def ending(conn: pq.abc.PGconn, then: Callable[[], None] | None = None) -> Ending:
+    """End a connection; what tells when its session has ended."""
+    twin: socket.socket | None = None
+    with contextlib.suppress(psycopg.OperationalError):  # it is closed
+        twin = twin_of(conn.socket)
+    conn.finish()
+    return Ending(twin, then)
 
 
 def heard(conn: pq.abc.PGconn) -> list[str]:

@@ -9,111 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import importlib
-import socket
 from collections import deque
 from typing import Any
 
-import asyncmy
-from asyncmy import errors as theirs
-from asyncmy.cursors import Cursor
-
-from ...errors import HoldfastError, StoreUnavailable
-from ...runtime.aio import another_loop, require_readers, sever
-from ...runtime.blocking import boottime
-from ...runtime.timers.aio import ended, later, sleep, time_limit
-from .blocking.lost import PATIENT_S, Graveyard, Lost, twin_of
-from .complaints import GARBLED, ServerSaid, complaint, garbled, heard, no_entry, not_made
-from .config import Settings
-from .exchange import Exchange, Silent
-from .replies import Rows
-from .schema import session
+from ....errors import HoldfastError, StoreUnavailable
+from ....runtime.aio import another_loop, require_readers
+from ....runtime.blocking import boottime
+from ....runtime.ending.aio import Endings
+from ....runtime.ending.blocking import Ending
+from ....runtime.timers.aio import ended, later, sleep
+from ..blocking.lost import PATIENT_S, Graveyard, Lost
+from ..complaints import ServerSaid
+from ..config import Settings
+from ..exchange import Exchange
+from .link import CLOSE_S, LoopLink, connect
 
 #: A connection that was idle for so long is looked at before it is used.
 FRESH_S = 1.0
-#: Ending a connection may take so many seconds.
-CLOSE_S = 1.0
 #: What a forked child has of its parent: kept, because its end would be heard by the server.
 _of_the_parent: list[object] = []
-
-
-class LoopLink:
-    """See :class:`holdfast.stores.mysql.exchange.Link`."""
-
-    def __init__(self, connection: Any, label: str) -> None:
-        self._connection = connection
-        self._label = label
-        self.used = boottime()
-        #: Nobody can use it any more.
-        self.ended = False
-        #: Is it lent to somebody who wants something, not to one who renews or releases?
-        self.plain = False
-        #: The number of its session at the server.
-        self.thread = int(connection.thread_id())
-        #: Its socket under another descriptor, where the server may still be at what was asked.
-        self.left: socket.socket | None = None
-
-    async def ask(self, sql: str, within: float) -> Rows:
-        """The rows of the first result; see the protocol.
-
-        The time is kept by a timer that closes the connection: an undo is carried on by callbacks
-        alone, outside of any task, where asyncio's own time-outs can't be used.
-        """
-        if within <= 0:
-            raise StoreUnavailable(f"no time was left to ask {self._label}")
-        end = boottime() + within
-        overdue = later(asyncio.get_running_loop(), within, self.abandon)
-        try:
-            cursor = self._connection.cursor(Cursor)
-            await cursor.execute(sql)
-            found: Rows = await cursor.fetchall()
-            while await cursor.nextset():
-                pass
-        except (theirs.MySQLError, OSError, RuntimeError) as wrong:
-            said = heard(wrong)
-            if said is not None:
-                raise said from wrong
-            if boottime() >= end:
-                raise Silent(self._label, within) from None
-            raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from None
-        except GARBLED as wrong:
-            raise garbled(wrong, self._label) from wrong
-        finally:
-            overdue.cancel()
-        self.used = boottime()
-        return found
-
-    def stale(self) -> bool:
-        """Has the server ended it?"""
-        return bool(self._connection._stream_broken)
-
-    def abandon(self) -> None:
-        """End it for us, in the middle of whatever it does; its socket stays open."""
-        transport = self._connection._transport
-        sock = None if transport is None else transport.get_extra_info("socket")
-        if sock is not None and self.left is None:
-            self.left = twin_of(sock.fileno())
-        self.close()
-
-    def close(self) -> None:
-        """End it, in the middle of whatever it does."""
-        self.ended = True
-        self._connection.close()
-
-    def sever(self) -> None:
-        """End it though its loop runs no more. The driver hides what carries it."""
-        self.ended = True
-        for one in gc.get_referents(self._connection):
-            if isinstance(one, asyncio.BaseTransport):
-                sever(one)
-
-    async def bid_farewell(self) -> None:
-        """End it politely."""
-        with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
-            async with time_limit(CLOSE_S):
-                await self._connection.ensure_closed()
-        self._connection.close()
 
 
 class LoopPort(Exchange[LoopLink]):
@@ -131,7 +45,9 @@ class LoopPort(Exchange[LoopLink]):
         #: How many are lent to those who want something, or were given up and not ended yet.
         self._plain = 0
         self._lost = Graveyard()
-        self._ending: set[asyncio.Task[None]] = set()
+        #: Connections that we have ended, and the server not yet.
+        self._ending = Endings(self._next)
+        self._killing: set[asyncio.Task[None]] = set()
         #: Those who wait for a connection, those first who renew or release; one more than the pool
         #: is for these.
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -153,11 +69,11 @@ class LoopPort(Exchange[LoopLink]):
         loop = self._own()
         now = self.now()
         until = now + within
+        most = self._settings.pool
         while True:
             if self._closed:
                 raise StoreUnavailable(f"this client of {self.label} is closed")
-            allowed = urgent or self._plain < self._settings.pool
-            while allowed and self._idle:
+            while self._idle and (urgent or self._plain < most):
                 link = self._idle.pop()
                 if now - link.used < FRESH_S or not link.stale():
                     if not urgent:
@@ -165,7 +81,9 @@ class LoopPort(Exchange[LoopLink]):
                         self._plain += 1
                     return link
                 self._drop(link)
-            if allowed and self._open <= self._settings.pool:
+            ending = 0 if urgent else len(self._ending)
+            plain = self._plain + len(self._dialling) + ending
+            if (urgent or plain < most) and self._open + ending <= most:
                 self._dial(loop)
             turn: asyncio.Future[None] = loop.create_future()
             (self._urgent if urgent else self._queue).append(turn)
@@ -179,8 +97,8 @@ class LoopPort(Exchange[LoopLink]):
             if not turn.done():
                 turn.cancel()
                 text = f"{self.label} gave no connection within {max(0.0, within):.3g} s"
-                if len(self._lost):
-                    text += f"; {len(self._lost)} of {self._open} are busy with what was given up"
+                if lost := len(self._lost) + len(self._ending):
+                    text += f"; {lost} are busy with what was given up"
                 raise StoreUnavailable(text)
             turn.result()
             now = self.now()
@@ -197,9 +115,11 @@ class LoopPort(Exchange[LoopLink]):
                 self._next()
 
     def _drop(self, link: LoopLink) -> None:
-        link.close()
-        if link.left is not None:
-            link.left.close()
+        self._gone(link, link.ending())
+
+    def _gone(self, link: LoopLink, ending: Ending) -> None:
+        """It counts until the server has ended its session."""
+        self._ending.add(ending)
         self._plain -= link.plain
         link.plain = False
         self._open -= 1
@@ -215,10 +135,11 @@ class LoopPort(Exchange[LoopLink]):
         fd = link.left.fileno()
         patience = later(loop, PATIENT_S, self._insist, loop)
 
-        def over() -> None:
+        def over(ending: Ending) -> None:
             loop.remove_reader(fd)
             patience.cancel()
-            self._drop(link)
+            link.left = None
+            self._gone(link, ending)
 
         lost = Lost(link.left, link.thread, over)
         self._lost.append(lost)
@@ -226,22 +147,22 @@ class LoopPort(Exchange[LoopLink]):
 
     def _insist(self, loop: asyncio.AbstractEventLoop) -> None:
         """What doesn't end by itself is ended by a request of its own."""
-        if not self._ending and not self._closed:
+        if not self._killing and not self._closed:
             task = loop.create_task(self._end_the_stubborn())
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._killing.add(task)
+            task.add_done_callback(self._killing.discard)
 
     async def _end_the_stubborn(self) -> None:
         while next(self._lost.stubborn(), None) is not None and not self._closed:
             with contextlib.suppress(HoldfastError, OSError, TimeoutError):
-                link = await _connect(self._settings)
+                link = await connect(self._settings, self._ending.add)
                 try:
                     look = self._lost.look(self._settings.prefix)
                     for (number,) in await link.ask(look, CLOSE_S):
                         with contextlib.suppress(ServerSaid):  # it has just ended
                             await link.ask(f"KILL {number}", CLOSE_S)
                 finally:
-                    link.close()
+                    self._ending.add(link.ending())
                 self._lost.forget()
             await sleep(CLOSE_S)
 
@@ -264,7 +185,7 @@ class LoopPort(Exchange[LoopLink]):
         In a task of its own, that nobody's cancellation ends: the driver would lose a socket.
         """
         self._open += 1
-        task = loop.create_task(_connect(self._settings))
+        task = loop.create_task(connect(self._settings, self._ending.add))
         self._dialling.add(task)
         task.add_done_callback(self._dialled)
 
@@ -296,9 +217,10 @@ class LoopPort(Exchange[LoopLink]):
         if self._loop is not None:
             self._own()
         self._closed = True
+        self._ending.close()
         if self._dialling:
             await ended(self._dialling, CLOSE_S)
-        for task in self._ending:
+        for task in self._killing:
             task.cancel()
         while self._queue or self._urgent:
             self._next()
@@ -310,12 +232,15 @@ class LoopPort(Exchange[LoopLink]):
     def abandon(self) -> None:
         """Our loop runs no more: end the connections without it."""
         self._closed = True
+        self._ending.abandon()
         while self._idle:
             self._idle.pop().sever()
 
     def forked(self) -> None:
         """In the child nothing of this is ours."""
-        _of_the_parent.append((self._idle, self._queue, self._dialling, self._lost, self._ending))
+        _of_the_parent.append(
+            (self._idle, self._queue, self._dialling, self._lost, self._ending, self._killing)
+        )
         self._start()
 
 
@@ -334,57 +259,3 @@ async def _until(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], wit
     finally:
         timer.cancel()
         done.remove_done_callback(wake)
-
-
-async def _connect(settings: Settings) -> LoopLink:
-    """A connection, ready for use."""
-    within = settings.connect_s
-    connection: Any = None
-    try:
-        async with time_limit(within):
-            if settings.engine is None:
-                connection = _new(settings)
-                await connection.connect()
-            else:
-                connection = await _opened(settings.engine)
-            link = LoopLink(connection, settings.label)
-            await link.ask(session(connection.get_server_info()), within)
-            return link
-    except BaseException as wrong:
-        if connection is not None:
-            connection.close()
-        if isinstance(wrong, ServerSaid):
-            raise complaint(wrong, settings.label) from None
-        if isinstance(wrong, theirs.MySQLError | OSError | RuntimeError):
-            raise no_entry(wrong, settings) from None
-        if settings.engine is not None and isinstance(wrong, Exception):
-            raise not_made(settings.label, wrong) from wrong
-        raise
-
-
-def _new(settings: Settings) -> Any:
-    """A connection of our own, not yet connected."""
-    return asyncmy.Connection(  # type: ignore[no-untyped-call]
-        host=settings.host,
-        port=settings.port,
-        unix_socket=settings.socket or None,
-        user=settings.user or None,
-        # A text would be taken as Latin-1.
-        password=settings.password.encode(),  # pyright: ignore[reportArgumentType]
-        database=settings.database,
-        charset="utf8mb4",
-        autocommit=True,
-        connect_timeout=max(1, round(settings.connect_s)),
-        ssl=settings.context(),
-        program_name="holdfast",
-    )
-
-
-async def _opened(engine: Any) -> Any:
-    """A connection that an engine of SQLAlchemy's makes as it makes its own, for ourselves alone:
-    from a pool of ours, so that a small one of theirs can't run dry."""
-    spawn = importlib.import_module("sqlalchemy.util").greenlet_spawn
-    pooled = await spawn(engine.pool.recreate().connect)
-    connection = pooled.driver_connection
-    pooled.detach()
-    return connection

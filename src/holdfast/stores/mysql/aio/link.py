@@ -1,0 +1,181 @@
+"""One connection of asyncmy, and how it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import importlib
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import asyncmy
+from asyncmy import errors as theirs
+from asyncmy.cursors import Cursor
+
+from ....errors import StoreUnavailable
+from ....runtime.aio import sever
+from ....runtime.blocking import boottime
+from ....runtime.ending.blocking import Ending, twin_of
+from ....runtime.timers.aio import later, time_limit
+from ..complaints import GARBLED, ServerSaid, complaint, garbled, heard, no_entry, not_made
+from ..config import Settings
+from ..exchange import Silent
+from ..replies import Rows
+from ..schema import session
+
+#: Ending a connection may take so many seconds.
+CLOSE_S = 1.0
+
+
+class LoopLink:
+    """See :class:`holdfast.stores.mysql.exchange.Link`."""
+
+    def __init__(self, connection: Any, label: str) -> None:
+        self._connection = connection
+        self._label = label
+        self.used = boottime()
+        #: Nobody can use it any more.
+        self.ended = False
+        #: Is it lent to somebody who wants something, not to one who renews or releases?
+        self.plain = False
+        #: The number of its session at the server.
+        self.thread = int(connection.thread_id())
+        #: Its socket under another descriptor, where the server may still be at what was asked.
+        self.left: socket.socket | None = None
+
+    async def ask(self, sql: str, within: float) -> Rows:
+        """The rows of the first result; see the protocol.
+
+        The time is kept by a timer that closes the connection: an undo is carried on by callbacks
+        alone, outside of any task, where asyncio's own time-outs can't be used.
+        """
+        if within <= 0:
+            raise StoreUnavailable(f"no time was left to ask {self._label}")
+        end = boottime() + within
+        overdue = later(asyncio.get_running_loop(), within, self.abandon)
+        try:
+            cursor = self._connection.cursor(Cursor)
+            await cursor.execute(sql)
+            found: Rows = await cursor.fetchall()
+            while await cursor.nextset():
+                pass
+        except (theirs.MySQLError, OSError, RuntimeError) as wrong:
+            said = heard(wrong)
+            if said is not None:
+                raise said from wrong
+            if boottime() >= end:
+                raise Silent(self._label, within) from None
+            raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from None
+        except GARBLED as wrong:
+            raise garbled(wrong, self._label) from wrong
+        finally:
+            overdue.cancel()
+        self.used = boottime()
+        return found
+
+    def stale(self) -> bool:
+        """Has the server ended it?"""
+        return bool(self._connection._stream_broken)
+
+    def abandon(self) -> None:
+        """End it for us, in the middle of whatever it does; its socket stays open."""
+        if self.left is None:
+            self.left = _twin(self._connection)
+        self.close()
+
+    def close(self) -> None:
+        """End it, in the middle of whatever it does."""
+        self.ended = True
+        self._connection.close()
+
+    def ending(self) -> Ending:
+        """The same; what tells when its session has ended."""
+        self.abandon()
+        left, self.left = self.left, None
+        return Ending(left)
+
+    def sever(self) -> None:
+        """End it though its loop runs no more. The driver hides what carries it."""
+        self.ended = True
+        for one in gc.get_referents(self._connection):
+            if isinstance(one, asyncio.BaseTransport):
+                sever(one)
+
+    async def bid_farewell(self) -> None:
+        """End it politely."""
+        with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
+            async with time_limit(CLOSE_S):
+                await self._connection.ensure_closed()
+        self._connection.close()
+
+
+async def connect(settings: Settings, ended: Callable[[Ending], None]) -> LoopLink:
+    """A connection, ready for use. ``ended`` is told one that was begun and given up."""
+    within = settings.connect_s
+    connection: Any = None
+    left: list[Ending] = []
+    # Just before its time is over, because then the driver closes it.
+    timer = later(
+        asyncio.get_running_loop(), within, lambda: left.append(Ending(_twin(connection)))
+    )
+    try:
+        async with time_limit(within):
+            if settings.engine is None:
+                connection = _new(settings)
+                await connection.connect()
+            else:
+                connection = await _opened(settings.engine)
+            link = LoopLink(connection, settings.label)
+            await link.ask(session(connection.get_server_info()), within)
+            return link
+    except BaseException as wrong:
+        if connection is not None:
+            connection.close()
+        for ending in left:
+            ended(ending)
+        if isinstance(wrong, ServerSaid):
+            raise complaint(wrong, settings.label) from None
+        if isinstance(wrong, theirs.MySQLError | OSError | RuntimeError):
+            raise no_entry(wrong, settings) from None
+        if settings.engine is not None and isinstance(wrong, Exception):
+            raise not_made(settings.label, wrong) from wrong
+        raise
+    finally:
+        timer.cancel()
+
+
+def _twin(connection: Any) -> socket.socket | None:
+    """The socket of a connection under another descriptor, if it is open."""
+    transport = None if connection is None else connection._transport
+    sock = None if transport is None else transport.get_extra_info("socket")
+    return None if sock is None else twin_of(sock.fileno())
+
+
+def _new(settings: Settings) -> Any:
+    """A connection of our own, not yet connected."""
+    return asyncmy.Connection(  # type: ignore[no-untyped-call]
+        host=settings.host,
+        port=settings.port,
+        unix_socket=settings.socket or None,
+        user=settings.user or None,
+        # A text would be taken as Latin-1.
+        password=settings.password.encode(),  # pyright: ignore[reportArgumentType]
+        database=settings.database,
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=max(1, round(settings.connect_s)),
+        ssl=settings.context(),
+        program_name="holdfast",
+    )
+
+
+async def _opened(engine: Any) -> Any:
+    """A connection that an engine of SQLAlchemy's makes as it makes its own, for ourselves alone:
+    from a pool of ours, so that a small one of theirs can't run dry."""
+    spawn = importlib.import_module("sqlalchemy.util").greenlet_spawn
+    pooled = await spawn(engine.pool.recreate().connect)
+    connection = pooled.driver_connection
+    pooled.detach()
+    return connection

@@ -1,0 +1,37 @@
+"""A connection that was given up counts as one of the pool until the server has ended it, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.faces import FACES, Face
+from holdfast.testing.faults import HOLD_END, Proxy
+from tests.servers.mariadb_server import PASSWORD, USER, MariadbServer
+from tests.stores import ending
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_a_session_that_the_server_has_not_ended_counts(
+    shared_mariadb: MariadbServer,
+    proxy: Proxy,
+    own_name: str,
+    face: Face,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = shared_mariadb.url_for(USER, PASSWORD, proxy.port) + "?pool=1"
+    last = (b"", HOLD_END)
+    ending.a_session_counts_until_its_end(face, proxy, url, own_name, last, monkeypatch)
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
+    shared_mariadb: MariadbServer,
+    proxy: Proxy,
+    own_name: str,
+    face: Face,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = shared_mariadb.url_for(USER, PASSWORD, proxy.port) + "?pool=1&connect_timeout=0.1"
+    ending.one_that_was_never_made_counts(
+        face, proxy, url, own_name, f"{USER}\0".encode(), monkeypatch
+    )
