@@ -8,6 +8,7 @@ tests.forked``, has one thread, opens nothing, and ends with the process that it
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -61,6 +62,14 @@ class Server:
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
+
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Have it end, unless it belongs to a process that we are a fork of."""
+        if self.pid == os.getpid():
+            self._socket.close()
+            self._process.wait()
 
     def serves(self, environment: Mapping[str, str]) -> bool:
         """Would a program with this environment begin as the server did?"""
