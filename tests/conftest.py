@@ -104,11 +104,9 @@ def _values(case: pytest.Item) -> list[tuple[int, str]]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Have the collector not count the tests themselves, of which there are ten thousand, and run
-    less often: pytest makes much that is kept."""
+    """Count the tests themselves no more whenever the collector runs: there are ten thousand."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 50, 50)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
