@@ -21,7 +21,7 @@ from holdfast.testing.simulator.shrink import smaller
 from holdfast.testing.simulator.world import World
 from tests.torture.scale import times
 
-HISTORIES = times(10_000, 50)
+HISTORIES = times(10_000, 75)
 PARTS = 4
 
 
