@@ -17,8 +17,8 @@ LIMITED = [
         f"{LIMITS}[postgres-descriptors-sync]",
         (
             f"{POSTGRES}.blocking.port",
-            "            self._dialling += 1\n            return True\n",
-            "            self._dialling += 2\n            return True\n",
+            "                self._dialling.add(mine)\n",
+            "                self._dialling |= {mine, object()}\n",
         ),
         commands=True,
     ),
@@ -37,10 +37,10 @@ LIMITED = [
         f"{LIMITS}[mariadb-descriptors-sync]",
         (
             f"{MYSQL}.blocking.port",
-            "        finally:\n            with self._counting:\n                self._dialling",
+            "        finally:\n            self._dialling",
             (
-                "        except GeneratorExit:\n            raise\n        else:\n"
-                "            with self._counting:\n                self._dialling"
+                "        except GeneratorExit:\n            raise\n"
+                "        else:\n            self._dialling"
             ),
         ),
         commands=True,

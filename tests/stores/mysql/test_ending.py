@@ -35,3 +35,11 @@ def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
     ending.one_that_was_never_made_counts(
         face, proxy, url, own_name, f"{USER}\0".encode(), monkeypatch
     )
+
+
+@pytest.mark.parametrize("method", ending.WAY)
+def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
+    mariadb_url: str, own_name: str, method: str
+) -> None:
+    method = f"holdfast.stores.mysql.blocking.port:ThreadPort.{method}"
+    ending.no_interrupt_keeps_a_place(f"{mariadb_url}?pool=1", own_name, method)

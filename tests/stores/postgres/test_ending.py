@@ -31,3 +31,11 @@ def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
 ) -> None:
     url, first = f"{proxied(proxy)}&pool=1&application_name={own_name}", own_name.encode()
     ending.one_that_was_never_made_counts(face, proxy, url, own_name, first, monkeypatch)
+
+
+@pytest.mark.parametrize("method", ending.WAY)
+def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
+    postgres_url: str, own_name: str, method: str
+) -> None:
+    method = f"holdfast.stores.postgres.blocking.port:ThreadPort.{method}"
+    ending.no_interrupt_keeps_a_place(f"{postgres_url}?pool=1", own_name, method)

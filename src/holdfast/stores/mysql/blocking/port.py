@@ -49,8 +49,8 @@ class ThreadPort(Exchange[ThreadLink]):
         self._lost = Graveyard()
         self._killing = threading.Lock()
         self._counting = threading.Lock()
-        #: How many connections are being made; was one made beyond the pool?
-        self._dialling = 0
+        #: Connections that are being made; was one made beyond the pool?
+        self._dialling: set[object] = set()
         self._more = False
         self._back = Bell()
         #: Connections that we have ended, and the server not yet.
@@ -67,8 +67,9 @@ class ThreadPort(Exchange[ThreadLink]):
             except IndexError:
                 link = None
             if link is None:  # not in the handler: an error of connecting isn't caused by the pool
-                if self._may_dial(urgent):
-                    return self._new(until)
+                link = self._new(until, urgent)
+                if link is not None:
+                    return link
                 self._back.clear()
                 self._sweep()
                 self._end_the_stubborn(until)
@@ -84,25 +85,22 @@ class ThreadPort(Exchange[ThreadLink]):
                 return link
             self._drop(link)
 
-    def _may_dial(self, urgent: bool) -> bool:
-        """Is there room for a new one? One more than the pool is for the urgent."""
-        with self._counting:
-            there = len(self._links) + self._dialling + len(self._lost)
-            if not urgent:
-                there += len(self._ending)
-            if there >= self._settings.pool + urgent:
-                return False
-            self._more = self._more or there >= self._settings.pool
-            self._dialling += 1
-            return True
-
-    def _new(self, until: float) -> ThreadLink:
+    def _new(self, until: float, urgent: bool) -> ThreadLink | None:
+        """A new connection, if there is room for one. One more than the pool is for the urgent."""
+        mine = object()  # made first, so that no interrupt leaves its place taken
         try:
+            with self._counting:
+                there = len(self._links) + len(self._dialling) + len(self._lost)
+                if not urgent:
+                    there += len(self._ending)
+                if there >= self._settings.pool + urgent:
+                    return None
+                self._more = self._more or there >= self._settings.pool
+                self._dialling.add(mine)
             link = dial(self._settings, until - boottime(), self._ending.add)
             self._links.add(link)
         finally:
-            with self._counting:
-                self._dialling -= 1
+            self._dialling.discard(mine)
         return link
 
     def _sweep(self) -> None:

@@ -61,8 +61,8 @@ class ThreadPort:
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[Link] = WeakSet()
         self._counting = threading.Lock()
-        #: How many connections are being made; was one made beyond the pool?
-        self._dialling = 0
+        #: Connections that are being made; was one made beyond the pool?
+        self._dialling: set[object] = set()
         self._more = False
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
@@ -176,7 +176,7 @@ class ThreadPort:
     # -- connections -------------------------------------------------------------------------
 
     def _take(self, until: float, urgent: bool) -> Link:
-        """A connection for ourselves alone. One more than the pool is for the urgent."""
+        """A connection for ourselves alone."""
         link: Link | None
         while True:
             try:
@@ -184,8 +184,9 @@ class ThreadPort:
             except IndexError:
                 link = None
             if link is None:  # not in the handler: an error of connecting isn't caused by the pool
-                if self._may_dial(urgent):
-                    return self._new(until)
+                link = self._new(until, urgent)
+                if link is not None:
+                    return link
                 self._back.clear()
                 self._sweep()
                 if not self._pool:
@@ -197,23 +198,21 @@ class ThreadPort:
                 return link
             self._drop(link)
 
-    def _may_dial(self, urgent: bool) -> bool:
-        with self._counting:
-            there = len(self._links) + self._dialling - (self._ear.link is not None)
-            if not urgent:
-                there += len(self._ending)
-            if there >= self._settings.pool + urgent:
-                return False
-            self._more = self._more or there >= self._settings.pool
-            self._dialling += 1
-            return True
-
-    def _new(self, until: float) -> Link:
+    def _new(self, until: float, urgent: bool) -> Link | None:
+        """A new connection, if there is room for one. One more than the pool is for the urgent."""
+        mine = object()  # made first, so that no interrupt leaves its place taken
         try:
+            with self._counting:
+                there = len(self._links) + len(self._dialling) - (self._ear.link is not None)
+                if not urgent:
+                    there += len(self._ending)
+                if there >= self._settings.pool + urgent:
+                    return None
+                self._more = self._more or there >= self._settings.pool
+                self._dialling.add(mine)
             return self._dial(until)
         finally:
-            with self._counting:
-                self._dialling -= 1
+            self._dialling.discard(mine)
 
     def _all_in_use(self) -> StoreUnavailable:
         lost = len(self._lost) + len(self._ending)
