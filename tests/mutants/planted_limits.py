@@ -33,6 +33,24 @@ LIMITED = [
         commands=True,
     ),
     bug(
+        "postgres: a connection that could not be made keeps its place among threads",
+        f"{LIMITS}[postgres-descriptors-sync]",
+        (
+            f"{POSTGRES}.blocking.port",
+            "            return self._dial(until)\n        finally:\n            self._dialling",
+            (
+                "            link = self._dial(until)\n        except GeneratorExit:\n"
+                "            raise\n        else:\n            self._dialling"
+            ),
+        ),
+        (
+            f"{POSTGRES}.blocking.port",
+            "            self._dialling.discard(mine)\n\n    def _all",
+            "            self._dialling.discard(mine)\n        return link\n\n    def _all",
+        ),
+        commands=True,
+    ),
+    bug(
         "mysql: a connection that could not be made keeps its place among threads",
         f"{LIMITS}[mariadb-descriptors-sync]",
         (
