@@ -59,9 +59,10 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
         f"{CROWD} served in {took:.1f} s, a hand-off {statistics.median(gaps) * 1e3:.2f} ms at the "
         f"median, {max(gaps) * 1e3:.1f} ms at worst"
     )
-    # Nobody has lost its place on the way but by asking again, where the machine let all ask in
-    # time; and nobody waited for a lost poke
-    if max(late, lag.since(let_go)) < ASK_S:
-        assert not {fence for _, fence, _, asked in served if asked == 1} - {*tickets}
     assert statistics.median(gaps) < HANDOFF_S
-    assert max(gaps) < 1.0 + max(late, lag.since(let_go))
+    # Where the machine let all of them ask in time: nobody has lost its place on the way but by
+    # asking again, and nobody waited for a poke that was lost
+    late = max(late, lag.since(let_go))
+    if late < ASK_S:
+        assert not {fence for _, fence, _, asked in served if asked == 1} - {*tickets}
+        assert max(gaps) < 1.0 + late
