@@ -15,20 +15,30 @@ BACK, SLOWLY = "[-3600.0-False]", "[-3600.0-True]"
 
 AMID = "tests/stores/postgres/test_amid.py"
 
-EXHAUSTED = (
-    "test_exhausted.py::test_after_there_was_none_at_any_step_of_a_lock_all_works_again[sync]"
+NO_PLACE = (
+    "tests/faults/test_slow_connecting.py::test_connections_that_could_not_be_made_take_no_place"
 )
-COUNTED = """            return self._dial(until)
+MAKING = "holdfast.runtime.making.blocking"
+COUNTED = (
+    (
+        MAKING,
+        """            return self._dial(until)
         finally:
-            with self._counting:
-                self._dialling -= 1
-"""
-NEVER = """            link = self._dial(until)
+            self._dialled()
+""",
+        """            link = self._dial(until)
         except GeneratorExit:
             raise
-        self._dialling -= 1
+        self._dialled()
         return link
-"""
+""",
+    ),
+    (
+        MAKING,
+        "            self._makings.remove(making)\n            self._dialled()\n",
+        "            self._makings.remove(making)\n",
+    ),
+)
 
 TOLD = "tests/core/test_claims.py::test_a_long_wait_is_told_once_with_who_holds_and_for_how_long"
 
@@ -97,17 +107,13 @@ CLOCKS = [
     ),
     bug(
         "postgres: a connection that couldn't be made counts for ever",
-        f"tests/stores/postgres/{EXHAUSTED}",
-        ("holdfast.stores.postgres.blocking.port", COUNTED, NEVER),
+        f"{NO_PLACE}[postgres-sync]",
+        *COUNTED,
     ),
     bug(
         "mysql: a connection that couldn't be made counts for ever",
-        f"tests/stores/mysql/{EXHAUSTED}",
-        (
-            "holdfast.stores.mysql.blocking.port",
-            COUNTED.partition("\n")[2] + "        return",
-            NEVER.partition("\n")[2].rpartition(" link")[0],
-        ),
+        f"{NO_PLACE}[mariadb-sync]",
+        *COUNTED,
     ),
     bug(
         "postgres: a value of a moment to come is fresh until then",

@@ -9,7 +9,6 @@ from .bugs import bug
 
 LIMITS = "tests/faults/test_limits.py::test_after_something_ran_out_at_any_step_all_works_again"
 POSTGRES = "holdfast.stores.postgres"
-MYSQL = "holdfast.stores.mysql"
 
 LIMITED = [
     bug(
@@ -36,11 +35,11 @@ LIMITED = [
         "mysql: a connection that could not be made keeps its place among threads",
         f"{LIMITS}[mariadb-descriptors-sync]",
         (
-            f"{MYSQL}.blocking.port",
-            "        finally:\n            with self._counting:\n                self._dialling",
+            "holdfast.runtime.making.blocking",
+            "        finally:\n            self._dialled()\n\n    def _short",
             (
                 "        except GeneratorExit:\n            raise\n        else:\n"
-                "            with self._counting:\n                self._dialling"
+                "            self._dialled()\n\n    def _short"
             ),
         ),
         commands=True,

@@ -215,6 +215,16 @@ REACHED = [
         )
     ),
     bug(
+        "a connection that is half made is given up with the time of its verb",
+        "tests/faults/test_slow_connecting.py"
+        "::test_verbs_with_little_time_get_through_though_connecting_takes_more[postgres-sync]",
+        (
+            "holdfast.runtime.making.blocking",
+            "return not urgent and until - boottime() < self._usual_s * _NEARLY",
+            "return False",
+        ),
+    ),
+    bug(
         "postgres: a session that the server has not ended doesn't count",
         f"{COUNTS}[sync]",
         ("holdfast.stores.postgres.blocking.port", "there += len(self._ending)", "pass"),

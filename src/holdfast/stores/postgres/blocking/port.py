@@ -4,7 +4,8 @@ A verb takes the connection that was used last, or makes one, and gives it back 
 Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
 still under way is never read by another request. What was asked is cancelled at the server, and the
 connection counts as one of the pool until that has answered, and has ended the session. So does one
-that was begun and given up. Only renewals and releases don't wait for sessions to end.
+that was begun and given up. Only renewals and releases don't wait for sessions to end. What a verb
+with little time has half made goes on in a thread, for the next one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ....core.policy import NAP_S_MAX, back_off
 from ....errors import ConfigError, StoreUnavailable
 from ....runtime.blocking import Bell, boottime
 from ....runtime.ending.blocking import Endings
+from ....runtime.making.blocking import Makes
 from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
 from ..config import Settings
@@ -35,8 +37,8 @@ from .link import Link, dial
 
 #: A connection that was idle for so long is looked at before it is used.
 FRESH_S = 0.5
-#: Whoever waits for a connection looks so often whether one was lost.
-_LOOK_S = 0.05
+#: An attempt to connect takes no longer, in seconds.
+CONNECT_S = 5.0
 #: When listening has failed, it isn't tried again before so many seconds.
 MUTE_S = 1.0
 #: What is said, once, where sessions turn out to be shared.
@@ -47,7 +49,7 @@ SHARED = (
 log = logging.getLogger("holdfast")
 
 
-class ThreadPort:
+class ThreadPort(Makes[Link]):
     """See :class:`holdfast.stores.postgres.store.Port`."""
 
     def __init__(self, settings: Settings) -> None:
@@ -57,6 +59,7 @@ class ThreadPort:
         self._start()
 
     def _start(self) -> None:
+        super().__init__(CONNECT_S)
         self._pool: deque[Link] = deque()
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[Link] = WeakSet()
@@ -85,7 +88,7 @@ class ThreadPort:
     async def ask(self, call: Call, within: float) -> Rows:
         """The rows of the answer; see the protocol."""
         until = boottime() + within
-        link = self._take(until, call.verb.urgent)
+        link = self._reach(until, call.verb.urgent)
         try:
             rows = link.ask(call, self._settings, until)
         except BaseException as wrong:
@@ -175,24 +178,12 @@ class ThreadPort:
 
     # -- connections -------------------------------------------------------------------------
 
-    def _take(self, until: float, urgent: bool) -> Link:
-        """A connection for ourselves alone. One more than the pool is for the urgent."""
-        link: Link | None
+    def _lend(self) -> Link | None:
         while True:
             try:
                 link = self._pool.pop()
             except IndexError:
-                link = None
-            if link is None:  # not in the handler: an error of connecting isn't caused by the pool
-                if self._may_dial(urgent):
-                    return self._new(until)
-                self._back.clear()
-                self._sweep()
-                if not self._pool:
-                    self._back.wait(_LOOK_S)
-                if boottime() >= until:
-                    raise self._all_in_use() from None
-                continue
+                return None
             if boottime() - link.used < FRESH_S or not link.stale():
                 return link
             self._drop(link)
@@ -208,12 +199,13 @@ class ThreadPort:
             self._dialling += 1
             return True
 
-    def _new(self, until: float) -> Link:
-        try:
-            return self._dial(until)
-        finally:
-            with self._counting:
-                self._dialling -= 1
+    def _dialled(self) -> None:
+        with self._counting:
+            self._dialling -= 1
+        self._back.set()
+
+    def _tidy(self, until: float) -> None:
+        self._sweep()
 
     def _all_in_use(self) -> StoreUnavailable:
         lost = len(self._lost) + len(self._ending)
