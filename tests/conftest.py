@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import pkgutil
 import signal
 from collections import Counter
@@ -14,7 +15,8 @@ from zlib import crc32
 import pytest
 
 import holdfast
-from tests import change
+from holdfast.testing import starting
+from tests import change, forked
 from tests.torture.scale import FULL, LEFT_OUT
 
 # What several stores are tested with stands beside them, and is imported by their modules.
@@ -34,6 +36,9 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
 
 
+starting.popen = forked.popen
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Import all of holdfast in this thread, with pytest watching.
 
@@ -41,7 +46,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     before 3.11.8 fails now and then with "AST constructor recursion depth mismatch" if two threads
     parse at the same time (gh-106905): so nothing may be left for threads of tests to import. The
     server for agents runs in processes of its own; its library takes longer than all else together.
+    Where the runner says that all is compiled, nothing is parsed.
     """
+    if os.environ.get("HOLDFAST_COMPILED"):
+        return
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
         if not module.name.endswith(("__main__", "mcp.server")):
             importlib.import_module(module.name)

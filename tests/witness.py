@@ -14,7 +14,7 @@ import contextlib
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -153,9 +153,9 @@ def watch() -> None:
     _wrap(SemaphoreBase, "_resize", lambda lock, *_: WITNESS.resized.add(lock.name))
     inner = HoldBase._leave_again
 
-    async def leave_again(hold: HoldBase, *args: Any) -> bool:
+    def leave_again(hold: HoldBase, *args: Any) -> Coroutine[Any, Any, bool]:
         WITNESS.forget(hold._lease.claim.id)  # its answer is worked out, not the store's
-        return await inner(hold, *args)
+        return inner(hold, *args)
 
     HoldBase._leave_again = leave_again  # type: ignore[method-assign]
     _wrap(DeliveryBase, "__init__", lambda delivery, *_: WITNESS.began(_loan(delivery)))

@@ -195,7 +195,7 @@ def test_all_are_renewed_where_that_cannot_be_told(here: Here, file: Path) -> No
 
 
 def test_each_has_its_own_end(world: World) -> None:
-    one, two = world.run("acquire", "--all", "web", "db", "--ttl", "2s")[1].splitlines()
+    one, two = world.run("acquire", "--all", "web", "db", "--ttl", "4s")[1].splitlines()
     assert world.run("renew", "-q", "--ttl", "1h", "-", input=two) == (0, "", "")
     until(lambda: not world.claims("web"), "its time is over")
     code, out, err = world.run("check", "-", input=f"{one}\n\n{two}\n")

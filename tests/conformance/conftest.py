@@ -7,8 +7,6 @@ collected are begun ahead, a few at a time, and each test waits for its own.
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -20,8 +18,6 @@ from holdfast.testing.conformance import Run, in_turn  # noqa: E402 # after the 
 from tests.ahead import Ahead  # noqa: E402
 
 AT_ONCE = 10
-#: A file system in memory.
-MEMORY = "/dev/shm"
 #: So that a lease may be as long as the longest in the kit that isn't renewed.
 LONG = "?session=60"
 #: No server has to work for these.
@@ -69,22 +65,11 @@ def store_of(item: pytest.Item) -> str:
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where no disk can stand still, if there is such a place: what a case measures is the store,
-    and the store on a disk is what ``tests/stores/sqlite`` is about."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path_factory.mktemp("conformance")
-        return
-    with tempfile.TemporaryDirectory(prefix="holdfast-kit-", dir=MEMORY) as made:
-        yield Path(made)
-
-
-@pytest.fixture(scope="session")
-def urls(folder: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+def urls(no_disk: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     """A store of each scheme, for all runs."""
     found = {
         "memory": "memory://conformance",
-        "sqlite": f"sqlite://{folder}/locks.db",
+        "sqlite": f"sqlite://{no_disk}/locks.db",
     }
     wanted = {run.store for item in request.session.items for run in runs_of(item)}
     wanted |= {store_of(item) for item in request.session.items}

@@ -44,8 +44,8 @@ Text = Callable[[Bench], Awaitable[None]]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def run(request: pytest.FixtureRequest, folder: Path) -> Callable[[Text], None]:
-    urls = {"memory": "memory://asyncio habits", "sqlite": f"sqlite://{folder}/asyncio-habits.db"}
+def run(request: pytest.FixtureRequest, no_disk: Path) -> Callable[[Text], None]:
+    urls = {"memory": "memory://asyncio habits", "sqlite": f"sqlite://{no_disk}/asyncio-habits.db"}
 
     def act(text: Text) -> None:
         async def main() -> None:

@@ -32,7 +32,7 @@ LIKE_THE_MODEL = [
 
 
 @pytest.fixture
-def place(store: str, folder: Path, request: pytest.FixtureRequest) -> str:
+def place(store: str, no_disk: Path, request: pytest.FixtureRequest) -> str:
     if store == "redis":
         server: str = request.getfixturevalue("redis_url")
         return server
@@ -42,7 +42,7 @@ def place(store: str, folder: Path, request: pytest.FixtureRequest) -> str:
     if store == "mysql":
         mariadb: str = request.getfixturevalue("mariadb_url")
         return mariadb
-    return {"memory": "memory://differential", "sqlite": f"sqlite://{folder}/differential.db"}[
+    return {"memory": "memory://differential", "sqlite": f"sqlite://{no_disk}/differential.db"}[
         store
     ]
 

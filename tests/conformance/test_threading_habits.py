@@ -23,9 +23,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def clients(folder: Path) -> Any:
+def clients(no_disk: Path) -> Any:
     """One client per store for all tests, with its keeper running: they count the threads."""
-    urls = {OnMemory: "memory://habits", OnSqlite: f"sqlite://{folder}/threading-habits.db"}
+    urls = {OnMemory: "memory://habits", OnSqlite: f"sqlite://{no_disk}/threading-habits.db"}
     for store, url in urls.items():
         store.client = Client(url)
         store.client.lock("first").acquire().release()

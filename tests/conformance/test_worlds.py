@@ -36,7 +36,7 @@ PLACES = [
 ]
 if FULL:
     SERVERS = ("redis", "postgresql", "mysql", "zookeeper")
-    PLACES += [(world, store) for world in ("gevent", "uvloop") for store in SERVERS]
+    PLACES += [(world, store) for world in ("gevent", "eventlet", "uvloop") for store in SERVERS]
 #: What is played of the kit in a usual run.
 CORE = {
     "a_renewed_hold_outlives_its_ttl",
@@ -161,6 +161,43 @@ def test_a_gate_that_another_process_stands_in_holds_no_greenlet_up(
     with open(tmp_path / "locks.db.d" / "gate") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         assert printed(TRIES, url, own_name, patched=world) == ["True", "True"]
+
+
+def test_a_wait_for_one_descriptor_does_not_end_by_an_earlier_one_for_two() -> None:
+    text = """
+    import socket, time
+    from holdfast.runtime.polling.blocking import READ, poller
+    (one, to_one), (two, to_two), (late, _) = (socket.socketpair() for _ in range(3))
+    to_one.send(b"x")
+    to_two.send(b"x")
+    both, last = poller(), poller()
+    both.register(one, READ)
+    both.register(two, READ)
+    last.register(late, READ)
+    both.poll()
+    began = time.monotonic()
+    print(len(last.poll(50)), time.monotonic() - began > 0.04)
+    """
+    assert printed(text, patched="eventlet") == ["0", "True"]
+
+
+def test_a_look_at_a_descriptor_is_free_while_another_greenlet_waits_for_it() -> None:
+    text = """
+    import socket, threading, time
+    from holdfast.runtime.polling.blocking import READ, poller
+    (one, to_one), found = socket.socketpair(), []
+    waits, looks = poller(), poller()
+    waits.register(one, READ)
+    looks.register(one, READ)
+    threading.Thread(target=lambda: found.extend(waits.poll(5000))).start()
+    time.sleep(0.01)
+    print(len(looks.poll(0)))
+    to_one.send(b"x")
+    print(len(looks.poll(0)))
+    while not found:
+        time.sleep(0.01)
+    """
+    assert printed(text, patched="eventlet") == ["0", "1"]
 
 
 def test_a_program_that_is_patched_in_part_is_refused_by_name_with_the_remedy() -> None:

@@ -52,7 +52,7 @@ def time_machine() -> None:
 WORLDS: dict[str, tuple[Callable[[], None], str, int]] = {
     "gevent": (gevent, "sync", 10),
     "asyncio in gevent": (gevent, "aio", 1),  # as it has one event loop for each thread
-    "eventlet": (eventlet, "sync", 10),
+    "eventlet": (eventlet, "sync", 4),
     "uvloop": (uvloop, "aio", 10),
     "freezegun": (freezegun, "sync", 10),
     "asyncio in freezegun": (freezegun, "aio", 10),

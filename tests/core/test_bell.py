@@ -1,23 +1,20 @@
-"""The event that threads of a store wait for, and Ctrl-C at each of its steps."""
+"""The event that threads of a store wait for, and Ctrl-C at each of its points."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import threading
-from functools import partial
-from types import FrameType
 
 import pytest
 
-from holdfast.runtime import blocking
 from holdfast.runtime.blocking import Bell
-from tests.strike import interrupted
+from holdfast.testing.faults import Strike
 
 #: Whoever was woken is there within this time, in seconds.
 SOON_S = 5.0
-
-
-def of_a_bell(frame: FrameType) -> bool:
-    return frame.f_globals["__name__"] in (blocking.__name__, "threading")
+#: Fewer points than a bell has.
+POINTS = 2
 
 
 def rung(bell: Bell) -> bool:
@@ -37,14 +34,15 @@ def rung(bell: Bell) -> bool:
 
 @pytest.mark.parametrize("verb", ["set", "wait"])
 def test_an_interrupt_amid_a_bell_keeps_nobody_from_ringing_it(verb: str) -> None:
-    step, was = 0, True
-    while was:
+    for number in itertools.count(1):
         bell = Bell()
-        call = partial(bell.wait, 0.0) if verb == "wait" else bell.set
-        was = interrupted(call, step, of_a_bell)
-        assert rung(bell), f"after an interrupt at step {step} of {verb}"
-        step += 1
-    assert step > 10
+        strike = Strike(number, within=("holdfast.runtime.blocking", "threading"))
+        with contextlib.suppress(KeyboardInterrupt), strike:
+            bell.wait(0.0) if verb == "wait" else bell.set()
+        assert rung(bell), strike.where
+        if not strike.where:
+            break
+    assert number > POINTS
 
 
 def test_a_bell_wakes_all_who_wait_and_those_who_come_until_it_is_cleared() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import signal
 import sys
+import threading
 
 from holdfast.testing.faults.stage import Stage
 
@@ -55,3 +57,31 @@ def knows(stage: Stage, module: str) -> None:
 def fails(stage: Stage) -> None:
     """Raise."""
     raise ValueError("on purpose")
+
+
+def tells_all(stage: Stage) -> None:
+    """Say what a program finds at its start."""
+    caught = {one: str(signal.getsignal(one)) for one in signal.valid_signals()}
+    stage.say(
+        {
+            "argv": sys.argv[1:],
+            "cwd": os.getcwd(),
+            "environment": {**os.environ},
+            "path": [one for one in sys.path if one],
+            "descriptors": len(os.listdir("/proc/self/fd")),
+            "signals": {str(one): how for one, how in caught.items() if " at 0x" not in how},
+            "masked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+            "threads": threading.active_count(),
+        }
+    )
+
+
+def exits(stage: Stage, how: str) -> None:
+    """End as it is told, and say so at the exit."""
+    atexit.register(stage.say, "at exit")
+    if how == "raises":
+        raise ValueError("planted")
+    if how == "waits":
+        stage.say("waits")
+        stage.hear()
+    sys.exit(int(how))

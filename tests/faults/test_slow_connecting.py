@@ -102,8 +102,8 @@ def test_connections_that_could_not_be_made_take_no_place(
         async with face.client(slow.url) as client:
             store = client._ctx.store
             slow.proxy.refuse()
-            # When more were refused than there are places, to verbs with little time and with much
-            for within in (LITTLE_S, LITTLE_S, LONG_S, LONG_S):
+            # When as many were refused as there are places, to verbs with little time and with much
+            for within in (LITTLE_S, LONG_S) * POOL:
                 with pytest.raises(StoreUnavailable):
                     await store.inspect(own_name, within, True)
             slow.proxy.heal()

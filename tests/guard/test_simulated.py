@@ -16,7 +16,7 @@ from holdfast.testing.promise import promised
 from holdfast.testing.simulator.__main__ import quiet
 from tests.torture.scale import times
 
-HISTORIES = times(10_000, 60)
+HISTORIES = times(10_000, 40)
 PARTS = 4
 
 

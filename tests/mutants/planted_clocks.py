@@ -15,31 +15,6 @@ BACK, SLOWLY = "[-3600.0-False]", "[-3600.0-True]"
 
 AMID = "tests/stores/postgres/test_amid.py"
 
-NO_PLACE = (
-    "tests/faults/test_slow_connecting.py::test_connections_that_could_not_be_made_take_no_place"
-)
-MAKING = "holdfast.runtime.making.blocking"
-COUNTED = (
-    (
-        MAKING,
-        """            return self._dial(until)
-        finally:
-            self._dialled()
-""",
-        """            link = self._dial(until)
-        except GeneratorExit:
-            raise
-        self._dialled()
-        return link
-""",
-    ),
-    (
-        MAKING,
-        "            self._makings.remove(making)\n            self._dialled()\n",
-        "            self._makings.remove(making)\n",
-    ),
-)
-
 TOLD = "tests/core/test_claims.py::test_a_long_wait_is_told_once_with_who_holds_and_for_how_long"
 
 CLOCKS = [
@@ -104,16 +79,6 @@ CLOCKS = [
         "mysql: after a burst of names as few are swept as before",
         "tests/stores/mysql/test_sweep.py::test_after_a_burst_of_names_the_sweeping_keeps_up",
         ("holdfast.stores.mysql.store", "SWEEP_OFTEN = 8\n", "SWEEP_OFTEN = SWEEP_EVERY\n"),
-    ),
-    bug(
-        "postgres: a connection that couldn't be made counts for ever",
-        f"{NO_PLACE}[postgres-sync]",
-        *COUNTED,
-    ),
-    bug(
-        "mysql: a connection that couldn't be made counts for ever",
-        f"{NO_PLACE}[mariadb-sync]",
-        *COUNTED,
     ),
     bug(
         "postgres: a value of a moment to come is fresh until then",

@@ -43,6 +43,26 @@ ELSEWHERE = [
         commands=True,
     ),
     bug(
+        "a wait under eventlet ends by an earlier one",
+        f"{WORLDS}a_wait_for_one_descriptor_does_not_end_by_an_earlier_one_for_two",
+        (
+            "holdfast.runtime.polling.blocking",
+            "            if found or not ready:\n",
+            "            if True:\n",
+        ),
+        commands=True,
+    ),
+    bug(
+        "under eventlet a look waits for its turn",
+        f"{WORLDS}a_look_at_a_descriptor_is_free_while_another_greenlet_waits_for_it",
+        (
+            "holdfast.runtime.polling.blocking",
+            "if milliseconds == 0 and",
+            "if milliseconds == -1 and",
+        ),
+        commands=True,
+    ),
+    bug(
         "a client counts by a clock that a test freezes",
         f"{FROZEN}{LEASE_ENDS}[memory-freezegun]",
         (

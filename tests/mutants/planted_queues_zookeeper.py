@@ -7,6 +7,7 @@ from .bugs import bug
 ROOM = "holdfast.stores.zookeeper.queues"
 HERE = "tests/stores/zookeeper/test_queues.py"
 LOST = "tests/stores/zookeeper/test_queue_lost.py"
+HALF = "tests/stores/zookeeper/test_half_made.py::test_"
 SESSION = f"{LOST}::test_what_a_lost_session_had_on_loan_comes_first_again_and_its_ack_is_refused"
 BOTH = "tests/stores/zookeeper/test_onward.py"
 KIT = "tests/conformance/test_conformance.py::test_conforms[zookeeper-sync-queue"
@@ -148,5 +149,30 @@ QUEUES_ZOOKEEPER = [
         "zookeeper queues: dead letters of a group come back in another order",
         f"{KIT}-dead_letters_come_back_in_the_order_in_which_they_died]",
         (f"{ROOM}.mending", "        rows.sort(key=lambda row: row.node)", "        pass"),
+    ),
+    bug(
+        "zookeeper queues: a queue takes jobs before all of its folders are there",
+        f"{HALF}a_queue_whose_making_was_cut_is_whole_once_something_was_put",
+        (f"{ROOM}.names", '"ready", "plain"', '"lanes", "ready", "plain"'),
+        (f"{ROOM}.names", '"pulse", "lanes"', '"pulse"'),
+    ),
+    bug(
+        "zookeeper queues: a folder that was removed is missed for ever",
+        f"{HALF}a_job_is_settled_though_a_folder_of_its_queue_was_removed[None]",
+        (
+            f"{ROOM}.settling",
+            "            await self._talk.make(space.place, until)\n",
+            "            pass\n",
+        ),
+    ),
+    bug(
+        "zookeeper queues: a job that was removed while it was done is settled for ever",
+        f"{HALF}the_next_job_follows_one_that_was_removed_while_it_was_done[g]",
+        (f"{ROOM}.settling", "lost.path == loan.job:", "lost.path == loan.mark:"),
+    ),
+    bug(
+        "zookeeper queues: a taker that was poked before it watched its node sleeps on",
+        f"{HERE}::test_a_taker_that_is_poked_before_it_watches_its_node_misses_no_other_poke",
+        (f"{ROOM}.idle", "                bell.set()\n", "                pass\n"),
     ),
 ]

@@ -38,7 +38,11 @@ class Process:
     """A group that runs, or what is left of it."""
 
     def __init__(
-        self, group: Group, everything: Sequence[Group], only: Sequence[str] | None = None
+        self,
+        group: Group,
+        everything: Sequence[Group],
+        only: Sequence[str] | None = None,
+        compiled: bool = False,
     ) -> None:
         self.group = group
         self.began = time.monotonic()
@@ -59,6 +63,8 @@ class Process:
         #: How many tests came to an end, and of which kinds.
         self._kinds: Counter[str] = Counter()
         env = {**os.environ, "HOLDFAST_NOTES": str(self._notes)}
+        if compiled:
+            env["HOLDFAST_COMPILED"] = "1"
         if only is not None:
             chosen = Path(self._place.name) / "only"
             chosen.write_text("\n".join(only), encoding="utf-8")
@@ -221,7 +227,7 @@ def run(
             compiled = compiled or any(one.has_read for one in running)
             while waiting and len(running) < (at_once if compiled else 1):
                 group, tests = waiting.pop(0)
-                running.append(Process(group, everything, tests))
+                running.append(Process(group, everything, tests, compiled))
                 tell(f"{group.name} {'has begun' if tests is only else 'goes on'}")
             time.sleep(POLL_S)
             for process in [*running]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from .process import in_memory
 
 # Imported where they are used, because a run without them should start at once.
 if TYPE_CHECKING:
@@ -24,24 +24,20 @@ if TYPE_CHECKING:
     from .tls import Certificate
     from .zookeeper import Ensemble, ZooKeeperServer
 
-#: A file system in memory, and how much room there must be for servers, in bytes.
-MEMORY, ROOM = "/dev/shm", 2 << 30
 #: Makes a server with these settings (see `RedisServer`); it ends with the test.
 NewRedis = Callable[..., "RedisServer"]
 
 
 @pytest.fixture(scope="session")
 def no_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where no disk can hold up a server that many tests share, if there is such a place: one that
-    is busy does so for seconds, also if nobody waits for what is written."""
-    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
+    """A folder `in_memory`, if there is room; else one on the disk."""
+    where = in_memory()
+    if where is None:
         yield tmp_path_factory.mktemp("servers")
         return
-    where = tempfile.TemporaryDirectory(
-        prefix="holdfast-servers-", dir=MEMORY, ignore_cleanup_errors=True
-    )
-    with where as made:
-        yield Path(made)
+    made = tempfile.TemporaryDirectory("", "holdfast-servers-", where, ignore_cleanup_errors=True)
+    with made as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

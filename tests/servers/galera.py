@@ -83,7 +83,7 @@ class Galera:
         (seed,) = self.nodes
         seed.terminate()
         self._data = self._folder / "seed"
-        seed.data.rename(self._data)
+        shutil.move(seed.data, self._data)
         for old in ("galera.cache", "gvwstate.dat"):
             (self._data / old).unlink(missing_ok=True)
         seed.close()

@@ -31,7 +31,7 @@ from pymysql.connections import Connection
 
 from holdfast.testing.surroundings import surroundings
 
-from .process import Program, free_port, need
+from .process import Program, free_port, in_memory, need
 
 #: Another program in its place: a path.
 ENV = "MARIADB_SERVER"
@@ -78,7 +78,7 @@ def _unprivileged() -> list[str]:
 
 def own_folder() -> Path:
     """A new folder of whoever the server runs as. pytest's own are closed to others than us."""
-    place = Path(tempfile.mkdtemp(prefix="holdfast-mariadb-"))
+    place = Path(tempfile.mkdtemp(prefix="holdfast-mariadb-", dir=in_memory()))
     give(place)
     return place
 

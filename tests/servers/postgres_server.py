@@ -28,7 +28,7 @@ import psycopg
 
 from holdfast.testing.surroundings import surroundings
 
-from .process import Program, free_port, need, until
+from .process import Program, free_port, in_memory, need, until
 
 HOST = "127.0.0.1"
 #: Who the server runs as where we are root: the first of these that there is.
@@ -76,7 +76,7 @@ def _user() -> pwd.struct_passwd:
 
 def new_folder(kind: str) -> Path:
     """A new folder that belongs to whoever the server runs as; whoever asks removes it."""
-    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{kind}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{kind}-", dir=in_memory()))
     give_away(folder)
     return folder
 

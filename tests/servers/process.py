@@ -37,6 +37,21 @@ GIVEN_S, GIVEN_MAX = 600.0, len(PORTS) // 2
 _giving = threading.Lock()
 #: What programs find in their environment besides: see `clock.Clock.worn`.
 ENVIRONMENT: dict[str, str] = {}
+#: A file system in memory; how much room for servers there must be, and how much memory, in bytes.
+MEMORY, ROOM, AVAILABLE = "/dev/shm", 2 << 30, 8 << 30
+
+
+def in_memory() -> str | None:
+    """Where no disk holds up a server, if there is such a place: one that is busy does so for
+    seconds, also if nobody waits for what is written. What a server writes outlives its end there,
+    too."""
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        (free,) = [int(one.split()[1]) << 10 for one in lines if one.startswith("MemAvailable:")]
+        fits = free >= AVAILABLE and shutil.disk_usage(MEMORY).free >= ROOM
+    except (OSError, ValueError):
+        return None
+    return MEMORY if fits and os.access(MEMORY, os.W_OK) else None
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:

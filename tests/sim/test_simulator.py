@@ -17,7 +17,7 @@ from tests.torture.scale import times
 
 #: Those whose plans are looked at, and those that are played.
 HISTORIES = 2000
-PLAYED = times(HISTORIES, 200)
+PLAYED = times(HISTORIES, 140)
 #: So many tests share them, because one that takes minutes on a busy machine is taken to hang.
 PARTS = 4
 

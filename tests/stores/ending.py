@@ -5,15 +5,21 @@ The URLs are of a client with ``pool=1`` behind a proxy, through which nobody el
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from typing import Any
+
 import pytest
 
-from holdfast import StoreUnavailable
+from holdfast import Client, StoreUnavailable
 from holdfast.runtime.ending import blocking as ending
 from holdfast.testing.faces import Face
-from holdfast.testing.faults import HOLD_REQUEST, Fault, Proxy
+from holdfast.testing.faults import HOLD_REQUEST, Fault, Proxy, Strike
 from tests.servers.process import until
 
 LONG_S = 60.0
+#: The methods of a pool that lead to a connection and back.
+WAY = ("_reach", "_new", "_lend", "_give")
 
 
 def a_session_counts_until_its_end(
@@ -86,3 +92,21 @@ def one_that_was_never_made_counts(
                 pass
 
     face.run(main, LONG_S)
+
+
+def no_interrupt_keeps_a_place(url: str, name: str, method: Any) -> None:
+    """``method``: a part of the way to a connection, or back."""
+    function = f"{method.__module__}:{method.__qualname__}"
+    # Where a verb has little time, a thread makes the connection
+    for timeout in (0, LONG_S):
+        for number in itertools.count(1):
+            strike = Strike(number, function=function)
+            one = f"{name}:{timeout}:{number}"
+            with Client(url) as client:
+                with contextlib.suppress(KeyboardInterrupt, StoreUnavailable), strike:
+                    client.lock(one).acquire(timeout=timeout).release()
+                with client.lock(name, timeout=20):
+                    pass
+            if not strike.where:
+                break
+    assert number > 1

@@ -19,7 +19,7 @@ lag.watch()
 #: A renewal and a release take no longer, together; behind those that wait they take 5 s or more.
 SOON_S = 2.0
 #: Seconds for which everybody tries.
-SECONDS = 10.0 if FULL else 4.0
+SECONDS = 10.0 if FULL else 2.0
 THREADS = 10
 
 

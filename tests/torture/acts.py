@@ -186,19 +186,20 @@ async def contends_in_a_loop(
 
 
 async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
-    """Stand in one line with so many tasks; each says its fence and when it held. At last, by how
-    much the machine held us up within a second."""
+    """Stand in one line with so many tasks; each says its fence, when it held, and how often it
+    asked. At last, by how much the machine held us up within a second."""
     lag.watch()
     async with AsyncClient(url, label=label) as client:
         served: list[list[Any]] = []
 
         async def one(number: int) -> None:
-            inside = False
+            asked, inside = 0, False
             while not inside:
+                asked += 1
                 with contextlib.suppress(StoreUnavailable):  # the store was busy: ask again
                     async with client.lock("x") as hold:
                         inside = True
-                        served.append([number, hold.fence, boottime()])
+                        served.append([number, hold.fence, boottime(), asked])
 
         begun = boottime()
         tasks = [asyncio.create_task(one(number)) for number in range(many)]

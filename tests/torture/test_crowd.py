@@ -17,6 +17,8 @@ PROCESSES = 4
 CROWD = times(5000, 600)
 #: One hand-off may take so long at the median, in a line that long, on a machine with two cores.
 HANDOFF_S = 0.010
+#: Who waits and isn't let ask for longer may lose its place.
+ASK_S = 2.0
 lag.watch()
 
 
@@ -49,15 +51,17 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
         took = time.monotonic() - begun
     # In the order of the line
     served.sort(key=lambda one: one[2])
-    fences = [fence for _, fence, _ in served]
+    fences = [fence for _, fence, _, _ in served]
     assert len(fences) == CROWD
-    assert fences == sorted(fences)
+    assert not [pair for pair in pairwise(fences) if pair[0] >= pair[1]]
     gaps = [after[2] - before[2] for before, after in pairwise(served)]
     print(
         f"{CROWD} served in {took:.1f} s, a hand-off {statistics.median(gaps) * 1e3:.2f} ms at the "
         f"median, {max(gaps) * 1e3:.1f} ms at worst"
     )
-    # Nobody has lost its place on the way, and nobody waited for a poke that was lost
-    assert fences == tickets
+    # Nobody has lost its place on the way but by asking again, where the machine let all ask in
+    # time; and nobody waited for a lost poke
+    if max(late, lag.since(let_go)) < ASK_S:
+        assert not {fence for _, fence, _, asked in served if asked == 1} - {*tickets}
     assert statistics.median(gaps) < HANDOFF_S
     assert max(gaps) < 1.0 + max(late, lag.since(let_go))

@@ -21,6 +21,7 @@ import holdfast
 from holdfast import AsyncClient, HoldfastError
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
+from holdfast.testing.conformance import pulse
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import CHUNKS, Proxy, delay_request
 from holdfast.url import find
@@ -200,7 +201,8 @@ class Cuts:
         began = boottime()
         await case.after(given._replace(cut=cut))
         took = boottime() - began
-        if took > LEFT_S + 2 * span + LATE_S + lag.since(began):
+        late_by_itself = lag.since(began) + pulse.since(began)
+        if took > LEFT_S + 2 * span + LATE_S + late_by_itself:
             self.left.append(
                 f"{given.name}: {how} by {late * 1e3:.1f} ms, given up after {after * 1e3:.1f} ms "
                 f"of {span * 1e3:.1f} ms: {took:.2f} s"
@@ -253,6 +255,7 @@ def play(
             wire = CHUNKS._replace(requests=_commits_apart) if store == "postgresql" else CHUNKS
             proxy = ends.enter_context(Proxy(place.hostname, place.port, wire))
             by_proxy = url.replace(f"{place.hostname}:{place.port}", f"127.0.0.1:{proxy.port}")
+            ends.enter_context(pulse.felt(url))
         cuts = kind(FACES[face], (by_proxy, url), proxy, name)
         main = cuts.run(case)
         asyncio.run(main) if face == "aio" else run_sync(main)

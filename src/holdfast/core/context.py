@@ -258,6 +258,8 @@ class Context:
         except BaseException:
             await self.undo(leave)
             raise
+        finally:
+            del failure  # it would keep itself, and what was lent to whoever raised it
         return there or self.now() < deadline
 
     async def undo(self, undo: Undo, until: float = math.inf) -> None:

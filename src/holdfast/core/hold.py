@@ -214,6 +214,8 @@ class HoldBase:
                 return False
             leaving.failed(self._ctx, lease, late)
             raise
+        finally:
+            del failure  # it would keep itself, and what was lent to whoever raised it
 
     @property
     def _before(self) -> Loss | None:

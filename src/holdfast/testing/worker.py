@@ -18,6 +18,7 @@ import holdfast
 
 from ..aio import AsyncClient, AsyncHold
 from ..errors import HoldfastError
+from . import starting
 from .faces import FACES, Face
 from .surroundings import surroundings
 
@@ -32,7 +33,7 @@ class Worker:
         source = str(pathlib.Path(holdfast.__file__).parents[1])
         path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
         self._face = face
-        self.process = subprocess.Popen(
+        self.process = starting.popen(
             [sys.executable, "-m", "holdfast.testing.worker", url, face.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

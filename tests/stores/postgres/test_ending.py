@@ -34,3 +34,12 @@ def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
     monkeypatch.setattr(aio, "CONNECT_S", 0.1)
     url, first = f"{proxied(proxy)}&pool=1&application_name=x", b"application_name"
     ending.one_that_was_never_made_counts(face, proxy, url, own_name, first, monkeypatch)
+
+
+@pytest.mark.parametrize("method", ending.WAY)
+def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
+    postgres_url: str, own_name: str, method: str
+) -> None:
+    ending.no_interrupt_keeps_a_place(
+        f"{postgres_url}?pool=1", own_name, getattr(port.ThreadPort, method)
+    )

@@ -18,6 +18,15 @@ from tests.stores.redis.verbs import START, Verbs
 MakeClient = Callable[..., Client]
 
 
+class Counted(Proxy):
+    """A proxy that counts the requests that pass."""
+
+    requests = 0
+
+    def chosen(self, message: bytes, *of: str) -> None:
+        self.requests += "request" in of
+
+
 @pytest.fixture
 def new_client(redis_url: str) -> Iterator[MakeClient]:
     """Makes clients, of the shared server if no other is named, and closes them afterwards."""

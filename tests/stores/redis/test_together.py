@@ -30,7 +30,7 @@ from holdfast.testing.faults import (
 )
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
-from tests.stores.redis.conftest import MakeClient, eventually
+from tests.stores.redis.conftest import Counted, MakeClient, eventually
 from tests.stores.redis.guarded import Guarded
 from tests.stores.redis.verbs import CLOCK, LABEL, START, Verbs, claim
 from tests.torture.scale import times
@@ -154,15 +154,6 @@ def test_the_guard_of_each_name_is_asked(new_redis: NewRedis) -> None:
 
 
 # -- a client ----------------------------------------------------------------------------------
-
-
-class Counted(Proxy):
-    """A proxy that counts the requests that pass."""
-
-    requests = 0
-
-    def chosen(self, message: bytes, push: bool) -> None:
-        self.requests += not push
 
 
 def test_one_round_trip_to_take_them_and_one_to_give_them_back(

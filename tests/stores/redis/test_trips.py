@@ -8,18 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import Client
-from holdfast.testing.faults import RESP, Proxy
+from holdfast.testing.faults import RESP
 from tests.servers.redis_server import RedisServer
-from tests.stores.redis.conftest import MakeClient, eventually
-
-
-class Counted(Proxy):
-    """A proxy that counts the requests that pass."""
-
-    requests = 0
-
-    def chosen(self, message: bytes, push: bool) -> None:
-        self.requests += not push
+from tests.stores.redis.conftest import Counted, MakeClient, eventually
 
 
 @pytest.fixture

@@ -1,27 +1,20 @@
-"""Ctrl-C at each step of a take that has got its job: the job is there for the next one."""
+"""Ctrl-C at each point of a take that gets its job: the job is there for the next one."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from functools import partial
-from types import FrameType
 
 import pytest
 
 from holdfast import Client
-from holdfast.stores.zookeeper.queues import idle, loans, taking
+from holdfast.testing.faults import Strike
 from tests.servers.zookeeper import ZooKeeperServer
-from tests.strike import interrupted
 
 #: What is interrupted before its first step was never awaited, and the collector says so.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-PARTS = {one.__file__ for one in (idle, loans, taking)}
-#: What knows of the job by then, and what stops waiting.
-KNOW = {"digest", "_got", "_loan", "add", "unlisten"}
-
-
-def knows(frame: FrameType) -> bool:
-    return frame.f_code.co_filename in PARTS and frame.f_code.co_name in KNOW
+#: What knows of a job that a take has got.
+KNOW = tuple(f"holdfast.stores.zookeeper.queues.{part}" for part in ("idle", "loans", "taking"))
 
 
 def test_a_take_that_is_interrupted_leaves_its_job_to_the_next_one(
@@ -30,10 +23,14 @@ def test_a_take_that_is_interrupted_leaves_its_job_to_the_next_one(
     with Client(shared_zookeeper.url) as ours, Client(shared_zookeeper.url) as other:
         queue = ours.queue(own_name)
         queue.put(1)
-        for step in itertools.count():
-            if not interrupted(partial(queue.take, 1.0), step, knows):
+        for number in itertools.count(1):
+            strike = Strike(number, within=KNOW)
+            with contextlib.suppress(KeyboardInterrupt), strike:
+                taken = queue.take(1.0)
+            if not strike.where:
                 break
             found = other.queue(own_name).take(5.0)
-            assert found is not None, f"after an interrupt at step {step}"
+            assert found is not None, strike.where
             found.give_back()
-    assert step > 100
+        assert taken is not None
+    assert number > 50

@@ -13,11 +13,14 @@ import pytest
 from kazoo.client import KazooClient
 
 from holdfast import Client, ConfigError, NotSupported
+from holdfast.runtime.blocking import boottime
 from holdfast.stores.zookeeper.names import digest
 from holdfast.stores.zookeeper.queues.names import FOLDERS, place_of
 from holdfast.stores.zookeeper.requests import Children, Multi
 from holdfast.testing import lag
+from holdfast.testing.faults import HOLD_REQUEST, Proxy
 from tests.stores.zookeeper.conftest import MakeClient, eventually
+from tests.stores.zookeeper.frames import READ, of_kind
 from tests.torture.scale import times
 
 lag.watch()
@@ -311,3 +314,34 @@ def test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early(
         assert late.age >= 0.5
         assert late.attempt == 1
         assert late.ack()
+
+
+def test_a_taker_that_is_poked_before_it_watches_its_node_misses_no_other_poke(
+    proxy: Proxy, new_client: MakeClient, kazoo: KazooClient, own_name: str
+) -> None:
+    # Given one that waits, and whose node is there, but not watched yet
+    queue = new_client().queue(own_name)
+    queue.put("first")
+    assert queue.take(5.0).ack()
+    took: list[float] = []
+    slow = new_client(f"zookeeper://127.0.0.1:{proxy.port}").queue(own_name)
+
+    def takes() -> None:
+        slow.take(20.0)
+        took.append(boottime())
+
+    armed = proxy.arm(of_kind(READ, having=f"{base(own_name)}/idle/".encode()), HOLD_REQUEST)
+    waiter = threading.Thread(target=takes)
+    waiter.start()
+    armed.wait()
+    # When it is poked for a job that another one takes
+    queue.put("second")
+    job = queue.take(5.0)
+    eventually(lambda: inside(kazoo, own_name, "idle") == [])
+    armed.let_go()
+    time.sleep(0.2)
+    # Then it hears that the job is given back
+    begun = boottime()
+    job.give_back()
+    waiter.join(20)
+    assert took[0] - begun < 0.4 + lag.since(begun)

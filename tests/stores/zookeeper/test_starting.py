@@ -10,9 +10,12 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import AsyncClient, Client, HoldfastError
-from tests.stores.zookeeper.conftest import eventually
+from holdfast.runtime.blocking import Bell, boottime
+from tests.stores.zookeeper.conftest import MakeClient, eventually
 
 Trouble = Callable[[Callable[[], None]], None]
+#: For so long a connection is waited for.
+LONG_S = 20.0
 
 
 def refused(_: Callable[[], None]) -> None:
@@ -97,3 +100,21 @@ def test_a_task_tries_again_and_leaves_no_connection(
             runner.run(take(client))
         runner.run(client.close())
     nothing_left()
+
+
+def test_a_thread_hears_of_a_connection_that_another_one_has_heard_of(
+    new_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = new_client()._ctx.store._port  # type: ignore[attr-defined]
+    wait, until = Bell.wait, boottime() + LONG_S
+
+    def late(bell: Bell, seconds: float) -> bool:
+        """The connection is made when it was looked for, and not waited for yet."""
+        monkeypatch.undo()
+        eventually(lambda: port._driver.connected)
+        port._reach(until)  # another thread that has waited, too
+        return wait(bell, seconds)
+
+    monkeypatch.setattr(Bell, "wait", late)
+    assert port._reach(until).connected
+    assert boottime() < until - LONG_S / 2

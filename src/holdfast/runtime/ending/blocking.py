@@ -26,6 +26,8 @@ class Ending:
     socket, which is ours now; None if that was closed. ``then`` is called when it counts no more.
     """
 
+    _twin: socket.socket | None = None  # of one whose constructor failed, too
+
     def __init__(self, twin: socket.socket | None, then: Callable[[], None] | None = None) -> None:
         self._twin = twin
         self._then = then

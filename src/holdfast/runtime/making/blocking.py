@@ -8,11 +8,14 @@ all the while, and is then given to all who want one.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from ...errors import StoreUnavailable
 from ..blocking import Bell, boottime
+from ..ending.blocking import Endings
 from ..starting.blocking import DaemonThread
 
 L = TypeVar("L")
@@ -25,7 +28,7 @@ _YOUNG_S = 1.0
 
 
 class _Making:
-    """A connection on its way."""
+    """A connection on its way. It takes a place of the pool."""
 
     __slots__ = ("begun", "failure", "over", "wanted")
 
@@ -42,29 +45,31 @@ class Makes(ABC, Generic[L]):
     """A port for threads that makes connections."""
 
     label: str
-    #: Rung when a connection is given back, or one counts no more.
-    _back: Bell
 
-    def __init__(self, usual_s: float) -> None:
+    def __init__(self, usual_s: float, most: int) -> None:
         #: How long connecting usually may take.
         self._usual_s = usual_s
-        self._makings: list[_Making] = []
+        #: How many connections there may be. One more is for the urgent: was it made?
+        self._most = most
+        self._more = False
+        self._makings: set[_Making] = set()
+        self._counting = threading.Lock()
+        #: Rung when a connection is given back, or one counts no more.
+        self._back = Bell()
+        #: Connections that we have ended, and the server not yet.
+        self._ending = Endings(self._back.set)
 
     @abstractmethod
     def _lend(self) -> L | None:
         """An idle connection, if there is one that can be used."""
 
     @abstractmethod
-    def _may_dial(self, urgent: bool) -> bool:
-        """Is there room for a new one? Then its place is taken."""
+    def _there(self) -> int:
+        """How many count, besides those that are on their way and those that are ending."""
 
     @abstractmethod
     def _dial(self, until: float) -> L:
         """A new one, before this moment; it counts by itself."""
-
-    @abstractmethod
-    def _dialled(self) -> None:
-        """To make one has ended: the place that was taken for that is free."""
 
     @abstractmethod
     def _give(self, link: L) -> None:
@@ -79,7 +84,7 @@ class Makes(ABC, Generic[L]):
         """There is no room."""
 
     def _reach(self, until: float, urgent: bool) -> L:
-        """A connection for ourselves alone. One more than the pool is for the urgent."""
+        """A connection for ourselves alone."""
         making: _Making | None = None
         try:
             while (link := self._lend()) is None:
@@ -87,10 +92,10 @@ class Makes(ABC, Generic[L]):
                     if making is not None and making.failure is not None:
                         raise making.failure
                     making = self._parked(until, urgent)
-                    if making is None and self._may_dial(urgent):
-                        making = self._begin(until, urgent)
-                        if making is None:
-                            return self._new(until)
+                    if making is None:
+                        link, making = self._new(until, urgent)
+                        if link is not None:
+                            return link
                 self._back.clear()
                 self._tidy(until)
                 if (link := self._lend()) is not None:  # it was given back meanwhile
@@ -105,12 +110,42 @@ class Makes(ABC, Generic[L]):
         finally:
             if making is not None:
                 making.wanted = False
+            del making  # its failure would keep itself, and what was lent to whoever raised it
 
-    def _new(self, until: float) -> L:
+    def _new(self, until: float, urgent: bool) -> tuple[L | None, _Making | None]:
+        """A new one, or one that a thread makes; neither if there is no room."""
+        mine = _Making()  # made first, so that no interrupt leaves its place taken
+        thread = DaemonThread(target=self._in_thread, args=(mine,), name="holdfast-connect")
+        begun = False
         try:
-            return self._dial(until)
+            with self._counting:
+                there = self._there() + len(self._makings)
+                if not urgent:
+                    there += len(self._ending)
+                if there >= self._most + urgent:
+                    return None, None
+                self._more = self._more or there >= self._most
+                self._makings.add(mine)
+            if self._short(until, urgent):
+                with contextlib.suppress(RuntimeError):  # no thread is to be had
+                    thread.start()
+                    begun = True
+                    return None, mine
+            return self._dial(until), None
         finally:
-            self._dialled()
+            if not begun and thread.give_up():  # or the thread frees its place
+                self._makings.discard(mine)
+
+    def _in_thread(self, making: _Making) -> None:
+        try:
+            self._give(self._dial(boottime() + self._usual_s))
+        except Exception as wrong:
+            making.failure = wrong
+        finally:
+            making.over = True
+            self._makings.discard(making)
+            self._back.set()
+            del making  # as above
 
     def _short(self, until: float, urgent: bool) -> bool:
         """Has this verb too little time to make one? What is made for an urgent one isn't for all,
@@ -126,30 +161,3 @@ class Makes(ABC, Generic[L]):
                     making.wanted = True
                     return making
         return None
-
-    def _begin(self, until: float, urgent: bool) -> _Making | None:
-        """A new one in a thread; None if this verb is to make it itself."""
-        if not self._short(until, urgent):
-            return None
-        making = _Making()
-        thread = DaemonThread(target=self._in_thread, args=(making,), name="holdfast-connect")
-        try:
-            thread.start()
-        except RuntimeError:  # no thread is to be had
-            return None
-        except BaseException:
-            if thread.give_up():
-                self._dialled()
-            raise
-        return making
-
-    def _in_thread(self, making: _Making) -> None:
-        self._makings.append(making)
-        try:
-            self._give(self._dial(boottime() + self._usual_s))
-        except Exception as wrong:
-            making.failure = wrong
-        finally:
-            making.over = True
-            self._makings.remove(making)
-            self._dialled()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import sys
 import time
 from typing import Any
 
@@ -26,6 +27,10 @@ class _Selecting:
 
     def poll(self, milliseconds: float | None = None) -> list[tuple[int, int]]:
         """What is ready; nothing when the time is over."""
+        if milliseconds == 0 and (real := _unpatched()) is not None:
+            for fd, events in self._events.items():
+                real.register(fd, events)
+            return list(real.poll(0))
         reading = [fd for fd, events in self._events.items() if events & READ]
         writing = [fd for fd, events in self._events.items() if events & WRITE]
         failing = list(self._events)
@@ -33,9 +38,21 @@ class _Selecting:
         if not failing and seconds is not None:
             time.sleep(seconds)  # because Windows refuses to select of nothing
             return []
-        readable, writable, failed = select.select(reading, writing, failing, seconds)
-        ready = {*readable, *writable, *failed}
-        return [(fd, self._events[fd]) for fd in self._events if fd in ready]
+        while True:
+            readable, writable, failed = select.select(reading, writing, failing, seconds)
+            ready = {*readable, *writable, *failed}
+            found = [(fd, self._events[fd]) for fd in self._events if fd in ready]
+            # eventlet answers this wait by an earlier one's, if two of that were ready at once
+            if found or not ready:
+                return found
+
+
+def _unpatched() -> Any:
+    """A poll as it was before eventlet took it away; None if there was none. For a look that waits
+    for nothing, as eventlet lets only one greenlet at a time wait for a descriptor."""
+    patcher = sys.modules.get("eventlet.patcher")
+    make = getattr(patcher.original("select"), "poll", None) if patcher is not None else None
+    return make() if make is not None else None
 
 
 #: Makes one.

@@ -10,8 +10,10 @@ from ...runtime import tls
 from .config import Settings
 
 #: The whole transaction was rolled back: a dead-lock, or another node of a Galera cluster was
-#: first; a row's lock was not to be had; the row was changed since it was first read.
-ROLLED_BACK = frozenset({1213, 1205, 1020, 3572})
+#: first; a row's lock was not to be had; the row was changed since it was first read; or a row that
+#: somebody else had just made was locked by us a moment before InnoDB let us read it (1048: what
+#: the procedure had read was NULL).
+ROLLED_BACK = frozenset({1213, 1205, 1020, 3572, 1048})
 #: A table, a procedure or a column isn't there (yet).
 MISSING = frozenset({1146, 1305, 1054})
 #: The request is longer than a packet may be.
@@ -46,6 +48,7 @@ _UNAVAILABLE = {
     1205: "somebody else has had the name's row locked all the time",
     1213: "others were first all the time",
     1020: "others were first all the time",
+    1048: "others were first all the time",
     3572: "somebody else has had the name's row locked all the time",
     1040: "it has as many connections as it may have (max_connections)",
     1203: "this user has as many connections as it may have",

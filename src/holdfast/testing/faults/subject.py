@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from ...runtime.blocking import boottime
+from .. import starting
 from ..surroundings import surroundings
 from .pipe import readable
 
@@ -63,7 +64,7 @@ class Subject:
     ) -> None:
         run = ["-c", _AFTER, first] if first else ["-m", _STAGE]
         path = os.pathsep.join(place or os.getcwd() for place in sys.path)
-        self.process = subprocess.Popen(
+        self.process = starting.popen(
             [sys.executable, *run, function, json.dumps(args)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.blocking import boottime
+from .. import starting
 from ..promise import demand
 from ..surroundings import surroundings
 
@@ -128,7 +129,7 @@ def _start(options: Options, place: Path, rng: random.Random) -> subprocess.Pope
     }
     command = [sys.executable, "-m", "holdfast.testing.guards.worker", json.dumps(task)]
     path = os.pathsep.join(filter(None, sys.path))
-    return subprocess.Popen(command, env=surroundings(PYTHONPATH=path))
+    return starting.popen(command, env=surroundings(PYTHONPATH=path))
 
 
 def judge(place: Path) -> Outcome:

@@ -6,6 +6,7 @@ import contextlib
 import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
+from weakref import ref
 
 import pymysql
 from pymysql.connections import Connection
@@ -37,7 +38,14 @@ class ThreadLink:
         self.thread = int(connection.thread_id())  # type: ignore[no-untyped-call]
         #: Its socket, where the driver has given it up while the server hasn't.
         self._left: socket.socket | None = None
-        connection._force_close = self._leave_open  # type: ignore[attr-defined]
+        mine = ref(self)  # or the two would keep each other, and one that is lost its place
+
+        def leave_open() -> None:
+            link = mine()
+            if link is not None:
+                link._leave_open()
+
+        connection._force_close = leave_open  # type: ignore[attr-defined]
 
     def _leave_open(self) -> None:
         """In place of the driver's own: whoever gave it up decides when the socket is closed."""

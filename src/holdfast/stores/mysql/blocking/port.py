@@ -17,8 +17,7 @@ from collections import deque
 from weakref import WeakSet
 
 from ....errors import HoldfastError, StoreUnavailable
-from ....runtime.blocking import Bell, boottime
-from ....runtime.ending.blocking import Endings
+from ....runtime.blocking import boottime
 from ....runtime.making.blocking import Makes
 from ..complaints import ServerSaid
 from ..config import Settings
@@ -42,19 +41,12 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         self._start()
 
     def _start(self) -> None:
-        Makes.__init__(self, self._settings.connect_s)
+        Makes.__init__(self, self._settings.connect_s, self._settings.pool)
         self._idle: deque[ThreadLink] = deque()
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[ThreadLink] = WeakSet()
         self._lost = Graveyard()
         self._killing = threading.Lock()
-        self._counting = threading.Lock()
-        #: How many connections are being made; was one made beyond the pool?
-        self._dialling = 0
-        self._more = False
-        self._back = Bell()
-        #: Connections that we have ended, and the server not yet.
-        self._ending = Endings(self._back.set)
         self._closed = False
 
     async def _take(self, within: float, urgent: bool) -> ThreadLink:
@@ -72,27 +64,13 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
                 return link
             self._drop(link)
 
-    def _may_dial(self, urgent: bool) -> bool:
-        """Is there room for a new one? One more than the pool is for the urgent."""
-        with self._counting:
-            there = len(self._links) + self._dialling + len(self._lost)
-            if not urgent:
-                there += len(self._ending)
-            if there >= self._settings.pool + urgent:
-                return False
-            self._more = self._more or there >= self._settings.pool
-            self._dialling += 1
-            return True
+    def _there(self) -> int:
+        return len(self._links) + len(self._lost)
 
     def _dial(self, until: float) -> ThreadLink:
         link = dial(self._settings, until - boottime(), self._ending.add)
         self._links.add(link)
         return link
-
-    def _dialled(self) -> None:
-        with self._counting:
-            self._dialling -= 1
-        self._back.set()
 
     def _tidy(self, until: float) -> None:
         self._sweep()
@@ -132,7 +110,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
             self._lost.forget()
 
     def _give(self, link: ThreadLink) -> None:
-        if self._more and self._too_many():
+        if self._more and self._there() > self._most:
             self._drop(link)  # the one more is made when it is needed
             return
         self._idle.append(link)
@@ -140,9 +118,6 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
             self._drain()
         if not self._back.is_set():
             self._back.set()
-
-    def _too_many(self) -> bool:
-        return len(self._links) + len(self._lost) > self._settings.pool
 
     def _drop(self, link: ThreadLink) -> None:
         """End it; it counts until the server has ended its session."""

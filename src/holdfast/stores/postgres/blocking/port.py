@@ -24,8 +24,7 @@ import psycopg
 from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import ConfigError, StoreUnavailable
-from ....runtime.blocking import Bell, boottime
-from ....runtime.ending.blocking import Endings
+from ....runtime.blocking import boottime
 from ....runtime.making.blocking import Makes
 from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
@@ -59,19 +58,12 @@ class ThreadPort(Makes[Link]):
         self._start()
 
     def _start(self) -> None:
-        super().__init__(CONNECT_S)
+        super().__init__(CONNECT_S, self._settings.pool)
         self._pool: deque[Link] = deque()
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[Link] = WeakSet()
-        self._counting = threading.Lock()
-        #: How many connections are being made; was one made beyond the pool?
-        self._dialling = 0
-        self._more = False
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
-        self._back = Bell()
-        #: Connections that we have ended, and the server not yet.
-        self._ending = Endings(self._back.set)
         self._ear = Ear()
         self._opening = threading.Lock()
         self._mute_until = 0.0
@@ -188,21 +180,8 @@ class ThreadPort(Makes[Link]):
                 return link
             self._drop(link)
 
-    def _may_dial(self, urgent: bool) -> bool:
-        with self._counting:
-            there = len(self._links) + self._dialling - (self._ear.link is not None)
-            if not urgent:
-                there += len(self._ending)
-            if there >= self._settings.pool + urgent:
-                return False
-            self._more = self._more or there >= self._settings.pool
-            self._dialling += 1
-            return True
-
-    def _dialled(self) -> None:
-        with self._counting:
-            self._dialling -= 1
-        self._back.set()
+    def _there(self) -> int:
+        return len(self._links) - (self._ear.link is not None)
 
     def _tidy(self, until: float) -> None:
         self._sweep()
@@ -256,7 +235,7 @@ class ThreadPort(Makes[Link]):
         self.deaf = link.peer.pooled and (self._shared or not self._settings.sessions)
 
     def _give(self, link: Link) -> None:
-        if self._more and self._too_many():
+        if self._more and self._there() > self._most:
             self._drop(link)  # the one more is made when it is needed
             return
         self._pool.append(link)
@@ -264,9 +243,6 @@ class ThreadPort(Makes[Link]):
             self._drain()
         if not self._back.is_set():
             self._back.set()
-
-    def _too_many(self) -> bool:
-        return len(self._links) > self._settings.pool + (self._ear.link is not None)
 
     def _drop(self, link: Link, then: Callable[[], None] | None = None) -> None:
         """End it; it counts until the server has ended its session."""

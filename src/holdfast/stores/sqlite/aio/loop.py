@@ -3,7 +3,9 @@
 The loop itself only listens: to the socket that pokes arrive at, and to the FIFOs of the
 sessions whose end would matter. A request is queued when its coroutine is first stepped, before
 it suspends. So an undo that was merely begun is carried out, even if its task never runs again,
-and it can't overtake the request that it undoes.
+and it can't overtake the request that it undoes. A request to take, to keep or to look is left out
+if nobody waits for its answer any more when its turn has come: else a store that is asked for more
+than it can do would do what is of no use, and an undo would wait behind it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,11 @@ T = TypeVar("T")
 Answer = asyncio.Future[Any]
 #: A request that comes late to its turn is still given so many seconds: it may be an undo.
 LATE_S = 0.25
+#: The verbs that are left out if nobody waits for the answer any more.
+TAKES = {"join", "join_free", "take", "begin"}
+KEEPS = {"keep", "extend", "prolong"}
+LOOKS = {"inspect", "jobs", "letters", "look", "peek", "read", "survey"}
+LEFT_OUT = frozenset(TAKES | KEEPS | LOOKS)
 #: When the interpreter ends, the worker may take so many seconds to finish what was asked.
 EXIT_S = 5.0
 CLOSE_S = 2.0
@@ -67,6 +74,8 @@ class Job:
     @inside
     def run(self) -> None:
         """Do it and hand the outcome to the loop; a loop that is closed needs none."""
+        if self.answer.done() and getattr(self.work, "__name__", "") in LEFT_OUT:
+            return
         result: Any = None
         wrong: BaseException | None = None
         try:

@@ -16,6 +16,8 @@ from .alarm import Alarm
 from .answers import understood
 from .driver import Driver, Slot
 
+#: Seconds between two looks for a connection.
+_LOOK_S = 0.05
 #: What a forked child has of its parent: kept, because its end would end the parent's session.
 _of_the_parent: list[object] = []
 
@@ -131,8 +133,9 @@ class ThreadPort:
             if driver.connected:
                 return driver
             left = until - boottime()
-            if left <= 0 or not (self._changed.wait(left) or driver.connected):
+            if left <= 0:
                 raise StoreUnavailable(f"{self.label} took no connection in time")
+            self._changed.wait(min(left, _LOOK_S))  # another caller may clear what was for us, too
 
     def _current(self) -> Driver:
         with self._lock:

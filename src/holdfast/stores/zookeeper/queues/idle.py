@@ -49,10 +49,14 @@ class Idle:
         return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
 
     def stood(self, take: Take, answers: list[Any]) -> bool:
-        """Is its node there, and watched? It was asked for."""
+        """Was its node made? If it was poked before it was watched, it asks again at once, because
+        until then nobody can wake it."""
+        made = answers[0] is not No.NODE
         if isinstance(answers[1], No):
             self._standing.discard(take.id)
-        return answers[0] is not No.NODE
+            if made and (bell := self._bells.get(take.id)) is not None:
+                bell.set()
+        return made
 
     async def wait(self, take: Take, seconds: float) -> bool:
         """Sleep until it is poked, or until the time is over."""

@@ -10,10 +10,11 @@ from ..names import decoded, digest, encoded
 
 #: The folder of all queues. No name of a lock is encoded so that it begins with a dot.
 QUEUES = ".queues"
-#: What is in the folder of a queue, and always there.
+#: What is in the folder of a queue, in the order in which it is made. The lanes are last, because a
+#: put needs them: where one was carried out, all of it is there, whoever was cut while making it.
 FOLDERS = (
-    *("ready", "plain", "groups", "jobs", "taken", "dead", "idle", "lanes", "ids"),
-    *("accepted", "done", "removed", "pace", "pulse"),
+    *("ready", "plain", "groups", "jobs", "taken", "dead", "idle", "ids"),
+    *("accepted", "done", "removed", "pace", "pulse", "lanes"),
 )
 #: A group whose name is longer, encoded, is called by its digest.
 _GROUP_MAX = 64

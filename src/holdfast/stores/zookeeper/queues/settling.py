@@ -14,6 +14,7 @@ from ....errors import LockLost, StoreUnavailable
 from ..requests import Check, Children, Create, Multi, No, Put, Request
 from .idle import Idle
 from .loans import Loan, Loans
+from .lost import Lost
 from .names import read_entry
 from .taking import Taking
 from .talk import Talk, check_rights, why_not
@@ -37,10 +38,11 @@ class Ending(NamedTuple):
 class Settling:
     """Settles: one round trip for all of a batch, each in a transaction of its own."""
 
-    def __init__(self, talk: Talk, loans: Loans, ways: Ways, idle: Idle) -> None:
+    def __init__(self, talk: Talk, loans: Loans, ways: Ways, lost: Lost, idle: Idle) -> None:
         self._talk = talk
         self._loans = loans
         self._ways = ways
+        self._lost = lost
         self._idle = idle
 
     async def settle(self, settles: Sequence[Settle], until: float) -> list[bool | Exception]:
@@ -123,6 +125,11 @@ class Settling:
         lost = next((one for one, no in zip(parts, wrong, strict=False) if no is No.NODE), None)
         if isinstance(lost, Put) and lost.path == space.place.known(loan.note.id):
             loan.note = loan.note._replace(window=-1)
+        elif isinstance(lost, Put | Create):  # a folder of the queue was removed by hand
+            await self._talk.make(space.place, until)
+        elif lost is not None and lost.path == loan.job:  # it was removed by hand
+            await self._lost.drop(space, entry, until)
+            return True
         elif entry.group:
             group = space.place.at("groups", entry.group)
             (nodes,) = await self._talk.ask([Children(group)], until)

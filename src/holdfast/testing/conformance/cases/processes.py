@@ -139,7 +139,9 @@ async def a_stopped_process_finds_its_hold_lost_when_it_wakes(at: Arena) -> None
             at.in_order(fence, at.number(hold))
             os.kill(worker.pid, signal.SIGCONT)
             assert await worker.call("state", at.name) == "lost"
-            assert await worker.call("wait_lost", at.name, 1.0) == Loss.EXPIRED
+            # (If it was stopped amid a renewal, it has had no answer.)
+            reason = await worker.call("wait_lost", at.name, 1.0)
+            assert reason in (Loss.EXPIRED, Loss.UNREACHABLE)
             assert await worker.call("release", at.name) is False
             hold.check()
     finally:

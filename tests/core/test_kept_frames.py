@@ -1,0 +1,42 @@
+"""An interrupt of a verb is forgotten once somebody has handled it, with all that was being done:
+a connection of a small pool may be among it, and counts as long as anything refers to it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import Client
+from holdfast.testing.faults import Step, aim
+
+
+class Lent:
+    """What whoever asks the store has meanwhile."""
+
+
+@pytest.fixture(autouse=True)
+def _no_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_of_a_release_keeps_nothing_alive(when: str) -> None:
+    lent: list[weakref.ref[Lent]] = []
+
+    def strike(step: Step) -> None:
+        if step == ("leave", when) and not lent:
+            one = Lent()
+            lent.append(weakref.ref(one))
+            raise KeyboardInterrupt
+
+    with Client("memory://") as client:
+        hold = client.lock(when).acquire()
+        with contextlib.suppress(KeyboardInterrupt), aim(client, strike):
+            hold.release()
+        assert lent[0]() is None

@@ -1,0 +1,36 @@
+"""What tasks ask of the embedded store and give up: it is left out, but what gives back isn't."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from holdfast.core.model import Held
+from holdfast.errors import StoreUnavailable
+from tests.stores.sqlite.desk import WITHIN_S, claim
+from tests.stores.sqlite.test_gate import sitting
+from tests.stores.sqlite.test_loop import leaving, opened
+
+
+def test_what_nobody_waits_for_any_more_is_left_out_unless_it_gives_back(path: Path) -> None:
+    async def main() -> None:
+        here = opened(path)
+        held = await here.join(first := claim(), True, WITHIN_S)
+        assert isinstance(held, Held)
+        with sitting(path) as pid:
+            # Given requests that were given up while a stopped process sits in the gate
+            given_up = [here.join(claim(), True, 0.1) for _ in range(20)]
+            given_up += [here.leave(leaving(first, held.fence), 0.1)]
+            for outcome in await asyncio.gather(*given_up, return_exceptions=True):
+                assert isinstance(outcome, StoreUnavailable)
+            # When it goes on
+            os.kill(pid, signal.SIGCONT)
+            # Then at most the one has entered that stood at the gate, and what has left is gone
+            claims = [one for line in await here.inspect("", WITHIN_S) for one in line.claims]
+            assert len(claims) <= 1
+            assert held.fence not in [one.fence for one in claims]
+        await here.close()
+
+    asyncio.run(main())
