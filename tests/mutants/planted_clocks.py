@@ -15,17 +15,6 @@ BACK, SLOWLY = "[-3600.0-False]", "[-3600.0-True]"
 
 AMID = "tests/stores/postgres/test_amid.py"
 
-EXHAUSTED = (
-    "test_exhausted.py::test_after_there_was_none_at_any_step_of_a_lock_all_works_again[sync]"
-)
-COUNTED = """        finally:
-            self._dialling.discard(mine)
-        return"""
-NEVER = """        except GeneratorExit:
-            raise
-        self._dialling.discard(mine)
-        return"""
-
 TOLD = "tests/core/test_claims.py::test_a_long_wait_is_told_once_with_who_holds_and_for_how_long"
 
 CLOCKS = [
@@ -90,15 +79,6 @@ CLOCKS = [
         "mysql: after a burst of names as few are swept as before",
         "tests/stores/mysql/test_sweep.py::test_after_a_burst_of_names_the_sweeping_keeps_up",
         ("holdfast.stores.mysql.store", "SWEEP_OFTEN = 8\n", "SWEEP_OFTEN = SWEEP_EVERY\n"),
-    ),
-    bug(
-        "mysql: a connection that couldn't be made counts for ever",
-        f"tests/stores/mysql/{EXHAUSTED}",
-        (
-            "holdfast.stores.mysql.blocking.port",
-            COUNTED,
-            NEVER,
-        ),
     ),
     bug(
         "postgres: a value of a moment to come is fresh until then",

@@ -1,6 +1,7 @@
 """Bugs planted into the pools of connections, and the limits that must show each.
 
-They stand in a copy of the source, as what runs out of something is a process of its own.
+Those of ``commands`` stand in a copy of the source, as what runs out of something is a process of
+its own.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 from .bugs import bug
 
 LIMITS = "tests/faults/test_limits.py::test_after_something_ran_out_at_any_step_all_works_again"
-POSTGRES = "holdfast.stores.postgres"
-MYSQL = "holdfast.stores.mysql"
+NO_PLACE = (
+    "tests/faults/test_slow_connecting.py::test_connections_that_could_not_be_made_take_no_place"
+)
+POSTGRES, MAKING = "holdfast.stores.postgres", "holdfast.runtime.making.blocking"
 
 LIMITED = [
     bug(
         "postgres: a connection that is being made takes two places",
         f"{LIMITS}[postgres-descriptors-sync]",
         (
-            f"{POSTGRES}.blocking.port",
-            "                self._dialling.add(mine)\n",
-            "                self._dialling |= {mine, object()}\n",
+            MAKING,
+            "                self._makings.add(mine)\n",
+            "                self._makings |= {mine, _Making()}\n",
         ),
         commands=True,
     ),
@@ -32,35 +35,19 @@ LIMITED = [
         ),
         commands=True,
     ),
-    bug(
-        "postgres: a connection that could not be made keeps its place among threads",
-        f"{LIMITS}[postgres-descriptors-sync]",
-        (
-            f"{POSTGRES}.blocking.port",
-            "            return self._dial(until)\n        finally:\n            self._dialling",
+    *(
+        bug(
+            f"{store}: a connection that could not be made keeps its place among threads",
+            f"{NO_PLACE}[{server}-sync]",
             (
-                "            link = self._dial(until)\n        except GeneratorExit:\n"
-                "            raise\n        else:\n            self._dialling"
+                MAKING,
+                "        finally:\n            if not begun",
+                (
+                    "        except Exception:\n            begun = True\n            raise\n"
+                    "        finally:\n            if not begun"
+                ),
             ),
-        ),
-        (
-            f"{POSTGRES}.blocking.port",
-            "            self._dialling.discard(mine)\n\n    def _all",
-            "            self._dialling.discard(mine)\n        return link\n\n    def _all",
-        ),
-        commands=True,
-    ),
-    bug(
-        "mysql: a connection that could not be made keeps its place among threads",
-        f"{LIMITS}[mariadb-descriptors-sync]",
-        (
-            f"{MYSQL}.blocking.port",
-            "        finally:\n            self._dialling",
-            (
-                "        except GeneratorExit:\n            raise\n"
-                "        else:\n            self._dialling"
-            ),
-        ),
-        commands=True,
+        )
+        for store, server in (("postgres", "postgres"), ("mysql", "mariadb"))
     ),
 ]

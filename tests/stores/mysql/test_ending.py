@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.stores.mysql.blocking.port import ThreadPort
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import HOLD_END, Proxy
 from tests.servers.mariadb_server import PASSWORD, USER, MariadbServer
@@ -41,5 +42,6 @@ def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
 def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
     mariadb_url: str, own_name: str, method: str
 ) -> None:
-    method = f"holdfast.stores.mysql.blocking.port:ThreadPort.{method}"
-    ending.no_interrupt_keeps_a_place(f"{mariadb_url}?pool=1", own_name, method)
+    ending.no_interrupt_keeps_a_place(
+        f"{mariadb_url}?pool=1", own_name, getattr(ThreadPort, method)
+    )

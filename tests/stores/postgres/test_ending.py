@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.stores.postgres.blocking import cancel
+from holdfast.stores.postgres.aio import port as aio
+from holdfast.stores.postgres.blocking import cancel, port
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import HOLD_REQUEST, Proxy
 from tests.stores import ending
@@ -29,7 +30,9 @@ def test_a_session_that_the_server_has_not_ended_counts(
 def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
     proxy: Proxy, own_name: str, face: Face, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, first = f"{proxied(proxy)}&pool=1&application_name={own_name}", own_name.encode()
+    monkeypatch.setattr(port, "CONNECT_S", 0.1)
+    monkeypatch.setattr(aio, "CONNECT_S", 0.1)
+    url, first = f"{proxied(proxy)}&pool=1&application_name=x", b"application_name"
     ending.one_that_was_never_made_counts(face, proxy, url, own_name, first, monkeypatch)
 
 
@@ -37,5 +40,6 @@ def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
 def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
     postgres_url: str, own_name: str, method: str
 ) -> None:
-    method = f"holdfast.stores.postgres.blocking.port:ThreadPort.{method}"
-    ending.no_interrupt_keeps_a_place(f"{postgres_url}?pool=1", own_name, method)
+    ending.no_interrupt_keeps_a_place(
+        f"{postgres_url}?pool=1", own_name, getattr(port.ThreadPort, method)
+    )

@@ -4,8 +4,8 @@ A verb takes the connection that was used last, or makes one, and gives it back 
 Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
 still under way is never read by another request. It counts as one of the pool until the server has
 ended what was asked, and the session. So does one that was begun and given up. Only renewals and
-releases don't wait for sessions to end. No thread is started, but to connect as an engine does that
-was given.
+releases don't wait for sessions to end. What a verb with little time has half made goes on in a
+thread, for the next one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections import deque
 from weakref import WeakSet
 
 from ....errors import HoldfastError, StoreUnavailable
-from ....runtime.blocking import Bell, boottime
-from ....runtime.ending.blocking import Endings
+from ....runtime.blocking import boottime
+from ....runtime.making.blocking import Makes
 from ..complaints import ServerSaid
 from ..config import Settings
 from ..exchange import Exchange
@@ -27,81 +27,54 @@ from .lost import Graveyard, Lost
 
 #: A connection that was idle for so long is looked at before it is used.
 FRESH_S = 1.0
-#: Seconds between two looks for a lost connection, while a caller waits for one.
-_LOOK_S = 0.05
 #: Seconds that ending a request which is stuck at the server may take.
 _KILL_S = 1.0
 #: What a forked child has of its parent: kept, because its end would be heard by the server.
 _of_the_parent: list[object] = []
 
 
-class ThreadPort(Exchange[ThreadLink]):
+class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
     """See :class:`holdfast.stores.mysql.store.Port`."""
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+        Exchange.__init__(self, settings)
         self._start()
 
     def _start(self) -> None:
+        Makes.__init__(self, self._settings.connect_s, self._settings.pool)
         self._idle: deque[ThreadLink] = deque()
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[ThreadLink] = WeakSet()
         self._lost = Graveyard()
         self._killing = threading.Lock()
-        self._counting = threading.Lock()
-        #: Connections that are being made; was one made beyond the pool?
-        self._dialling: set[object] = set()
-        self._more = False
-        self._back = Bell()
-        #: Connections that we have ended, and the server not yet.
-        self._ending = Endings(self._back.set)
         self._closed = False
 
     async def _take(self, within: float, urgent: bool) -> ThreadLink:
-        now = boottime()
-        until = now + within
-        link: ThreadLink | None
+        return self._reach(boottime() + within, urgent)
+
+    def _lend(self) -> ThreadLink | None:
+        if self._lost or self._ending:  # what is over meanwhile needs no connection any more
+            self._sweep()
         while True:
             try:
                 link = self._idle.pop()
             except IndexError:
-                link = None
-            if link is None:  # not in the handler: an error of connecting isn't caused by the pool
-                link = self._new(until, urgent)
-                if link is not None:
-                    return link
-                self._back.clear()
-                self._sweep()
-                self._end_the_stubborn(until)
-                if not self._idle:
-                    self._back.wait(_LOOK_S)
-                now = boottime()
-                if now >= until:
-                    raise self._all_in_use() from None
-                continue
-            if self._lost or self._ending:  # what is over meanwhile needs no connection any more
-                self._sweep()
-            if now - link.used < FRESH_S or not link.stale():
+                return None
+            if boottime() - link.used < FRESH_S or not link.stale():
                 return link
             self._drop(link)
 
-    def _new(self, until: float, urgent: bool) -> ThreadLink | None:
-        """A new connection, if there is room for one. One more than the pool is for the urgent."""
-        mine = object()  # made first, so that no interrupt leaves its place taken
-        try:
-            with self._counting:
-                there = len(self._links) + len(self._dialling) + len(self._lost)
-                if not urgent:
-                    there += len(self._ending)
-                if there >= self._settings.pool + urgent:
-                    return None
-                self._more = self._more or there >= self._settings.pool
-                self._dialling.add(mine)
-            link = dial(self._settings, until - boottime(), self._ending.add)
-            self._links.add(link)
-        finally:
-            self._dialling.discard(mine)
+    def _there(self) -> int:
+        return len(self._links) + len(self._lost)
+
+    def _dial(self, until: float) -> ThreadLink:
+        link = dial(self._settings, until - boottime(), self._ending.add)
+        self._links.add(link)
         return link
+
+    def _tidy(self, until: float) -> None:
+        self._sweep()
+        self._end_the_stubborn(until)
 
     def _sweep(self) -> None:
         self._lost.sweep()
@@ -137,7 +110,7 @@ class ThreadPort(Exchange[ThreadLink]):
             self._lost.forget()
 
     def _give(self, link: ThreadLink) -> None:
-        if self._more and self._too_many():
+        if self._more and self._there() > self._most:
             self._drop(link)  # the one more is made when it is needed
             return
         self._idle.append(link)
@@ -145,9 +118,6 @@ class ThreadPort(Exchange[ThreadLink]):
             self._drain()
         if not self._back.is_set():
             self._back.set()
-
-    def _too_many(self) -> bool:
-        return len(self._links) + len(self._lost) > self._settings.pool
 
     def _drop(self, link: ThreadLink) -> None:
         """End it; it counts until the server has ended its session."""

@@ -20,7 +20,7 @@ from ....runtime.ending.aio import Endings
 from ....runtime.ending.blocking import Ending
 from ....runtime.timers.aio import ended, later, sleep, time_limit
 from ..blocking import wire as said
-from ..blocking.port import MUTE_S, SHARED, log
+from ..blocking.port import CONNECT_S, MUTE_S, SHARED, log
 from ..blocking.wire import poked
 from ..calls import Call
 from ..complaints import ServerSaid
@@ -28,8 +28,6 @@ from ..config import Settings
 from ..replies import Rows
 from .wire import EarWire, Wire, dial, drive
 
-#: An attempt to connect is given up after so many seconds.
-CONNECT_S = 5.0
 #: At its end, what is under way may take so many seconds.
 CLOSE_S = 2.0
 #: What a forked child has of its parent: kept, and never touched.

@@ -160,9 +160,12 @@ def dial(
             if not isinstance(wrong, Exception):
                 raise
             failure = wrong
-    if isinstance(failure, TimeoutError | psycopg.Error):
-        raise StoreUnavailable(
-            f"{settings.label} took no connection in time: {str(failure) or 'no answer'}"
-        ) from None
-    assert failure is not None
-    raise failure from None  # whatever the caller was handling is no cause of it
+    try:
+        if isinstance(failure, TimeoutError | psycopg.Error):
+            raise StoreUnavailable(
+                f"{settings.label} took no connection in time: {str(failure) or 'no answer'}"
+            ) from None
+        assert failure is not None
+        raise failure from None  # whatever the caller was handling is no cause of it
+    finally:
+        del failure  # it would keep itself, and with an interrupt what was lent meanwhile

@@ -4,7 +4,8 @@ A verb takes the connection that was used last, or makes one, and gives it back 
 Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
 still under way is never read by another request. What was asked is cancelled at the server, and the
 connection counts as one of the pool until that has answered, and has ended the session. So does one
-that was begun and given up. Only renewals and releases don't wait for sessions to end.
+that was begun and given up. Only renewals and releases don't wait for sessions to end. What a verb
+with little time has half made goes on in a thread, for the next one.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import psycopg
 from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import ConfigError, StoreUnavailable
-from ....runtime.blocking import Bell, boottime
-from ....runtime.ending.blocking import Endings
+from ....runtime.blocking import boottime
+from ....runtime.making.blocking import Makes
 from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
 from ..config import Settings
@@ -35,8 +36,8 @@ from .link import Link, dial
 
 #: A connection that was idle for so long is looked at before it is used.
 FRESH_S = 0.5
-#: Whoever waits for a connection looks so often whether one was lost.
-_LOOK_S = 0.05
+#: An attempt to connect takes no longer, in seconds.
+CONNECT_S = 5.0
 #: When listening has failed, it isn't tried again before so many seconds.
 MUTE_S = 1.0
 #: What is said, once, where sessions turn out to be shared.
@@ -47,7 +48,7 @@ SHARED = (
 log = logging.getLogger("holdfast")
 
 
-class ThreadPort:
+class ThreadPort(Makes[Link]):
     """See :class:`holdfast.stores.postgres.store.Port`."""
 
     def __init__(self, settings: Settings) -> None:
@@ -57,18 +58,12 @@ class ThreadPort:
         self._start()
 
     def _start(self) -> None:
+        super().__init__(CONNECT_S, self._settings.pool)
         self._pool: deque[Link] = deque()
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[Link] = WeakSet()
-        self._counting = threading.Lock()
-        #: Connections that are being made; was one made beyond the pool?
-        self._dialling: set[object] = set()
-        self._more = False
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
-        self._back = Bell()
-        #: Connections that we have ended, and the server not yet.
-        self._ending = Endings(self._back.set)
         self._ear = Ear()
         self._opening = threading.Lock()
         self._mute_until = 0.0
@@ -85,7 +80,7 @@ class ThreadPort:
     async def ask(self, call: Call, within: float) -> Rows:
         """The rows of the answer; see the protocol."""
         until = boottime() + within
-        link = self._take(until, call.verb.urgent)
+        link = self._reach(until, call.verb.urgent)
         try:
             rows = link.ask(call, self._settings, until)
         except BaseException as wrong:
@@ -175,44 +170,21 @@ class ThreadPort:
 
     # -- connections -------------------------------------------------------------------------
 
-    def _take(self, until: float, urgent: bool) -> Link:
-        """A connection for ourselves alone."""
-        link: Link | None
+    def _lend(self) -> Link | None:
         while True:
             try:
                 link = self._pool.pop()
             except IndexError:
-                link = None
-            if link is None:  # not in the handler: an error of connecting isn't caused by the pool
-                link = self._new(until, urgent)
-                if link is not None:
-                    return link
-                self._back.clear()
-                self._sweep()
-                if not self._pool:
-                    self._back.wait(_LOOK_S)
-                if boottime() >= until:
-                    raise self._all_in_use() from None
-                continue
+                return None
             if boottime() - link.used < FRESH_S or not link.stale():
                 return link
             self._drop(link)
 
-    def _new(self, until: float, urgent: bool) -> Link | None:
-        """A new connection, if there is room for one. One more than the pool is for the urgent."""
-        mine = object()  # made first, so that no interrupt leaves its place taken
-        try:
-            with self._counting:
-                there = len(self._links) + len(self._dialling) - (self._ear.link is not None)
-                if not urgent:
-                    there += len(self._ending)
-                if there >= self._settings.pool + urgent:
-                    return None
-                self._more = self._more or there >= self._settings.pool
-                self._dialling.add(mine)
-            return self._dial(until)
-        finally:
-            self._dialling.discard(mine)
+    def _there(self) -> int:
+        return len(self._links) - (self._ear.link is not None)
+
+    def _tidy(self, until: float) -> None:
+        self._sweep()
 
     def _all_in_use(self) -> StoreUnavailable:
         lost = len(self._lost) + len(self._ending)
@@ -263,7 +235,7 @@ class ThreadPort:
         self.deaf = link.peer.pooled and (self._shared or not self._settings.sessions)
 
     def _give(self, link: Link) -> None:
-        if self._more and self._too_many():
+        if self._more and self._there() > self._most:
             self._drop(link)  # the one more is made when it is needed
             return
         self._pool.append(link)
@@ -271,9 +243,6 @@ class ThreadPort:
             self._drain()
         if not self._back.is_set():
             self._back.set()
-
-    def _too_many(self) -> bool:
-        return len(self._links) > self._settings.pool + (self._ear.link is not None)
 
     def _drop(self, link: Link, then: Callable[[], None] | None = None) -> None:
         """End it; it counts until the server has ended its session."""

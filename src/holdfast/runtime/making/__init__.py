@@ -1,0 +1,1 @@
+"""Making connections that take longer than a verb has time. What blocks stands in ``blocking``."""

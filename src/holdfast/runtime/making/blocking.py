@@ -1,0 +1,163 @@
+"""How a verb in a thread gets a connection of its client's pool: an idle one, or a new one.
+
+A verb that gave up what it has half made would leave the next one to begin again: where connecting
+takes longer than a verb has, none would ever get through. So what a verb with little time begins
+is made in a thread. It goes on without its verb, for as long as connecting usually may take, counts
+all the while, and is then given to all who want one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from ...errors import StoreUnavailable
+from ..blocking import Bell, boottime
+from ..ending.blocking import Endings
+from ..starting.blocking import DaemonThread
+
+L = TypeVar("L")
+#: Whoever waits for a connection looks so often whether one was lost.
+_LOOK_S = 0.05
+#: A verb that has nearly the usual time makes a connection itself.
+_NEARLY = 0.9
+#: One that was begun longer ago may have been lost on its way: the next verb begins another one.
+_YOUNG_S = 1.0
+
+
+class _Making:
+    """A connection on its way. It takes a place of the pool."""
+
+    __slots__ = ("begun", "failure", "over", "wanted")
+
+    def __init__(self) -> None:
+        self.begun = boottime()
+        #: Does a verb wait for it?
+        self.wanted = True
+        #: Is it made, or has it failed?
+        self.over = False
+        self.failure: Exception | None = None
+
+
+class Makes(ABC, Generic[L]):
+    """A port for threads that makes connections."""
+
+    label: str
+
+    def __init__(self, usual_s: float, most: int) -> None:
+        #: How long connecting usually may take.
+        self._usual_s = usual_s
+        #: How many connections there may be. One more is for the urgent: was it made?
+        self._most = most
+        self._more = False
+        self._makings: set[_Making] = set()
+        self._counting = threading.Lock()
+        #: Rung when a connection is given back, or one counts no more.
+        self._back = Bell()
+        #: Connections that we have ended, and the server not yet.
+        self._ending = Endings(self._back.set)
+
+    @abstractmethod
+    def _lend(self) -> L | None:
+        """An idle connection, if there is one that can be used."""
+
+    @abstractmethod
+    def _there(self) -> int:
+        """How many count, besides those that are on their way and those that are ending."""
+
+    @abstractmethod
+    def _dial(self, until: float) -> L:
+        """A new one, before this moment; it counts by itself."""
+
+    @abstractmethod
+    def _give(self, link: L) -> None:
+        """It can be used by others."""
+
+    @abstractmethod
+    def _tidy(self, until: float) -> None:
+        """Forget what has ended, before somebody waits."""
+
+    @abstractmethod
+    def _all_in_use(self) -> StoreUnavailable:
+        """There is no room."""
+
+    def _reach(self, until: float, urgent: bool) -> L:
+        """A connection for ourselves alone."""
+        making: _Making | None = None
+        try:
+            while (link := self._lend()) is None:
+                if making is None or making.over:
+                    if making is not None and making.failure is not None:
+                        raise making.failure
+                    making = self._parked(until, urgent)
+                    if making is None:
+                        link, making = self._new(until, urgent)
+                        if link is not None:
+                            return link
+                self._back.clear()
+                self._tidy(until)
+                if (link := self._lend()) is not None:  # it was given back meanwhile
+                    return link
+                if making is None or not making.over:
+                    self._back.wait(min(_LOOK_S, until - boottime()))
+                if boottime() >= until:
+                    if making is None:
+                        raise self._all_in_use()
+                    raise StoreUnavailable(f"{self.label} took no connection in time")
+            return link
+        finally:
+            if making is not None:
+                making.wanted = False
+            del making  # its failure would keep itself, and what was lent to whoever raised it
+
+    def _new(self, until: float, urgent: bool) -> tuple[L | None, _Making | None]:
+        """A new one, or one that a thread makes; neither if there is no room."""
+        mine = _Making()  # made first, so that no interrupt leaves its place taken
+        thread = DaemonThread(target=self._in_thread, args=(mine,), name="holdfast-connect")
+        begun = False
+        try:
+            with self._counting:
+                there = self._there() + len(self._makings)
+                if not urgent:
+                    there += len(self._ending)
+                if there >= self._most + urgent:
+                    return None, None
+                self._more = self._more or there >= self._most
+                self._makings.add(mine)
+            if self._short(until, urgent):
+                with contextlib.suppress(RuntimeError):  # no thread is to be had
+                    thread.start()
+                    begun = True
+                    return None, mine
+            return self._dial(until), None
+        finally:
+            if not begun and thread.give_up():  # or the thread frees its place
+                self._makings.discard(mine)
+
+    def _in_thread(self, making: _Making) -> None:
+        try:
+            self._give(self._dial(boottime() + self._usual_s))
+        except Exception as wrong:
+            making.failure = wrong
+        finally:
+            making.over = True
+            self._makings.discard(making)
+            self._back.set()
+            del making  # as above
+
+    def _short(self, until: float, urgent: bool) -> bool:
+        """Has this verb too little time to make one? What is made for an urgent one isn't for all,
+        so that it makes it itself."""
+        return not urgent and until - boottime() < self._usual_s * _NEARLY
+
+    def _parked(self, until: float, urgent: bool) -> _Making | None:
+        """One for which its verb waits no more; None if there is none for this verb."""
+        if self._makings and self._short(until, urgent):
+            young = boottime() - _YOUNG_S
+            for making in list(self._makings):
+                if not making.wanted and making.begun > young:
+                    making.wanted = True
+                    return making
+        return None
