@@ -186,8 +186,8 @@ async def contends_in_a_loop(
 
 
 async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
-    """Stand in one line with so many tasks; each says its fence, when it held, and how often it
-    asked. At last, by how much the machine held us up within a second."""
+    """Acquire one lock with ``many`` tasks at once; each reports its fence, when it held, and the
+    number of its attempts. Last comes the longest delay of the machine within a second."""
     lag.watch()
     async with AsyncClient(url, label=label) as client:
         served: list[list[Any]] = []

@@ -17,7 +17,7 @@ PROCESSES = 4
 CROWD = times(5000, 600)
 #: One hand-off may take so long at the median, in a line that long, on a machine with two cores.
 HANDOFF_S = 0.010
-#: Who waits and isn't let ask for longer may lose its place.
+#: A waiter that the machine delays for longer than this may lose its place, seconds.
 ASK_S = 2.0
 lag.watch()
 

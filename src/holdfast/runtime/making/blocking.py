@@ -19,7 +19,7 @@ from ..ending.blocking import Endings
 from ..starting.blocking import DaemonThread
 
 L = TypeVar("L")
-#: Whoever waits for a connection looks so often whether one was lost.
+#: Seconds between two looks of a waiting call, in case a wake-up was lost.
 _LOOK_S = 0.05
 #: A verb that has nearly the usual time makes a connection itself.
 _NEARLY = 0.9
@@ -127,7 +127,7 @@ class Makes(ABC, Generic[L]):
                 self._more = self._more or there >= self._most
                 self._makings.add(mine)
             if self._short(until, urgent):
-                with contextlib.suppress(RuntimeError):  # no thread is to be had
+                with contextlib.suppress(RuntimeError):  # the system gives us no thread
                     thread.start()
                     begun = True
                     return None, mine

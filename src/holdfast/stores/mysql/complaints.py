@@ -9,10 +9,10 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from ...runtime import tls
 from .config import Settings
 
-#: The whole transaction was rolled back: a dead-lock, or another node of a Galera cluster was
-#: first; a row's lock was not to be had; the row was changed since it was first read; or a row that
-#: somebody else had just made was locked by us a moment before InnoDB let us read it (1048: what
-#: the procedure had read was NULL).
+#: The server rolled the whole transaction back, because of a dead-lock, another node of a Galera
+#: cluster that was first, a row that another transaction kept locked, or a row that was changed
+#: since we first read it. 1048: we locked a row that another transaction had just inserted, a
+#: moment before InnoDB lets us read it, and the procedure read NULL.
 ROLLED_BACK = frozenset({1213, 1205, 1020, 3572, 1048})
 #: A table, a procedure or a column isn't there (yet).
 MISSING = frozenset({1146, 1305, 1054})

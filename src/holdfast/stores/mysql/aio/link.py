@@ -25,7 +25,7 @@ from ..exchange import Silent
 from ..replies import Rows
 from ..schema import session
 
-#: Ending a connection may take so many seconds.
+#: Time limit for ending a connection, seconds.
 CLOSE_S = 1.0
 
 
