@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 
 import holdfast.core.policy
 from holdfast.core.model import Claim, Kind, Spec, Waiting
@@ -14,10 +15,19 @@ def waiter(name: str, ttl: float = 60.0) -> Claim:
     return Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, ttl, "somebody", ""))
 
 
+def stores_copied() -> bool:
+    """Is a module of a store with its own copy of PATIENCE_S imported?"""
+    return any("PATIENCE_S" in vars(m) for n, m in sys.modules.items() if ".stores." in n)
+
+
 def crowd(stage: Stage, url: str, name: str, patience: float) -> None:
-    """Enter as often as we are told, and say how often in all; each waits for so many seconds
-    without being heard of, as that many live processes would in the meantime."""
-    holdfast.core.policy.PATIENCE_S = patience  # before any store is imported, which copies it
+    """Enter as often as we are told, and say how often in all. Each waiter keeps its place for
+    ``patience`` seconds without asking again.
+
+    Start it with ``Subject(..., first="tests.faults.masses")``: a forked process has the stores.
+    """
+    assert not stores_copied(), "a store has copied PATIENCE_S already; give first= to Subject"
+    holdfast.core.policy.PATIENCE_S = patience
     from holdfast import Client
     from holdfast.runtime.blocking import run_sync
 

@@ -109,7 +109,9 @@ def verbs_are_bounded(
         return answer
 
     holder, held = join()
-    with Subject("tests.faults.masses:crowd", url, name, LONG_S) as crowd:
+    with Subject(
+        "tests.faults.masses:crowd", url, name, LONG_S, first="tests.faults.masses"
+    ) as crowd:
         crowd.say(many)
         crowd.hear(60)
         crowd.kill()

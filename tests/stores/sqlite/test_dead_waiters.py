@@ -38,7 +38,9 @@ class Crowd:
         here.engine.patience = here.engine._lines.patience = LONG_S
         self.alive: list[tuple[Any, int]] = []
         url = f"sqlite://{path}"
-        self.subject = Subject("tests.faults.masses:crowd", url, "refund", LONG_S)
+        self.subject = Subject(
+            "tests.faults.masses:crowd", url, "refund", LONG_S, first="tests.faults.masses"
+        )
         for _ in range(living):
             self.subject.say(MOST // living)
             self.subject.hear(60)
