@@ -175,4 +175,10 @@ QUEUES_ZOOKEEPER = [
         f"{HERE}::test_a_taker_that_is_poked_before_it_watches_its_node_misses_no_other_poke",
         (f"{ROOM}.idle", "                bell.set()\n", "                pass\n"),
     ),
+    bug(
+        "zookeeper queues: a waiter whose client closes is poked until the session has ended",
+        f"{HERE}::test_a_client_that_closes_takes_its_waiters_out_of_the_queue_before_its_session"
+        "_ends",
+        (f"{ROOM}.settling", "asked = [*self._idle.leave(take), self._idle", "asked = [self._idle"),
+    ),
 ]

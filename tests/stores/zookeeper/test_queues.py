@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from holdfast import Client, ConfigError, NotSupported
+from holdfast import Client, ConfigError, HoldfastError, NotSupported
 from holdfast.runtime.blocking import boottime
 from holdfast.stores.zookeeper.names import digest
 from holdfast.stores.zookeeper.queues.names import FOLDERS, place_of
@@ -345,3 +345,43 @@ def test_a_taker_that_is_poked_before_it_watches_its_node_misses_no_other_poke(
     job.give_back()
     waiter.join(20)
     assert took[0] - begun < 0.4 + lag.since(begun)
+
+
+def test_a_client_that_closes_takes_its_waiters_out_of_the_queue_before_its_session_ends(
+    new_client: MakeClient,
+    kazoo: KazooClient,
+    own_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a worker that waits, and two others, of which one is poked when a take is given back
+    client = new_client()
+    failed: list[Exception] = []
+
+    def takes() -> None:
+        try:
+            client.queue(own_name).take(20.0)
+        except HoldfastError as failure:
+            failed.append(failure)
+
+    worker = threading.Thread(target=takes)
+    worker.start()
+    eventually(lambda: kazoo.exists(f"{base(own_name)}/idle"))
+    eventually(lambda: len(inside(kazoo, own_name, "idle")) == 1)
+    (ours,) = inside(kazoo, own_name, "idle")
+    for node in ("!", "!!"):
+        kazoo.create(f"{base(own_name)}/idle/{node}")
+    # When its client is closed
+    there: list[list[str]] = []
+    store = client._ctx.store
+    close = store.close
+
+    async def watched() -> None:
+        there.append(inside(kazoo, own_name, "idle"))
+        await close()
+
+    monkeypatch.setattr(store, "close", watched)
+    client.close()
+    worker.join(20)
+    # Then nobody pokes it in the time that the session takes to end
+    assert len(there) == len(failed) == 1
+    assert ours not in there[0]

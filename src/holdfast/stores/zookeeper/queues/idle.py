@@ -65,14 +65,18 @@ class Idle:
             bell = self._bells[take.id] = self._talk.port.bell()
         return await bell.wait(seconds)
 
+    def leave(self, take: Take) -> list[Request]:
+        """What removes its node, if it has one."""
+        path = self._nodes.get(take.id)
+        return [] if path is None else [Delete(path)]
+
     def unlisten(self, take: Take) -> None:
         """It waits no more."""
         self._bells.pop(take.id, None)
         self._standing.discard(take.id)
-        path = self._nodes.get(take.id)
-        if path is not None:
-            self._talk.port.post(Delete(path), _unheeded)
-            self._nodes.pop(take.id, None)  # last, as an interrupt may come before any of it
+        for request in self.leave(take):
+            self._talk.port.post(request, _unheeded)
+        self._nodes.pop(take.id, None)  # last, as an interrupt may come before any of it
 
     def look(self, space: Space) -> Request:
         """What asks who waits."""

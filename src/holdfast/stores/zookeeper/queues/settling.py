@@ -155,8 +155,9 @@ class Settling:
         answers = await self.settle(what, until)
         if take.wait and not what:  # a poke for what is due may have gone to it
             space = self._talk.space(take.queue)
-            (waiting,) = await self._talk.ask([self._idle.look(space)], until)
-            self._idle.poke(space, waiting, 1)
+            # Its node goes first: from then on no poke goes to it.
+            asked = [*self._idle.leave(take), self._idle.look(space)]
+            self._idle.poke(space, (await self._talk.ask(asked, until))[-1], 1)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, LockLost):
                 raise answer
