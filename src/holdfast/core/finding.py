@@ -85,3 +85,14 @@ def latency(
     text = f"{what} takes {middle * 1e3:.2f} ms, {worst * 1e3:.2f} ms at worst of {ROUNDS}"
     slow = middle > SLOW_S or worst > (worst_s or WORST_S)
     return warn(text, remedy) if slow else ok(text)
+
+
+def lines(wrong: int) -> Finding:
+    """Do the lines of names say what their claims say, but for so many?"""
+    if not wrong:
+        return ok("each says what its claims say")
+    return warn(
+        f"{wrong:,} names whose line says something else than their claims: somebody has "
+        "changed the tables by hand",
+        "nothing: whoever next wants the name puts its line right",
+    )

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Client
 from holdfast.core.finding import Finding, Level
 from holdfast.stores.postgres import examine
-from holdfast.stores.postgres.blocking.doctor import keeping
+from holdfast.stores.postgres.blocking import doctor
 from holdfast.url import find
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
@@ -84,7 +84,7 @@ def test_a_queue_of_messages_that_fills_is_told_to_whoever_may_not_read_the_tabl
     url = server.url_for("app")
     assert "notifications" not in looked_at(url)
     # When more of the queue is used than doctor bears
-    monkeypatch.setattr(keeping, "_NOTIFY_FULL", 0)
+    monkeypatch.setattr(doctor, "NOTIFY_FULL", 0)
     found = looked_at(url)
     # Then it is told, though the lines can't be looked at
     assert "lines" not in found
