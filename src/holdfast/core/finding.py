@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 V = TypeVar("V")
 #: Number of requests whose time is taken, and what one may take, in the middle and at worst.
@@ -34,8 +34,9 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-#: What a check gives; the table adds the subject where the check names none.
-Found = Finding | Iterable[Finding] | None
+#: What a check gives; the table adds the subject where the check names none. As nothing counts
+#: False, too: ``used > most and warn(...)``.
+Found = Finding | Iterable[Finding] | Literal[False] | None
 #: The checks of a store by their subjects, in the order in which they are carried out.
 Checks = Mapping[str, Callable[[V], Found]]
 

@@ -12,7 +12,7 @@ from typing import Self
 
 import psycopg
 
-from ....core.finding import FULL, Checks, Finding, examined, fail, latency, lines, ok, warn
+from ....core.finding import FULL, Checks, Finding, Found, examined, fail, latency, lines, ok, warn
 from ....errors import StoreUnavailable
 from ....runtime.blocking import boottime, walltime
 from ..complaints import ServerSaid, complaint, identifier
@@ -118,12 +118,10 @@ def _pooler(visit: Visit) -> Finding:
     )
 
 
-def _isolation(visit: Visit) -> Finding | None:
+def _isolation(visit: Visit) -> Found:
     level = visit.setting("transaction_isolation")
-    if level == "read committed":
-        return None
     fixed = ", which can't be changed through a pooler" if visit.link.peer.pooled else ""
-    return fail(
+    return level != "read committed" and fail(
         f"transactions are {level.upper()} by themselves{fixed}",
         f"ALTER ROLE {identifier(visit.user)} SET default_transaction_isolation = 'read committed'",
     )
@@ -343,10 +341,9 @@ def _tables(visit: Visit) -> Finding | None:
     return ok("; ".join(words)) if words else None
 
 
-def _autovacuum(visit: Visit) -> Finding | None:
-    if visit.setting("autovacuum") != "off":
-        return None
-    return warn("it is off: what is over is never removed", "autovacuum = on")
+def _autovacuum(visit: Visit) -> Found:
+    off = visit.setting("autovacuum") == "off"
+    return off and warn("it is off: what is over is never removed", "autovacuum = on")
 
 
 def _lines(visit: Visit) -> Finding | None:
@@ -366,12 +363,10 @@ def _lines(visit: Visit) -> Finding | None:
     return lines(int(wrong))
 
 
-def _notifications(visit: Visit) -> Finding | None:
+def _notifications(visit: Visit) -> Found:
     """Is there room for what wakes those who wait?"""
     used = int(visit.value("SELECT (pg_notification_queue_usage() * 100)::int"))
-    if used < NOTIFY_FULL:
-        return None
-    return warn(
+    return used >= NOTIFY_FULL and warn(
         f"{used} % of the queue of NOTIFY are used: when it is full, no grant that wakes "
         "somebody can be committed",
         "end the transaction that keeps it: pg_stat_activity, a session that listens",
