@@ -73,7 +73,7 @@ def latency(
     clock: Callable[[], float],
     ask: Callable[[], object],
     remedy: str,
-    what: str = "a request",
+    what: str = "a request takes",
     worst_s: float | None = None,
 ) -> Finding:
     """How long a request takes; ``worst_s`` instead of the usual `WORST_S`."""
@@ -83,7 +83,7 @@ def latency(
         ask()
         times.append(clock() - begun)
     middle, worst = sorted(times)[ROUNDS // 2], max(times)
-    text = f"{what} takes {middle * 1e3:.2f} ms, {worst * 1e3:.2f} ms at worst of {ROUNDS}"
+    text = f"{what} {middle * 1e3:.2f} ms, {worst * 1e3:.2f} ms at worst of {ROUNDS}"
     slow = middle > SLOW_S or worst > (worst_s or WORST_S)
     return warn(text, remedy) if slow else ok(text)
 

@@ -125,7 +125,7 @@ def _writing(visit: Visit) -> Finding:
         run_sync(visit.keeping.list_now(visit.settings.root, visit.until))
 
     try:
-        return latency(boottime, write, _SLOW, "a write", WORST_S)
+        return latency(boottime, write, _SLOW, "a write takes", WORST_S)
     except HoldfastError as wrong:
         return fail(str(wrong), "see the log of the servers")
 
