@@ -17,7 +17,7 @@ from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
 from tests.servers.sentinels import Watched
-from tests.stores.redis.examined import KEPT, Between, examined, one, troubles
+from tests.stores.examined import KEPT, Between, examined, one, troubles
 
 CANARY = "hunter2"
 #: What is found on a server that is as it should be.

@@ -22,7 +22,7 @@ from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
 from tests.servers.redis_server import old_program
 from tests.servers.sentinels import Watched
-from tests.stores.redis.examined import KEPT, examined, one, troubles
+from tests.stores.examined import KEPT, examined, one, troubles
 from tests.stores.redis.test_rights import PAGE
 from tests.stores.redis.test_rights import rights as least_rights
 from tests.stores.redis.test_rights import url as least_url

@@ -12,8 +12,8 @@ from holdfast.core.finding import Level
 from holdfast.stores.redis.blocking.doctor.rights import VALUES
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import old_program, program
+from tests.stores.examined import one
 from tests.stores.redis.conftest import MakeClient
-from tests.stores.redis.examined import one
 from tests.stores.redis.test_rights import PAGE, PASSWORD, USER, rights
 from tests.stores.redis.values.test_value_dangers import Source, fail
 
