@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from .. import __version__, errors
-from ..core.finding import Checks, Finding, Found, Level, examined, fail, latency, ok, warn
+from ..core.finding import Finding, Found, Level, Table, fail, latency, ok, run, warn
 from ..core.model import Capabilities
 from ..runtime.blocking import boottime
 from ..sync import Client, Hold
@@ -94,12 +94,12 @@ def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
         subject = "store"
         look: Callable[[StoreURL], Found] = getattr(module, "examine", lambda _: None)
         # Of a store that fails, a trial would only fail for the same reason, and slowly.
-        tried: Checks[StoreURL] = {
+        tried: Table[StoreURL] = {
             "test lock": lambda _: _trial(source),
             "in use": lambda _: _use(source),
             "abilities": lambda _: _abilities(module.CAPABILITIES),
         }
-        yield from examined(url, {"store": look}, tried)
+        yield from run(url, {"store": look}, tried)
     except (errors.HoldfastError, OSError) as wrong:
         away = isinstance(wrong, errors.StoreUnavailable) and url is not None and url.host
         yield Finding(Level.FAIL, subject, str(wrong), AWAY if away else "")

@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple, TypeVar
 V = TypeVar("V")
 #: Number of requests whose time is taken, and what one may take, in the middle and at worst.
 ROUNDS, SLOW_S, WORST_S = 20, 0.05, 0.25
+#: Clocks that follow the same time differ by milliseconds; with this difference, one follows none.
+APART_S = 1.0
 #: This part of the connections, or of the memory, is in use: worth a word.
 FULL = 0.9
 
@@ -38,7 +40,7 @@ class Finding(NamedTuple):
 #: False, too: ``used > most and warn(...)``.
 Found = Finding | Iterable[Finding] | Literal[False] | None
 #: The checks of a store by their subjects, in the order in which they are carried out.
-Checks = Mapping[str, Callable[[V], Found]]
+Table = Mapping[str, Callable[[V], Found]]
 
 
 def ok(text: str, subject: str = "") -> Finding:
@@ -56,7 +58,7 @@ def fail(text: str, remedy: str = "", subject: str = "") -> Finding:
     return Finding(Level.FAIL, subject, text, remedy)
 
 
-def examined(visit: V, *stages: Checks[V]) -> Iterator[Finding]:
+def run(visit: V, *stages: Table[V]) -> Iterator[Finding]:
     """Carry out checks; what comes after a stage that fails would only repeat it in other words."""
     for stage in stages:
         sound = True
@@ -70,7 +72,7 @@ def examined(visit: V, *stages: Checks[V]) -> Iterator[Finding]:
 
 
 def latency(
-    clock: Callable[[], float],
+    now: Callable[[], float],
     ask: Callable[[], object],
     remedy: str,
     what: str = "a request takes",
@@ -79,13 +81,25 @@ def latency(
     """How long a request takes; ``worst_s`` instead of the usual `WORST_S`."""
     times = []
     for _ in range(ROUNDS):
-        begun = clock()
+        begun = now()
         ask()
-        times.append(clock() - begun)
+        times.append(now() - begun)
     middle, worst = sorted(times)[ROUNDS // 2], max(times)
     text = f"{what} {middle * 1e3:.2f} ms, {worst * 1e3:.2f} ms at worst of {ROUNDS}"
     slow = middle > SLOW_S or worst > (worst_s or WORST_S)
     return warn(text, remedy) if slow else ok(text)
+
+
+def clock(ahead: float, by: float = 0.0) -> Finding:
+    """By how many seconds the server's clock is ahead of ours, give or take ``by``."""
+    if abs(ahead) - by < APART_S:
+        return ok(f"{ahead * 1000:+.0f} ms beside ours")
+    way = "ahead of" if ahead > 0 else "behind"
+    return warn(
+        f"{abs(ahead):,.1f} s {way} ours. That alone does no harm, "
+        "but when it is put right by a jump, leases end sooner or later than their holders think",
+        "have both machines follow the time of the network (NTP), which moves clocks gently",
+    )
 
 
 def lines(wrong: int) -> Finding:

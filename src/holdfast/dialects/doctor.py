@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..core.finding import Checks, Finding, examined, ok, warn
+from ..core.finding import Finding, Table, ok, run, warn
 from ..stores.redis.blocking.doctor import rights, server
 from ..stores.redis.blocking.doctor.visit import Visit
 from ..stores.redis.complaints import ServerSaid, rules
@@ -27,13 +27,13 @@ def examine(
     without them. ``tracks``: does the dialect have the server tell of changes?
     """
     prefix = str(url.options.get("prefix", ""))
-    checks: Checks[Visit] = {
+    checks: Table[Visit] = {
         "rights": lambda visit: rights.examine(visit, {*needed, *spare}, spare, prefix),
         **({"waking": _tracking} if tracks else {}),
         "memory": _evicting,
     }
     with Visit(reach(url)) as visit:
-        yield from examined(visit, server.CHECKS, checks)
+        yield from run(visit, server.CHECKS, checks)
 
 
 def _tracking(visit: Visit) -> Finding:

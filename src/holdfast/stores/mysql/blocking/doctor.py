@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....core.finding import FULL, Checks, Finding, Found, examined, fail, latency, lines, ok, warn
+from ....core.finding import FULL, Finding, Found, Table, clock, fail, latency, lines, ok, run, warn
 from ....runtime.blocking import boottime, walltime
 from ....url import StoreURL
 from ..complaints import MISSING, ServerSaid, complaint
@@ -19,7 +19,6 @@ from ..statements import literal
 from .link import ThreadLink, dial
 
 WITHIN_S = 5.0
-CLOCK_S = 1.0
 IDLE_S = 60
 #: The oldest versions that the procedures are written for.
 OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 29)}
@@ -77,7 +76,7 @@ def examine(url: StoreURL) -> Iterator[Finding]:
     """Look at every part of a server, in the order in which they are needed."""
     visit = Visit(settings(url))
     try:
-        yield from examined(visit, _SERVER, _PARTS)
+        yield from run(visit, _SERVER, _PARTS)
     except ServerSaid as said:
         raise complaint(said, visit.settings.label) from said
     finally:
@@ -118,11 +117,9 @@ def _binlog(visit: Visit) -> Found:
     return bad and fail(text, "binlog_format = ROW or MIXED")
 
 
-def _clock(visit: Visit) -> Found:
+def _clock(visit: Visit) -> Finding:
     ((theirs,),) = visit.ask(_CLOCK)
-    apart = abs(float(theirs) - walltime())
-    text = f"the server's clock and ours are {apart:.1f} s apart: one will be put right"
-    return apart > CLOCK_S and warn(text, "set both by NTP")
+    return clock(float(theirs) - walltime())
 
 
 def _identity(visit: Visit) -> Found:
@@ -223,8 +220,8 @@ def _schema(visit: Visit) -> Iterator[Finding]:
 
 
 _BUSY = "is the machine or the network very busy?"
-_SERVER: Checks[Visit] = {"server": _version, "engine": _innodb, "role": _role, "binlog": _binlog}
-_PARTS: Checks[Visit] = {
+_SERVER: Table[Visit] = {"server": _version, "engine": _innodb, "role": _role, "binlog": _binlog}
+_PARTS: Table[Visit] = {
     "latency": lambda visit: latency(boottime, lambda: visit.ask("SELECT 1"), _BUSY),
     "clock": _clock,
     "identity": _identity,

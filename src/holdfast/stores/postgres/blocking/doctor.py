@@ -12,7 +12,7 @@ from typing import Self
 
 import psycopg
 
-from ....core.finding import FULL, Checks, Finding, Found, examined, fail, latency, lines, ok, warn
+from ....core.finding import FULL, Finding, Found, Table, clock, fail, latency, lines, ok, run, warn
 from ....errors import StoreUnavailable
 from ....runtime.blocking import boottime, walltime
 from ..complaints import ServerSaid, complaint, identifier
@@ -24,8 +24,6 @@ from .link import Link, dial
 WITHIN_S = 3.0
 CONNECT_S = 5.0
 _BUSY = "is the network slow, or the server very busy?"
-#: Two clocks that are further apart than this will be put right one day.
-APART_S = 1.0
 #: Percentage of the queue of messages in use from which doctor warns.
 NOTIFY_FULL = 50
 #: A transaction that is open for so many seconds keeps what is over from being removed.
@@ -93,7 +91,7 @@ class Visit:
 def examine(settings: Settings) -> Iterator[Finding]:
     """Look at every part, in the order in which they are needed."""
     with Visit(settings) as visit:
-        yield from examined(visit, _REACH, _RIGHTS, _KEEPING)
+        yield from run(visit, _REACH, _RIGHTS, _KEEPING)
 
 
 # -- where the server is, how it is reached, and whether waiters can be woken there ----------------
@@ -130,14 +128,7 @@ def _isolation(visit: Visit) -> Found:
 def _clock(visit: Visit) -> Finding:
     begun = walltime()
     server = float(visit.value("SELECT extract(epoch FROM clock_timestamp())"))
-    apart = abs(server - (begun + walltime()) / 2)
-    text = f"the server's clock and ours are {apart * 1e3:.0f} ms apart"
-    if apart <= APART_S:
-        return ok(text)
-    return warn(
-        f"{text}: only the server's counts, but one of them will be put right",
-        "let both follow a time server; leases end sooner if the server's clock jumps ahead",
-    )
+    return clock(server - (begun + walltime()) / 2)
 
 
 def _pokes(visit: Visit) -> Finding | None:
@@ -160,7 +151,7 @@ def _pokes(visit: Visit) -> Finding | None:
     return warn(f"{text}: waiters ask once a second", "is a proxy in between?")
 
 
-_REACH: Checks[Visit] = {
+_REACH: Table[Visit] = {
     "server": lambda visit: ok(
         f"{visit.value('SELECT version()').partition(',')[0]}, and it can be written to"
     ),
@@ -231,7 +222,7 @@ def _absent(visit: Visit, schema: str, older: bool) -> Finding:
     return fail(f"{schema}: {what}, and {why}", remedy)
 
 
-_RIGHTS: Checks[Visit] = {"schema": _schema}
+_RIGHTS: Table[Visit] = {"schema": _schema}
 
 
 # -- what the server keeps: on its disk, on its standbys, and of what is over --------------------
@@ -373,7 +364,7 @@ def _notifications(visit: Visit) -> Found:
     )
 
 
-_KEEPING: Checks[Visit] = {
+_KEEPING: Table[Visit] = {
     "durability": _durability,
     "standbys": _standbys,
     "timeouts": _timeouts,

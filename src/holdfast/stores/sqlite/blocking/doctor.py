@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from ....core.finding import Checks, Finding, Level, examined, fail, ok, warn
+from ....core.finding import Finding, Level, Table, fail, ok, run, warn
 from ....errors import ConfigError, HoldfastError
 from ....runtime.blocking import boottime, walltime
 from ....url import StoreURL
@@ -65,7 +65,7 @@ class Visit:
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Look at every part of a store, in the order in which they are needed."""
-    return examined(Visit(url), _CHECKS)
+    return run(Visit(url), _CHECKS)
 
 
 def mend(url: StoreURL) -> Iterator[Finding]:
@@ -275,7 +275,7 @@ def _sessions(visit: Visit) -> Finding:
     return ok(text)
 
 
-_CHECKS: Checks[Visit] = {
+_CHECKS: Table[Visit] = {
     "file": lambda visit: ok(
         visit.path if visit.there else f"{visit.path}, which the first use will make"
     ),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kazoo.exceptions import KazooException
 
-from ....core.finding import Checks, Finding, Found, examined, fail, latency, ok, warn
+from ....core.finding import Finding, Found, Table, fail, latency, ok, run, warn
 from ....errors import HoldfastError
 from ....runtime.blocking import boottime, run_sync
 from ..config import Settings
@@ -52,7 +52,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     """Look at the ensemble that a URL names."""
     visit = Visit(settings)
     try:
-        yield from examined(visit, _REACH, _PARTS)
+        yield from run(visit, _REACH, _PARTS)
     finally:
         run_sync(visit.port.close())
 
@@ -180,8 +180,8 @@ _SLOW = (
     "a write is one disk write on a majority of the servers: give dataLogDir a disk of "
     "its own, and look at the network between them"
 )
-_REACH: Checks[Visit] = {"server": _members, "session": _session}
-_PARTS: Checks[Visit] = {
+_REACH: Table[Visit] = {"server": _members, "session": _session}
+_PARTS: Table[Visit] = {
     "writing": _writing,
     "rights": _acl,
     "nodes": _nodes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....core.finding import Checks, Finding, Level, examined, fail, ok, warn
+from .....core.finding import Finding, Level, Table, fail, ok, run, warn
 from .....errors import HoldfastError
 from .....url import StoreURL
 from ...config import settings
@@ -35,7 +35,7 @@ def _watched(watch: Sentinels) -> Iterator[Finding]:
     def primary(watch: Sentinels) -> Iterator[Finding]:
         return examine_server(Visit(watch.settings, WatchedDialler(watch)))
 
-    return examined(watch, {"sentinels": sentinels.examine}, {"server": primary})
+    return run(watch, {"sentinels": sentinels.examine}, {"server": primary})
 
 
 def _cluster(members: Members) -> Iterator[Finding]:
@@ -57,12 +57,12 @@ def _cluster(members: Members) -> Iterator[Finding]:
             if well:
                 yield ok(f"{name}: {well} more parts are well")
 
-    checks: Checks[Members] = {
+    checks: Table[Members] = {
         "cluster": lambda members: cluster.examine(members, found),
         "node": nodes,
         "clocks": lambda members: clocks.of_cluster(members, [one.place for one in found]),
     }
-    return examined(members, checks)
+    return run(members, checks)
 
 
 def examine_server(visit: Visit) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def examine_server(visit: Visit) -> Iterator[Finding]:
         "unseen": _unseen,
     }
     with visit:
-        yield from examined(visit, server.CHECKS, parts)
+        yield from run(visit, server.CHECKS, parts)
 
 
 def _unseen(visit: Visit) -> Finding | None:

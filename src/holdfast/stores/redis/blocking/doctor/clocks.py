@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from .....core.finding import Finding, ok, warn
+from .....core.finding import APART_S, Finding, ok, warn
 from .....errors import HoldfastError
 from ...config import Settings
 from ...topology import Members, Place, shown
@@ -14,8 +14,6 @@ from .visit import Visit
 
 #: Number of looks at a clock, of which the quickest one counts.
 LOOKS = 3
-#: Clocks that follow the same time differ by milliseconds; with this difference, one follows none.
-APART_S = 1.0
 _REMEDY = (
     "have all servers follow the time of the network (NTP), before one of them takes the place of "
     "another"

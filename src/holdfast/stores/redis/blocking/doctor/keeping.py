@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....core.finding import FULL, Checks, Finding, fail, ok, warn
+from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
 #: A replica that is so many bytes behind, or silent for so many seconds, doesn't follow.
@@ -123,7 +123,7 @@ def _connections(visit: Visit) -> Finding | None:
     )
 
 
-CHECKS: Checks[Visit] = {
+CHECKS: Table[Visit] = {
     "memory": _memory,
     "persistence": _disk,
     "disk": _trouble,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .....core.finding import Checks, Finding, latency, ok, warn
+from .....core.finding import Finding, Table, clock, latency, ok, warn
 from .....runtime.blocking import boottime
 from ...complaints import ServerSaid, rules
 from ...slots import address_in
@@ -15,17 +15,7 @@ LOST_S = 1.0
 
 def _clock(visit: Visit) -> Finding | None:
     found = clocks.of(visit)
-    if found is None:
-        return None
-    apart, by = found
-    if abs(apart) - by < clocks.APART_S:
-        return ok(f"{apart * 1000:+.0f} ms beside ours")
-    way = "ahead of" if apart > 0 else "behind"
-    return warn(
-        f"{abs(apart):,.1f} s {way} ours. That alone does no harm, but when it is put right "
-        "by a jump, leases end sooner or later than their holders think",
-        "have both machines follow the time of the network (NTP), which moves clocks gently",
-    )
+    return clock(*found) if found else None
 
 
 def _pokes(visit: Visit) -> Finding:
@@ -68,7 +58,7 @@ _FAR = (
     "acquire and release cost one request each: is the server far away, or busy with slow "
     "commands (SLOWLOG GET)?"
 )
-CHECKS: Checks[Visit] = {
+CHECKS: Table[Visit] = {
     "latency": lambda visit: latency(boottime, visit.clock, _FAR),
     "clock": _clock,
     "pokes": _pokes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from .....core.finding import Checks, Finding, fail, ok, warn
+from .....core.finding import Finding, Table, fail, ok, warn
 from ...complaints import ServerSaid, complaint, rules
 from ...config import Settings
 from ...keys import tag_of
@@ -20,53 +20,30 @@ from .visit import Visit
 #: What is wrong with some is only noticed by the command itself, after the rights: a value is
 #: missing, or is no number. Only dialects call those that make the key, and ``DEL`` comes last.
 KEY = b"KEY"
-_KEY_ALONE = (
-    "get", "exists", "type", "pttl", "persist", "strlen", "hlen", "hkeys", "hgetall", "zcard",
-    "zpopmin", "llen", "lpop", "unlink",
-)  # fmt: skip
-TRIALS: dict[str, tuple[bytes, ...]] = {
-    "evalsha": (b"0" * 40, b"1", KEY),
-    "script|load": (b"return 1",),
-    "client|tracking": (b"OFF",),
-    "ping": (),
-    "info": (b"server",),
-    "time": (),
-    "wait": (b"0", b"1"),
-    "scan": (b"0", b"COUNT", b"1"),
-    "set": (KEY, b"x", b"XX"),
-    "expire": (KEY, b"1"),
-    "pexpire": (KEY, b"1000"),
-    "getrange": (KEY, b"0", b"0"),
-    "incrby": (KEY, b"x"),
-    "decrby": (KEY, b"x"),
-    "hset": (KEY, b"x", b"1", b"y"),
-    "hget": (KEY, b"x"),
-    "hmget": (KEY, b"x"),
-    "hdel": (KEY, b"x"),
-    "hexists": (KEY, b"x"),
-    "hincrby": (KEY, b"x", b"x"),
-    "hrandfield": (KEY, b"1"),
-    "hscan": (KEY, b"0"),
-    "zadd": (KEY, b"XX", b"1", b"x"),
-    "zincrby": (KEY, b"x", b"x"),
-    "zscore": (KEY, b"x"),
-    "zmscore": (KEY, b"x"),
-    "zcount": (KEY, b"0", b"0"),
-    "zrange": (KEY, b"0", b"0"),
-    "zrevrange": (KEY, b"0", b"0"),
-    "zrangebyscore": (KEY, b"0", b"0"),
-    "zremrangebyscore": (KEY, b"1", b"0"),
-    "zrem": (KEY, b"x"),
-    "zscan": (KEY, b"0"),
-    "lindex": (KEY, b"0"),
-    "lrange": (KEY, b"0", b"0"),
-    "lrem": (KEY, b"0", b"x"),
-    **dict.fromkeys(_KEY_ALONE, (KEY,)),
-    "lpush": (KEY, b"x"),
-    "setnx": (KEY, b"x"),
-    "getset": (KEY, b"x"),
-    "del": (KEY,),
-}
+_FORMS: tuple[tuple[tuple[bytes, ...], str], ...] = (
+    ((), "ping time"),
+    ((b"server",), "info"),
+    ((b"return 1",), "script|load"),
+    ((b"0" * 40, b"1", KEY), "evalsha"),
+    ((b"OFF",), "client|tracking"),
+    ((b"0", b"1"), "wait"),
+    ((b"0", b"COUNT", b"1"), "scan"),
+    ((KEY,), "get exists type pttl persist strlen hlen hkeys hgetall zcard zpopmin llen lpop"),
+    ((KEY, b"0"), "hscan zscan lindex"),
+    ((KEY, b"1"), "expire hrandfield"),
+    ((KEY, b"1000"), "pexpire"),
+    ((KEY, b"x"), "incrby decrby hget hmget hdel hexists zscore zmscore zrem"),
+    ((KEY, b"x", b"x"), "hincrby zincrby"),
+    ((KEY, b"x", b"XX"), "set"),
+    ((KEY, b"x", b"1", b"y"), "hset"),
+    ((KEY, b"XX", b"1", b"x"), "zadd"),
+    ((KEY, b"0", b"0"), "getrange zcount zrange zrevrange zrangebyscore lrange"),
+    ((KEY, b"1", b"0"), "zremrangebyscore"),
+    ((KEY, b"0", b"x"), "lrem"),
+    ((KEY, b"x"), "lpush setnx getset"),
+    ((KEY,), "unlink del"),
+)
+TRIALS = {name: form for form, names in _FORMS for name in names.split()}
 #: What goes without, and what that means.
 SPARE = {
     "scan": "holdfast ls can't find names",
@@ -170,7 +147,7 @@ def _besides(visit: Visit, names: Collection[str], meaning: str, well: str) -> I
     yield from list(lacking(visit, refused, dict.fromkeys(names, meaning))) or [ok(well)]
 
 
-CHECKS: Checks[Visit] = {
+CHECKS: Table[Visit] = {
     "rights": lambda visit: examine(visit, needed(visit.settings), SPARE, f"{visit.prefix}:"),
     "queues": lambda visit: _besides(
         visit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .....core.finding import Checks, Finding, fail, ok, warn
+from .....core.finding import Finding, Table, fail, ok, warn
 from .visit import Visit
 
 OLDEST = (6, 2)
@@ -105,7 +105,7 @@ def _span(seconds: int) -> str:
     return f"{seconds} s"
 
 
-CHECKS: Checks[Visit] = {
+CHECKS: Table[Visit] = {
     "server": lambda visit: version(visit.hello, visit.info, visit.protocol),
     "kind": _kind,
     "role": _role,
