@@ -88,11 +88,11 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
 
     def _end_the_stubborn(self, until: float) -> None:
         """What doesn't end by itself is ended by a request of its own, one after the other."""
-        if next(self._lost.stubborn(), None) is None or self._ending:
+        if next(self._lost.stubborn(), None) is None:
             return
         key = object()
         try:
-            if self._killing.take(key):
+            if self._killing.take(key) and not self._ending:
                 self._kill(until)
         finally:
             self._killing.leave(key)
