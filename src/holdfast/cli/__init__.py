@@ -67,6 +67,10 @@ def _main(words: list[str], alone: bool) -> int:
     if not words:
         tree.parser().print_help(sys.stderr)
         return codes.USAGE
+    if words[0] == "_complete":  # the stubs of ``holdfast completion`` ask so
+        from .completion import complete
+
+        return complete(words[1:])
     try:
         options = tree.parse(words)
     except tree.Usage as wrong:
