@@ -233,10 +233,12 @@ def _schema(schema: argparse.ArgumentParser) -> None:
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:
-    from .demo import arguments
-
     demo.description = "Nine processes, one lock, a killed holder: watch it work."
-    arguments(demo)
+    demo.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep the working folder, with the lock store and the ledger",
+    )
 
 
 def _completion(completion: argparse.ArgumentParser) -> None:
