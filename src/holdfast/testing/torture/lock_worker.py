@@ -187,7 +187,7 @@ class Worker(Process):
 
 
 def _try(client: Client, name: str, recorder: Recorder) -> None:
-    """Take it and leave it, if it is to be had within a second."""
+    """Take it and leave it, if that takes no longer than a second."""
     claim = recorder.ask(name, timeout=1.0)
     try:
         hold = client.lock(name).acquire(timeout=1.0)

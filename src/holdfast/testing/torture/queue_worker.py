@@ -14,12 +14,12 @@ from .process import Process
 
 #: Jobs of the plain lane, as a part of all.
 PLAIN_PART = 0.05
-#: So many jobs are retried, and so many given back, as a part of all deliveries.
+#: Parts of all deliveries that are retried, and that are given back.
 RETRY_PART = RETURN_PART = 0.03
 LOOK_PART = 0.5
-#: A worker takes up to so many jobs at a time, and looks so often whether it is to end, seconds.
+#: Maximum number of jobs that a worker takes at a time; time-out of a take, seconds.
 BATCH, LOOK_S = 8, 0.2
-#: So often it goes through a loop in place of that, over so many jobs at most.
+#: Part of the turns that are a loop in place of that, and maximum number of jobs in one.
 LOOP_PART, LOOP = 0.3, 12
 
 

@@ -22,7 +22,7 @@ SOON_S = 120.0
 LOOK_S = 0.05
 #: A stopped worker sleeps up to this many times its ttl.
 STOP_PART = 2.0
-#: The queue is asked for this number of jobs at the end, and each so many seconds how it stands.
+#: Maximum number of jobs that the queue is asked for at the end; seconds between two looks at it.
 MOST, EVERY_S = 1_000_000, 0.05
 
 

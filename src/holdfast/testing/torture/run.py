@@ -84,12 +84,12 @@ class Run:
         self.workers: dict[str, Subject] = {}
         #: Those who are never struck, and end by themselves.
         self.others: dict[str, Subject] = {}
-        #: Who is stopped, and until when.
+        #: The workers that are stopped, and until when.
         self.stopped: dict[str, float] = {}
         self.strikes: Counter[str] = Counter()
         self.troubles: list[str] = []
         self._dies = dies
-        #: Who was started, and hasn't said yet that it is ready.
+        #: Those that were started, and haven't said yet that they are ready.
         self._new: set[str] = set()
         self._count = 0
         self._pack: list[str] = []
@@ -138,7 +138,7 @@ class Run:
     # -- the run -----------------------------------------------------------------------------
 
     def go(self, seconds: float) -> Outcome:
-        """Let it last so long at most, and judge it."""
+        """Let it last for this time at most, and judge it."""
         try:
             for _ in range(self.options.processes):
                 self._start()
