@@ -47,8 +47,7 @@ class Process:
             await self.turn()
 
     async def turn(self) -> None:
-        """One of them."""
-        raise NotImplementedError
+        """One of them, unless ``work`` is something else."""
 
     def told_to_end(self) -> bool:
         """Has it been told to end?"""

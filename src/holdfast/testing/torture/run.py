@@ -98,7 +98,6 @@ class Run:
 
     def task(self) -> Any:
         """What every process gets."""
-        raise NotImplementedError
 
     def over(self, now: float, end: float) -> bool:
         """Is it over?"""
