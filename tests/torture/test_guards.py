@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.testing.faults import dice
-from holdfast.testing.guards.torture import Options, run
+from holdfast.testing.torture.guards import Options, run
 from holdfast.url import find
 from tests.queue_stores import Place, open_place
 from tests.torture.scale import FULL, times

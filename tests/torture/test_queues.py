@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.faults import dice
-from holdfast.testing.queues import Options, Outcome, run
+from holdfast.testing.torture import Outcome
+from holdfast.testing.torture.queues import Options, run
 from tests.ahead import Ahead
 from tests.mutants.failure import NOTES, Failure, chosen, judge, noted
 from tests.queue_stores import WITH_QUEUES, Place, durable
@@ -23,7 +24,7 @@ __all__ = ["durable"]
 LARGE = Options(
     groups=1000,
     jobs=100_000,
-    workers=8,
+    processes=8,
     batch=500,
     body=0.0,
     interval=0.05,
@@ -37,14 +38,14 @@ SHALLOW = LARGE._replace(groups=500, jobs=10_000, batch=200, every=2.0)
 SMALL = Options(
     groups=20,
     jobs=240,
-    workers=3,
+    processes=3,
     ttl=0.6,
     body=0.01,
     every=0.5,
     strikes=("kill", "stop"),
     most=4,
 )
-FEW = Options(groups=6, jobs=60, workers=2, putters=1, ttl=0.5, every=0.3, limit=20.0)
+FEW = Options(groups=6, jobs=60, processes=2, putters=1, ttl=0.5, every=0.3, limit=20.0)
 
 embedded = pytest.mark.skipif("sqlite" not in WITH_QUEUES, reason="it has no queues")
 on_all = pytest.mark.skipif(not FULL, reason="HOLDFAST_TORTURE=full; the refunds run on each store")
@@ -160,8 +161,8 @@ def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, d
 @embedded
 def test_the_command_says_what_it_found_and_judges_the_histories_again(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    command = [sys.executable, "-m", "holdfast.testing.queues"]
-    few = ["--jobs", "40", "--groups", "4", "--workers", "1", "--putters", "1", "--every", "0"]
+    command = [sys.executable, "-m", "holdfast.testing", "torture", "--queues"]
+    few = ["--jobs", "40", "--groups", "4", "--processes", "1", "--putters", "1", "--every", "0"]
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
         [*command, "--seed", "7", *few, "--folder", str(kept)],
@@ -170,7 +171,7 @@ def test_the_command_says_what_it_found_and_judges_the_histories_again(tmp_path:
         env=surroundings,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("seed 7, 40 jobs, 1 workers\n")
+    assert done.stdout.startswith("seed 7, 1 processes\n")
     assert "no promise is broken" in done.stdout
     files = [str(file) for file in kept.glob("*.jsonl")]
     again = subprocess.run(

@@ -6,7 +6,7 @@ import importlib
 import sys
 
 #: The module of each command.
-COMMANDS = {"judge": "histories.command", "sim": "simulator.campaign"}
+COMMANDS = {"torture": "torture.command", "judge": "histories.command", "sim": "simulator.campaign"}
 
 
 def main(argv: list[str]) -> int:

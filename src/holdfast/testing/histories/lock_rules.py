@@ -34,7 +34,7 @@ from .terms import Terms, Violation
 if TYPE_CHECKING:
     from .reader import Reader
 
-#: An acquire that isn't answered so many seconds after its time-out never will be.
+#: An acquire that isn't answered this long after its time-out never will be, seconds.
 SILENCE_S = 5.0
 
 
@@ -116,7 +116,7 @@ def _fences(name: str, held: list[Claim]) -> Iterator[Violation]:
 
 
 def _fifo(reader: Reader, name: str, held: list[Claim]) -> Iterator[Violation]:
-    """Who was stopped may have lost its place; of the others the first in line is served first."""
+    """A stopped worker may have lost its place; of the others the first in line is served first."""
     placed = [
         claim
         for claim in held

@@ -9,7 +9,7 @@ each group is gone through once.
     order              the jobs of a group come in the order in which they were put, none before the
                        last one was done
     fence              who took later has the greater fence, and nobody the same
-    interval           an execution begins so long after the end (or the take) of the one before
+    interval           an execution begins this long after the end (or the take) of the one before
     once               what was acked never comes again, and isn't in the queue any more
     believed           a delivery that was to be believed yet could be settled
     accepted           nothing is executed that nobody put; what was put once is no duplicate
@@ -147,7 +147,7 @@ def _plain(executions: list[Execution]) -> Iterator[Violation]:
 
 
 def _believed(group: str, executions: list[Execution]) -> Iterator[Violation]:
-    """Who is told that the delivery was lost, before the time until which it was to be believed."""
+    """A worker is told of the loss before the time until which the delivery was to be believed."""
     for one in executions:
         if one.kept is False and one.left < min(one.until, one.lost):
             early = one.until - one.left

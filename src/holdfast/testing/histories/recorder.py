@@ -186,14 +186,14 @@ class Recorder:
         return number
 
     def accepted(self, number: int, dropped: int, sent: int) -> None:
-        """The store has them; ``dropped`` of them were duplicates. They were put so many times."""
+        """The store has them; ``dropped`` of them were duplicates; ``sent``: number of tries."""
         self._write("accepted", w=number, dropped=dropped, sent=sent)
 
     def took(self, asked: float, group: str, number: int, job: DeliveryLike) -> int:
         """A take has returned this job; the number by which the other events name it."""
         execution = next(self._numbers)
         now, left = boottime(), job.remaining()
-        # Who was stopped meanwhile, and finds it lost, doesn't know since when.
+        # A worker that was stopped meanwhile, and finds it lost, doesn't know since when.
         until = now + left if left else asked
         known = {"asked": asked, "group": group, "n": number, "until": until}
         self._write("took", now, c=execution, fence=job.fence, attempt=job.attempt, **known)
