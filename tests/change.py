@@ -20,7 +20,7 @@ ABOUT = {
     "conformance": ["src/holdfast/testing", "src/holdfast/stores/memory", "src/holdfast/core"],
     "demo": ["src/holdfast/cli/demo"],
     "faults": ["src/holdfast/testing", "src/holdfast/runtime"],
-    "guard": ["src/holdfast/core/guard"],
+    "guard": ["src/holdfast/core/guard", "src/holdfast/testing/simulator"],
     "harness": ["tests/runner", "tests/fetching", "tests/checks.py", "dev"],
     "interop": ["src/holdfast/dialects"],
     "pages": ["README.md", "docs"],

@@ -31,7 +31,6 @@ from holdfast.testing.faults.pipe import readable
 #: What is forked: ``python -m`` one of these.
 FORKED = {
     "holdfast.testing.faults.stage",
-    "holdfast.testing.guards.worker",
     "holdfast.testing.worker",
 }
 #: What the server imports beforehand if its process has, as it opens nothing and starts no thread.

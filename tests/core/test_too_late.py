@@ -7,7 +7,8 @@ from typing import Any
 from holdfast import StoreUnavailable
 from holdfast.core.model import Claim, Joined, Kind, Leave, Mismatch
 from holdfast.core.semaphore import SemaphoreBase
-from holdfast.testing.simulator.server import Server, SimStore
+from holdfast.testing.simulator.server import Server
+from holdfast.testing.simulator.store import SimStore
 from holdfast.testing.simulator.workload import client
 from holdfast.testing.simulator.world import Fut, World
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.testing.guards import check
-from holdfast.testing.guards.__main__ import campaign
 from holdfast.testing.promise import promised
-from holdfast.testing.simulator.__main__ import quiet
+from holdfast.testing.simulator.campaign import campaign
+from holdfast.testing.simulator.guards import check, make_plan, run
+from holdfast.testing.simulator.running import quiet
+from holdfast.testing.simulator.shrink import smaller
 from tests.torture.scale import times
 
 HISTORIES = times(10_000, 40)
@@ -32,11 +33,11 @@ def _quiet() -> Iterator[None]:
 def test_no_interleaving_gives_a_value_from_before_an_invalidation(part: int) -> None:
     """When callers, changes and faults are interleaved, then every rule holds."""
     many = HISTORIES // PARTS
-    sums = list(campaign(part * many, many, jobs=2))
+    sums = list(campaign(part * many, many, 2, "guards"))
     with promised("the rules of guards"):
         assert [v for one in sums for v in one.violations] == [], "./dev sim --guards --replay SEED"
     assert sum(one.histories for one in sums) == many
-    assert sum(one.faults for one in sums) > many
+    assert sum(one.faults.total() for one in sums) > many
 
 
 def test_the_same_seed_is_the_same_history() -> None:
@@ -55,7 +56,7 @@ def test_histories_in_a_row_violate_nothing() -> None:
 
 def test_a_history_does_not_depend_on_the_hash_seed() -> None:
     """When another interpreter with another hash seed runs it, then the story is the same."""
-    command = [sys.executable, "-m", "holdfast.testing.guards", "--replay", "11"]
+    command = [sys.executable, "-m", "holdfast.testing", "sim", "--guards", "--replay", "11"]
     stories = [
         subprocess.run(
             command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
@@ -63,4 +64,10 @@ def test_a_history_does_not_depend_on_the_hash_seed() -> None:
         for seed in ("1", "2")
     ]
     assert stories[0] == stories[1]
-    assert b"ok" in stories[0]
+    assert b"no violation" in stories[0]
+
+
+def test_a_smaller_plan_is_run_as_well() -> None:
+    """Given a plan, when parts of it are taken out, then what is left is a history, too."""
+    for plan in smaller(make_plan(5)):
+        assert run(plan).violation is None

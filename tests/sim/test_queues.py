@@ -12,11 +12,11 @@ import pytest
 
 from holdfast.core.queue.model import Job, Pace, Patience, Put, Settle, Take, Verdict
 from holdfast.testing.promise import promised
-from holdfast.testing.simulator.__main__ import campaign, quiet
+from holdfast.testing.simulator.campaign import campaign
 from holdfast.testing.simulator.queues import check, make_plan, run
-from holdfast.testing.simulator.queues.__main__ import QUEUES
 from holdfast.testing.simulator.queues.history import QUEUE_KINDS
 from holdfast.testing.simulator.queues.server import QueueServer
+from holdfast.testing.simulator.running import quiet
 from holdfast.testing.simulator.shrink import smaller
 from holdfast.testing.simulator.world import World
 from tests.torture.scale import times
@@ -37,7 +37,7 @@ def _quiet() -> Iterator[None]:
 def test_no_interleaving_breaks_a_promise(part: int) -> None:
     """When puts, takes, settles and faults are interleaved, then every promise holds."""
     many = HISTORIES // PARTS
-    sums = list(campaign(part * many, many, 2, QUEUES))
+    sums = list(campaign(part * many, many, 2, "queues"))
     found = [one for each in sums for one in each.violations]
     with promised("the rules of queues"):
         assert found == [], "./dev sim --queues --replay SEED"
@@ -92,7 +92,7 @@ def test_a_smaller_plan_is_run_as_well() -> None:
 
 
 def test_the_command_tells_a_history_by_its_seed() -> None:
-    command = [sys.executable, "-m", "holdfast.testing.simulator.queues", "--replay", "11"]
+    command = [sys.executable, "-m", "holdfast.testing", "sim", "--queues", "--replay", "11"]
     told = [
         subprocess.run(
             command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}

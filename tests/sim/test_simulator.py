@@ -11,8 +11,9 @@ import pytest
 
 from holdfast.testing.promise import promised
 from holdfast.testing.simulator import check, make_plan, run
-from holdfast.testing.simulator.__main__ import campaign, quiet
+from holdfast.testing.simulator.campaign import campaign
 from holdfast.testing.simulator.faults import KINDS
+from holdfast.testing.simulator.running import quiet
 from tests.torture.scale import times
 
 #: Those whose plans are looked at, and those that are played.
@@ -66,7 +67,7 @@ def test_the_same_seed_is_the_same_history() -> None:
 
 def test_a_history_does_not_depend_on_the_hash_seed() -> None:
     """When another interpreter with another hash seed runs it, then the story is the same."""
-    command = [sys.executable, "-m", "holdfast.testing.simulator", "--replay", "11"]
+    command = [sys.executable, "-m", "holdfast.testing", "sim", "--replay", "11"]
     stories = [
         subprocess.run(command, capture_output=True, check=True, env=_env(seed)).stdout
         for seed in ("1", "2")

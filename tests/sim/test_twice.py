@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.testing.simulator.fates import FIRST, SECOND
-from holdfast.testing.twice import every, pairs
+from holdfast.testing.simulator.twice import every, pairs
 
 #: contract -> a seed whose history has many verbs, how far apart two failures are at most, and
 #: which part of the pairs is run here, of how many. That of queues has a take whose reply is lost,

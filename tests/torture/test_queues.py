@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.faults import dice
-from holdfast.testing.queues import Options, Outcome, run
+from holdfast.testing.torture import Outcome
+from holdfast.testing.torture.queues import Options, run
 from tests.ahead import Ahead
 from tests.mutants.failure import NOTES, Failure, chosen, judge, noted
 from tests.queue_stores import WITH_QUEUES, Place, durable
@@ -23,7 +24,7 @@ __all__ = ["durable"]
 LARGE = Options(
     groups=1000,
     jobs=100_000,
-    workers=8,
+    processes=8,
     batch=500,
     body=0.0,
     interval=0.05,
@@ -37,14 +38,14 @@ SHALLOW = LARGE._replace(groups=500, jobs=10_000, batch=200, every=2.0)
 SMALL = Options(
     groups=20,
     jobs=240,
-    workers=3,
+    processes=3,
     ttl=0.6,
     body=0.01,
     every=0.5,
     strikes=("kill", "stop"),
     most=4,
 )
-FEW = Options(groups=6, jobs=60, workers=2, putters=1, ttl=0.5, every=0.3, limit=20.0)
+FEW = Options(groups=6, jobs=60, processes=2, putters=1, ttl=0.5, every=0.3, limit=20.0)
 
 embedded = pytest.mark.skipif("sqlite" not in WITH_QUEUES, reason="it has no queues")
 on_all = pytest.mark.skipif(not FULL, reason="HOLDFAST_TORTURE=full; the refunds run on each store")
@@ -70,7 +71,7 @@ def test_workers_that_are_struck_break_no_promise() -> None:
     outcome = _run(SMALL)
     # Then nothing is lost, and no promise is broken
     outcome.demand()
-    figures = outcome.judgement.figures
+    figures = outcome.verdict.figures
     assert figures["acked"] + figures["acked or not"] >= figures["accepted"] >= SMALL.jobs
     assert outcome.strikes["kill"] > 0
 
@@ -81,9 +82,9 @@ def test_without_a_crash_nothing_comes_twice_unasked() -> None:
     for _ in range(4):  # in one run by itself it may be that no job is tried again
         outcome = _run(FEW._replace(every=0.0, ttl=10.0))
         outcome.demand()
-        figures = outcome.judgement.figures
+        figures = outcome.verdict.figures
         assert figures["again"] == figures["asked for again"]
-        assert (figures["late"], figures["acked or not"]) == (0, 0)
+        assert (figures["lost deliveries"], figures["acked or not"]) == (0, 0)
         asked += figures["asked for again"]
         if asked:
             break
@@ -94,15 +95,15 @@ def test_without_a_crash_nothing_comes_twice_unasked() -> None:
 def test_a_run_that_is_given_up_has_lost_nothing() -> None:
     outcome = _run(FEW._replace(groups=2, body=0.3, every=0.0, ttl=10.0, limit=1.0))
     assert [one for one in outcome.troubles if one.startswith("not done after")]
-    outcome.judgement.demand()
-    assert outcome.judgement.figures["still there"] > 0
+    outcome.verdict.demand()
+    assert outcome.verdict.figures["still there"] > 0
 
 
 @on_all
 def test_a_hundred_thousand_jobs_without_a_crash(durable: Place) -> None:
     outcome = _run(_large(durable)._replace(every=0.0, ttl=30.0), Place(durable.url))
     outcome.demand()
-    assert outcome.judgement.figures["again"] == outcome.judgement.figures["asked for again"]
+    assert outcome.verdict.figures["again"] == outcome.verdict.figures["asked for again"]
 
 
 @on_all
@@ -146,7 +147,7 @@ def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, d
     def hunt(bug: str) -> dict[str, int]:
         options, promise = BUGS[bug]
         for _ in range(5):  # if no strike has come at the right moment
-            counts = _run(options._replace(first=f"tests.torture.{bug}")).judgement.counts
+            counts = _run(options._replace(first=f"tests.torture.{bug}")).verdict.counts
             if promise in counts:
                 break
         return counts
@@ -160,8 +161,8 @@ def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, d
 @embedded
 def test_the_command_says_what_it_found_and_judges_the_histories_again(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    command = [sys.executable, "-m", "holdfast.testing.queues"]
-    few = ["--jobs", "40", "--groups", "4", "--workers", "1", "--putters", "1", "--every", "0"]
+    command = [sys.executable, "-m", "holdfast.testing", "torture", "--queues"]
+    few = ["--jobs", "40", "--groups", "4", "--processes", "1", "--putters", "1", "--every", "0"]
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
         [*command, "--seed", "7", *few, "--folder", str(kept)],
@@ -170,10 +171,13 @@ def test_the_command_says_what_it_found_and_judges_the_histories_again(tmp_path:
         env=surroundings,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("seed 7, 40 jobs, 1 workers\n")
+    assert done.stdout.startswith("seed 7, 1 processes\n")
     assert "no promise is broken" in done.stdout
     files = [str(file) for file in kept.glob("*.jsonl")]
     again = subprocess.run(
-        [*command, "--judge", *files], capture_output=True, text=True, env=surroundings
+        [sys.executable, "-m", "holdfast.testing", "judge", *files],
+        capture_output=True,
+        text=True,
+        env=surroundings,
     )
     assert again.returncode == 0, again.stdout + again.stderr

@@ -43,19 +43,19 @@ def test_a_client_that_does_not_look_at_its_deadline_is_found_out() -> None:
 
 
 def test_the_command_says_what_it_found_and_keeps_the_histories(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "holdfast.testing.torture", "--seconds", "2", "--seed", "7"]
+    command = [sys.executable, "-m", "holdfast.testing", "torture", "--seconds", "2", "--seed", "7"]
     command += ["--processes", "3", "--folder", str(tmp_path / "kept")]
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("seed 7, 3 processes, 2 s\n")
+    assert done.stdout.startswith("seed 7, 3 processes\n")
     assert "no promise is broken" in done.stdout
     files = [str(file) for file in (tmp_path / "kept").glob("*.jsonl")]
     assert len(files) > 3
     again = subprocess.run(
-        [sys.executable, "-m", "holdfast.testing.histories", *files],
+        [sys.executable, "-m", "holdfast.testing", "judge", *files],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},

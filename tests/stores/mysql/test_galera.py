@@ -18,9 +18,9 @@ from holdfast.core.queue.model import Delivered
 from holdfast.runtime.blocking import run_sync
 from holdfast.testing.faults import Subject
 from tests.servers.galera import Galera
+from tests.stores.examined import worst
 from tests.stores.mysql.conftest import Direct
 from tests.stores.mysql.queueing import Verbs, job
-from tests.stores.mysql.test_doctor import found
 from tests.stores.mysql.test_refresh import guards_of, wish
 from tests.stores.mysql.test_rows import at_once
 from tests.torture.scale import times
@@ -157,7 +157,7 @@ def test_of_those_who_begin_on_all_nodes_one_computes(cluster: Galera, own_name:
 
 
 def test_doctor_names_the_cluster(cluster: Galera) -> None:
-    galera = found(cluster.urls[1])["galera"]
+    galera = worst(cluster.urls[1])["galera"]
     assert galera.level is Level.WARN
     assert "cluster of 3, Primary" in galera.text
 
@@ -168,7 +168,7 @@ def test_doctor_warns_of_a_stall_that_takes_long_to_end(cluster: Galera, seconds
     ((before,),) = node.ask("SELECT @@global.innodb_lock_wait_timeout")
     try:
         node.ask(f"SET GLOBAL innodb_lock_wait_timeout = {seconds}")
-        told = found(node.url).get("innodb_lock_wait_timeout")
+        told = worst(node.url).get("innodb_lock_wait_timeout")
     finally:
         node.ask(f"SET GLOBAL innodb_lock_wait_timeout = {before}")
     assert (told is not None) == (seconds > 5)

@@ -15,8 +15,8 @@ from holdfast.testing.faults import Step, aim
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
+from tests.stores.examined import worst
 from tests.stores.postgres.conftest import asked_when_woken
-from tests.stores.postgres.test_doctor import looked_at
 
 SESSIONS = 40
 #: With nothing that asks by itself meanwhile.
@@ -108,13 +108,13 @@ async def _wait_as_tasks(direct: str, pooled: str, name: str) -> None:
 
 
 def test_doctor_tells_which_is_which(pooler: PgBouncer, sharing: PgBouncer) -> None:
-    said = looked_at(pooler.url + SAID)
+    said = worst(pooler.url + SAID)
     assert said["pooler"].level is Level.OK
     assert "arrives" in said["pokes"].text
-    unsaid = looked_at(pooler.url)["pooler"]
+    unsaid = worst(pooler.url)["pooler"]
     assert unsaid.level is Level.WARN
     assert "pooler=session" in unsaid.remedy
-    wrong = looked_at(sharing.url + SAID)
+    wrong = worst(sharing.url + SAID)
     assert wrong["pooler"].level is Level.FAIL
     assert "pokes" not in wrong
 

@@ -1,46 +1,19 @@
 """Seeded histories of the real core on a store model, judged by named invariants.
 
-``check(seed)`` runs one; ``python -m holdfast.testing.simulator`` (``./dev sim``) runs many.
+``check(seed)`` runs one of locks; ``python -m holdfast.testing sim`` (``./dev sim``) runs many, of
+locks, queues or guards.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Generator
-
-from .history import History, Plan, Verdict, make_plan
+from .guards import GUARDS
+from .history import LOCKS, History, make_plan
+from .queues import QUEUES
+from .running import Kind, Plan, Verdict
 from .trouble import Violation
 
-__all__ = ["History", "Plan", "Verdict", "Violation", "check", "make_plan", "run"]
+check, run = LOCKS.check, LOCKS.run
+#: What histories are of, by the name of the contract.
+KINDS = {kind.name: kind for kind in (LOCKS, QUEUES, GUARDS)}
 
-
-def check(seed: int, telling: bool = False) -> Verdict:
-    """Run the history of this seed; its verdict has a violation or None."""
-    return run(make_plan(seed), telling)
-
-
-def run(plan: Plan, telling: bool = False) -> Verdict:
-    """Run a plan, for instance a shrunk one."""
-    with unhurried():
-        return History(plan, telling).run()
-
-
-@contextlib.contextmanager
-def unhurried() -> Generator[None]:
-    """No garbage collection meanwhile: its moment would depend on what ran before, and a
-    forgotten hold is noticed when it is collected. Every hundredth time it is caught up on."""
-    global _runs
-    _runs += 1
-    if _runs % 100 == 0:
-        gc.collect()
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-_runs = 0
+__all__ = ["KINDS", "History", "Kind", "Plan", "Verdict", "Violation", "check", "make_plan", "run"]

@@ -13,13 +13,12 @@ from ...core.model import Loss
 from ...stores.memory.line import Row
 from .faults import extra, plan
 from .later import TOO_LATE, CutLines, LaterActor, cuts, later
-from .running import Plan, Running, Verdict
-from .server import Server, SimStore
+from .running import Kind, Plan, Running
+from .server import Server
+from .store import SimStore
 from .watch import Watch
 from .workload import CAPACITY, Actor, client
 from .world import Process
-
-__all__ = ["TTL_MAX_S", "History", "Plan", "Verdict", "make_plan"]
 
 #: The longest ttl of the workload.
 TTL_MAX_S = 10.0
@@ -88,3 +87,10 @@ class History(Running):
 
 async def _child_release(child: Any) -> None:
     await child._release()
+
+
+def _short(seed: int) -> Plan:
+    return make_plan(seed)._replace(processes=2, actors=(0, 1, 2), actions=1, faults=())
+
+
+LOCKS = Kind("locks", make_plan, History, _short)

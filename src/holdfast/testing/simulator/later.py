@@ -16,7 +16,7 @@ from ...core.multi import MultiLockBase
 from ...stores.memory.line import Lines, Poke
 from .fates import TOO_LATE_S, Aim, Fate
 from .faults import Fault, Faults
-from .server import SimStore
+from .store import SimStore
 from .watch import UNDONE_S
 from .workload import LOCKS, Actor, client
 from .world import Cancelled, Fut

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+import logging
+import warnings
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from .fates import Aim
@@ -13,7 +17,7 @@ from .world import Process, Task, World
 
 #: After the last action everything is healed and given this long to come to rest.
 REST_S = 25.0
-STEPS_MAX = 200_000
+STEPS_MAX = 300_000
 
 
 class Plan(NamedTuple):
@@ -24,6 +28,8 @@ class Plan(NamedTuple):
     actors: tuple[int, ...]
     actions: int
     faults: tuple[Fault, ...]
+    #: A history of guards without a storm, and without faults of its own.
+    calm: bool = False
 
 
 class Verdict(NamedTuple):
@@ -37,7 +43,7 @@ class Verdict(NamedTuple):
 
 
 class Running:
-    """What histories of locks and of queues have in common: how they run, and end."""
+    """What histories of locks, queues and guards have in common: how they run, and end."""
 
     #: What judges it: it has ``trouble``, ``found``, ``over`` and ``at_the_end``.
     watch: Any
@@ -68,7 +74,7 @@ class Running:
                 task = self.world.spawn(actor.process, actor.main(), f"actor {actor.number}")
                 self.tasks[actor.number] = task
             faults.arm(list(self.plan.faults))
-            self._until(self._idle)
+            self._until(self.idle)
             self._heal()
             self.rest()
             self.watch.at_the_end()
@@ -97,11 +103,19 @@ class Running:
                     raise failure
                 raise Violation("no crash", f"{task.name} died of {failure!r}") from failure
 
-    def _idle(self) -> bool:
+    def idle(self) -> bool:
+        """Is everybody done?"""
         if self.world.time > self.plan.actions * 60.0 + 600.0:
-            waiting = [n for n, t in self.tasks.items() if not t.done.done and t.process.alive]
-            raise Violation("bounded waiting", f"claimants {waiting} never came to an end")
-        return all(t.done.done or not t.process.alive for t in self.tasks.values())
+            raise Violation("bounded waiting", f"claimants {self.busy()} never came to an end")
+        return self.ended()
+
+    def ended(self) -> bool:
+        """Has every actor that lives come to its end?"""
+        return all(task.done.done or not task.process.alive for task in self.tasks.values())
+
+    def busy(self) -> list[int]:
+        """The numbers of those that live, and have not."""
+        return [n for n, t in self.tasks.items() if not t.done.done and t.process.alive]
 
     def _heal(self) -> None:
         self.healed = True
@@ -141,3 +155,50 @@ class Running:
             holding = {a.process.pid for a in self.actors if a.holding}
             alive = [p for p in alive if p.pid in holding] or alive
         return alive[number // 2 % len(alive)]
+
+
+class Kind(NamedTuple):
+    """What histories are of: how a seed makes a plan, and what plays it.
+
+    ``short`` makes the plan of a short history without faults.
+    """
+
+    name: str
+    make_plan: Callable[[int], Plan]
+    history: Callable[[Plan, bool], Running]
+    short: Callable[[int], Plan]
+
+    def check(self, seed: int, telling: bool = False) -> Verdict:
+        """Run the history of this seed; its verdict has a violation or None."""
+        return self.run(self.make_plan(seed), telling)
+
+    def run(self, plan: Plan, telling: bool = False) -> Verdict:
+        """Run a plan, for instance a shrunk one."""
+        with unhurried():
+            return self.history(plan, telling).run()
+
+
+def quiet() -> None:
+    """The histories lose locks on purpose: no log lines and warnings about it."""
+    logging.getLogger("holdfast").setLevel(logging.CRITICAL + 1)
+    warnings.simplefilter("ignore")
+
+
+@contextlib.contextmanager
+def unhurried() -> Generator[None]:
+    """No garbage collection meanwhile: its moment would depend on what ran before, and a
+    forgotten hold is noticed when it is collected. Every hundredth time it is caught up on."""
+    global _runs
+    _runs += 1
+    if _runs % 100 == 0:
+        gc.collect()
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+_runs = 0

@@ -10,30 +10,19 @@ that it may have forgotten is over: the grace that a guard against amnesia gives
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...core.model import (
-    Capabilities,
-    Claim,
-    Granted,
-    Held,
-    Joined,
-    Keep,
-    Leave,
-    LineRecord,
-    Mismatch,
-    Standing,
-    Waiting,
-)
+from ...core.model import Claim, Keep, Leave
 from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke
-from .fates import AGAIN_S, CUT_S, DOWN_S, TOO_LATE_S, Aim, Fate
-from .world import Cancelled, Fut, Process, World
+from .fates import TOO_LATE_S, Aim, Fate
+from .world import Process, World
 
-CAPABILITIES = Capabilities(store="simulated")
+if TYPE_CHECKING:
+    from .store import SimStore
+
 #: What the clock of a server shows at first: enough to be set back by some ten years.
 EPOCH_S = 2_000_000_000.0
 
@@ -193,199 +182,11 @@ class Server:
         world, store = self.world, self.stores[pid]
         if world.rng.random() < self.net.lose_poke or (pid, "down") in self.net.cut:
             return
-        world.after(_delay(self), lambda: store.poked(cid, fence))
+        world.after(delay(self), lambda: store.poked(cid, fence))
 
 
-class Box:
-    """Where the poke of one waiting claim arrives."""
-
-    __slots__ = ("bell", "fence")
-
-    def __init__(self) -> None:
-        self.fence: int | None = None
-        self.bell: Fut[None] | None = None
-
-
-class Connection:
-    """An ordered way to the server: a request never overtakes an earlier one on it."""
-
-    __slots__ = ("broken", "generation", "last")
-
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.last = 0.0
-        self.broken = False
-
-
-class SimStore:
-    """The client's side: the five verbs as messages, from one process."""
-
-    capabilities = CAPABILITIES
-    keep_batch = 4
-    watch_every = lease_max = math.inf
-    label = "sim://"
-
-    def __init__(self, server: Server, process: Process) -> None:
-        self.server = server
-        self.process = process
-        self.world = server.world
-        self.patience = server.lines.patience
-        self._connections: dict[object, Connection] = {}
-        self.boxes: dict[str, Box] = {}
-        server.stores[process.pid] = self
-
-    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """See ``core.ports.Store``."""
-        if wait:
-            self.boxes[claim.id] = Box()
-        answer: Joined = await self._call("join", (claim, wait), within)
-        return answer
-
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """See ``core.ports.Store``."""
-        answers: list[Standing | Exception] = await self._call("keep", (list(keeps),), within)
-        return answers
-
-    async def leave(self, leave: Leave, within: float) -> bool:
-        """See ``core.ports.Store``."""
-        there: bool = await self._call("leave", (leave,), within)
-        return there
-
-    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """See ``core.ports.Store``."""
-        held: list[Held] | None = await self._call("join_free", (list(claims),), within)
-        return held
-
-    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """See ``core.ports.Store``."""
-        answers: list[bool | Exception] = await self._call("leave_all", (list(leaves),), within)
-        return answers
-
-    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """See ``core.ports.Store``."""
-        box = self.boxes.setdefault(claim.id, Box())
-        if box.fence is None:
-            bell: Fut[None] = Fut(self.world)
-            box.bell = bell
-            self.world.after(seconds / self.process.rate, lambda: bell.set(None))
-            await bell
-        fence, box.fence = box.fence, None
-        return Granted(fence) if fence is not None else None
-
-    async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """See ``core.ports.Store``."""
-        found: list[LineRecord] = await self._call("inspect", (prefix, exact), within)
-        return found
-
-    async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
-        """See ``core.ports.Store``."""
-        former: int | Mismatch | None = await self._call("resize", (name, capacity), within)
-        return former
-
-    async def changed(self, within: float) -> bool:
-        """It loses nothing that it has acknowledged without ending itself; see the contract."""
-        return False
-
-    def unlisten(self, claim: Claim) -> None:
-        """See ``core.ports.Store``."""
-        self.boxes.pop(claim.id, None)
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def forked(self) -> None:
-        """The child has connections of its own."""
-        self._connections, self.boxes = {}, {}
-
-    def poked(self, cid: str, fence: int) -> None:
-        """A poke has arrived at this process."""
-        box = self.boxes.get(cid)
-        if box is not None:
-            box.fence = fence
-            if box.bell is not None:
-                box.bell.set(None)
-
-    async def _call(self, verb: str, args: tuple[Any, ...], within: float) -> Any:
-        """One request and its reply; whatever goes wrong, within the time."""
-        world, server, net = self.world, self.server, self.server.net
-        who = world.current if self.process.threads else None
-        conn = self._connections.get(who)
-        if conn is None or conn.broken or conn.generation != server.generation:
-            conn = self._connections[who] = Connection(server.generation)
-        reply: Fut[Any] = Fut(world)
-        world.after(
-            max(within, 0.001) / self.process.rate,
-            lambda: reply.fail(StoreUnavailable(f"no answer to {verb} within {within:.3f} s")),
-        )
-        rng = world.rng
-        aim = server.aims.get(self.process.pid)
-        if aim is not None and aim[0] == verb.partition("_")[0]:
-            del server.aims[self.process.pid]
-            world.after(rng.random() * 0.004, aim[1])
-        lost = rng.random() < net.lose_request or (self.process.pid, "up") in net.cut
-        fate = server.fate(self.process, verb)
-        if fate is not None:
-            lost = self._strike(fate, within, partial(self._arrive, conn, verb, args)) or lost
-        if not lost:
-            conn.last = max(conn.last, world.time + _delay(server))
-            world.at(conn.last, lambda: self._arrive(conn, verb, args, reply, fate))
-        try:
-            return await reply
-        except StoreUnavailable:
-            conn.broken = True
-            raise
-        except BaseException:
-            conn.broken = self.process.threads  # asyncio goes on using it, in order
-            raise
-
-    def _strike(self, fate: Fate, within: float, arrive: Callable[..., None]) -> bool:
-        """Prepare what is to become of a request; does it not arrive in time?"""
-        world, rng = self.world, self.world.rng
-        nobody: Fut[Any] = Fut(world)
-        if fate is Fate.LATE:
-            world.after(
-                within / self.process.rate + rng.choice(self.server.too_late),
-                lambda: arrive(nobody),
-            )
-        elif fate is Fate.DOUBLED:
-            world.after(rng.choice(AGAIN_S), lambda: arrive(nobody))
-        elif fate is Fate.CANCELLED and world.current is not None and not world.current.nobody:
-            task = world.current
-            failure = KeyboardInterrupt() if self.process.threads else Cancelled()
-            world.after(rng.random() * 0.004, lambda: world.interrupt(task, failure))
-        elif fate is Fate.CUT:
-            cut = {(self.process.pid, "up")}
-            self.server.net.cut |= cut
-            world.after(rng.choice(CUT_S), lambda: self.server.net.cut.difference_update(cut))
-        return fate in (Fate.LATE, Fate.UNSENT, Fate.CUT)
-
-    def _arrive(
-        self,
-        conn: Connection,
-        verb: str,
-        args: tuple[Any, ...],
-        reply: Fut[Any],
-        fate: Fate | None = None,
-    ) -> None:
-        server, world, net = self.server, self.world, self.server.net
-        if not server.up or conn.generation != server.generation:
-            world.after(_delay(server), lambda: reply.fail(StoreUnavailable("connection reset")))
-            return
-        answer = server.handle(verb, args, (self.process.pid, 0))
-        if fate is Fate.DOWN:
-            server.down(world.rng.choice(DOWN_S))
-        if fate in (Fate.LOST, Fate.DOUBLED, Fate.DOWN):
-            return
-        if isinstance(answer, StoreUnavailable):
-            world.after(_delay(server), lambda: reply.fail(answer))
-            return
-        if world.rng.random() < net.reset:
-            world.after(_delay(server), lambda: reply.fail(StoreUnavailable("connection reset")))
-        elif world.rng.random() >= net.lose_reply and (self.process.pid, "down") not in net.cut:
-            world.after(_delay(server), lambda: reply.set(answer))
-
-
-def _delay(server: Server) -> float:
+def delay(server: Server) -> float:
+    """How long a message travels, seconds."""
     rng = server.world.rng
     base = 0.0002 + 0.0018 * rng.random()
     if server.net.slow and rng.random() < 0.3:

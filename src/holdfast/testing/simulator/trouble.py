@@ -51,6 +51,9 @@ class Trouble:
         #: When it was last set back, which revives the dead for one lease.
         self.back = -math.inf
 
+    def at_the_end(self) -> None:
+        """All flows are over, and all faults healed."""
+
     def troubled(self, span: float) -> bool:
         """Was there a fault within the last ``span`` seconds?"""
         return any(end > self.world.time - span for _, end, _ in self.trouble)

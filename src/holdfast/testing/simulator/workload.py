@@ -16,7 +16,7 @@ from ...core.rwlock import RWSideBase
 from ...core.semaphore import OnConflict, SemaphoreBase
 from ...errors import ConfigError, LockLost, NotAcquired, NotHeld, NotSupported, StoreUnavailable
 from .runtime import SimRuntime
-from .server import SimStore
+from .store import SimStore
 from .watch import Grant, Watch
 from .world import Cancelled, Process
 

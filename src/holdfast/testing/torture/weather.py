@@ -30,9 +30,9 @@ from ..faults import (
     delay_request,
 )
 
-#: Something is done to a message about so often, seconds: who loses one may wait for long.
+#: Mean time between two messages that are struck, seconds: a sender may have to wait for long.
 EVERY_S = 0.4
-#: What is held back arrives at most so much later. Its client has given up by then, or not.
+#: What is held back arrives later by this at most, seconds. Its client has given up then, or not.
 HELD_S_MAX = 6.0
 LATE_S_MAX = 1.0
 

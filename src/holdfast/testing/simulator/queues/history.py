@@ -6,13 +6,10 @@ import random
 from functools import partial
 from typing import Any
 
-from ....core.client import ClientBase
-from ....core.hold import HoldBase
 from ....errors import StoreUnavailable
 from ..faults import KINDS, Fault, extra, plan
-from ..running import Plan, Running
-from ..runtime import SimRuntime
-from ..workload import SimOwner
+from ..running import Kind, Plan, Running
+from ..workload import client
 from .server import QueuedStore, QueueServer
 from .watch import QueueWatch
 from .workload import QueueActor, options_of
@@ -47,10 +44,7 @@ class QueueHistory(Running):
             rate = 1.0 + rng.uniform(-0.004, 0.004)
             process = self.world.process(threads=number % 2 == 1, rate=rate)
             store: Any = QueuedStore(self.server, process, onward=rng.random() < 0.5)
-            owner = SimOwner(process)
-            self.clients[process.pid] = ClientBase(
-                store, SimRuntime(process), HoldBase, "sim://", 5.0, owner
-            )
+            self.clients[process.pid] = client(process, store)
         seeds = [rng.getrandbits(32) for _ in range(max(plan_.actors, default=0) + 1)]
         self.actors: list[QueueActor] = []
         for number in plan_.actors:
@@ -74,3 +68,10 @@ class QueueHistory(Running):
         self._until(over)
         if isinstance(task.done.failure, StoreUnavailable):
             self.fail("bounded waiting", f"the last one can't work: {task.done.failure}")
+
+
+def _short(seed: int) -> Plan:
+    return make_plan(seed)._replace(processes=2, actors=(0, 1, 2), actions=3, faults=())
+
+
+QUEUES = Kind("queues", make_plan, QueueHistory, _short)

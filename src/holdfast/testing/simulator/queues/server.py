@@ -6,14 +6,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ....core.model import Gone, Held
 from ....core.queue.model import (
     Extend,
-    JobRecord,
-    JobState,
     Put,
     QueueLimits,
-    QueueRecord,
     Settle,
     Take,
     Taken,
@@ -22,8 +18,9 @@ from ....core.queue.model import (
 from ....errors import StoreUnavailable
 from ....stores.memory import jobs_look
 from ....stores.memory.jobs import Queue, Track
-from ..server import CAPABILITIES, Box, Server, SimStore
-from ..world import Fut, Process, World
+from ..server import Server
+from ..store import CAPABILITIES, Box, SimStore, Verbs, listing, verb
+from ..world import Process, World
 
 #: The greatest delay or interval that the workload asks for, in seconds.
 HELD_BACK_S_MAX = 8.0
@@ -122,7 +119,7 @@ class QueueServer(Server):
         names = [one for one in sorted(self.queues) if one == prefix or not exact]
         return [jobs_look.survey(one, self.queues[one], now) for one in names], []
 
-    def _jobs(self, queue: str, most: int, now: float, address: Any) -> Any:
+    def _jobs(self, queue: str, state: Any, group: Any, most: int, now: float, address: Any) -> Any:
         return jobs_look.records(self.queue(queue), now)[:most], []
 
 
@@ -131,21 +128,17 @@ def tracks(queue: Queue) -> Sequence[Track]:
     return [*itertools.chain(queue.tracks.values(), queue.singles.values())]
 
 
-class SimQueues:
+class SimQueues(Verbs):
     """The client's side: the verbs as messages."""
 
     limits = QueueLimits()
+    put, settle, extend = verb("put"), verb("settle"), verb("extend")
+    give_back, jobs, survey = verb("give_back"), verb("jobs"), listing("survey")
 
-    def __init__(self, store: QueuedStore) -> None:
-        self._store = store
-        self._call = store._call
+    def __init__(self, store: SimStore) -> None:
+        super().__init__(store)
         #: The task that takes -> the id of its last take.
         self.takes: dict[object, str] = {}
-
-    async def put(self, put: Put, within: float) -> list[bool]:
-        """See ``core.queue.ports.Queues``."""
-        answers: list[bool] = await self._call("put", (put,), within)
-        return answers
 
     async def take(self, take: Take, within: float) -> Taken:
         """See ``core.queue.ports.Queues``."""
@@ -158,66 +151,14 @@ class SimQueues:
     def _noted(self, take: Take) -> None:
         self.takes[self._store.world.current] = take.id
 
-    async def give_back(self, take: Take, within: float) -> int:
-        """See ``core.queue.ports.Queues``."""
-        count: int = await self._call("give_back", (take,), within)
-        return count
-
-    async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
-        """See ``core.queue.ports.Queues``."""
-        answers: list[bool | Exception] = await self._call("settle", (list(settles),), within)
-        return answers
-
-    async def extend(
-        self, extends: Sequence[Extend], within: float
-    ) -> list[Held | Gone | Exception]:
-        """See ``core.queue.ports.Queues``."""
-        answers: list[Held | Gone | Exception] = await self._call(
-            "extend", (list(extends),), within
-        )
-        return answers
-
-    async def wait(self, take: Take, seconds: float) -> bool:
-        """See ``core.queue.ports.Queues``."""
-        store = self._store
-        box = store.boxes.setdefault(take.id, Box())
-        if box.fence is None:
-            bell: Fut[None] = Fut(store.world)
-            box.bell = bell
-            store.world.after(seconds / store.process.rate, lambda: bell.set(None))
-            await bell
-        fence, box.fence = box.fence, None
-        return fence is not None
-
-    def unlisten(self, take: Take) -> None:
-        """See ``core.queue.ports.Queues``."""
-        self._store.boxes.pop(take.id, None)
-
-    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """See ``core.queue.ports.Queues``."""
-        found: list[QueueRecord] = await self._call("survey", (prefix, exact), within)
-        return found
-
-    async def jobs(
-        self, queue: str, state: JobState | None, group: str | None, most: int, within: float
-    ) -> list[JobRecord]:
-        """See ``core.queue.ports.Queues``."""
-        found: list[JobRecord] = await self._call("jobs", (queue, most), within)
-        return found
-
 
 class SimOnward(SimQueues):
     """The same of a store that settles and takes in one round trip."""
 
-    async def settle_and_take(
-        self, settles: Sequence[Settle], take: Take, within: float
-    ) -> tuple[list[bool | Exception], Taken]:
+    async def settle_and_take(self, settles: Sequence[Settle], take: Take, within: float) -> Any:
         """See ``core.queue.ports.Onward``."""
         self._noted(take)
-        found: tuple[list[bool | Exception], Taken] = await self._call(
-            "settle_and_take", (list(settles), take), within
-        )
-        return found
+        return await self._call("settle_and_take", ([*settles], take), within)
 
 
 class QueuedStore(SimStore):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import random
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core.model import RWLOCK_CAPACITY
@@ -22,13 +20,12 @@ from ...errors import (
 from ...fenced import FencedFile
 from ...sync import Client
 from .. import lag
-from ..faces import FACES, Face, now
+from ..faces import now
 from ..faults import Fork
 from ..faults.stage import Stage
 from ..histories import Recorder
+from .process import Process
 
-#: A worker whose parent has died ends itself, after so many seconds at the latest.
-LIFE_S = 3600.0
 PERMITS = 3
 #: The kinds of names: ``kind-0``, ``kind-1``, ... behind the prefix of the run.
 KINDS = ("lock", "rwlock", "semaphore")
@@ -63,44 +60,23 @@ class Wish(NamedTuple):
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Work until told to end; the function that the subjects of a run do."""
+    """Work until told to end; the function that the workers of a run do."""
     lag.watch()
-    one = Worker(stage, number, FACES[face], Work(*options))
-    FACES[face].run(one.run, LIFE_S)
+    Worker(stage, number, face, Work(*options)).live()
 
 
-class Worker:
-    """One worker. ``number`` is unique in the run, also among those who replace the dead."""
+class Worker(Process):
+    """A worker that locks."""
 
-    def __init__(self, stage: Stage, number: int, face: Face, options: Work) -> None:
-        self._stage = stage
-        self._face = face
+    def __init__(self, stage: Stage, number: int, face: str, options: Work) -> None:
+        super().__init__(stage, f"worker-{number}", face, options, ttl=options.ttl)
         self._options = options
-        self._dice = random.Random(f"{options.seed} {number}")
-        self._name = f"worker-{number}"
-        self._folder = Path(options.folder)
-        self._client = face.client(options.store, ttl=options.ttl, label=self._name)
-        # Last, as its file tells that all is there that work needs.
-        self._recorder = Recorder(self._folder / f"{self._name}.jsonl", self._name)
         self._forks = 0
         self._to_fork = False
 
-    async def run(self) -> None:
-        """Turn after turn, until told to end."""
-        self._stage.say("ready")
-        while not self._told_to_end():
-            await self._turn()
-        await self._client.close()
-        self._recorder.bye()
-        self._stage.say("bye")
-
-    def _told_to_end(self) -> bool:
-        try:
-            told = self._stage.hear(0.0)
-        except TimeoutError:
-            return False
-        self._to_fork = told == "fork"
-        return told in ("end", None)
+    def told(self, what: Any) -> None:
+        """At times it is to fork when it holds something."""
+        self._to_fork = what == "fork"
 
     def _wish(self) -> Wish:
         dice = self._dice
@@ -125,7 +101,7 @@ class Worker:
             return sides.read if wish.weight == 1 else sides.write
         return self._client.lock(wish.name, ttl=ttl)
 
-    async def _turn(self) -> None:
+    async def turn(self) -> None:
         """One acquire and what comes of it."""
         wish = self._wish()
         asked = wish._asdict()
@@ -211,7 +187,7 @@ class Worker:
 
 
 def _try(client: Client, name: str, recorder: Recorder) -> None:
-    """Take it and leave it, if it is to be had within a second."""
+    """Take it and leave it, if that takes no longer than a second."""
     claim = recorder.ask(name, timeout=1.0)
     try:
         hold = client.lock(name).acquire(timeout=1.0)

@@ -1,34 +1,24 @@
-"""``python -m holdfast.testing.simulator [HISTORIES]``: run seeded histories and judge them."""
+"""``python -m holdfast.testing sim [HISTORIES]``: run seeded histories and judge them."""
 
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import time
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 from ...runtime.blocking import boottime
-from . import Verdict, check, run
+from . import KINDS, Kind, Verdict
+from .running import quiet
 from .shrink import shrink
+from .twice import twice
 
 CHUNK = 50
-
-
-class Kind(NamedTuple):
-    """What histories are of: the flag of ``./dev sim``, and what runs a seed and a plan."""
-
-    flag: str
-    check: Callable[..., Verdict]
-    run: Callable[..., Verdict]
-
-
-LOCKS = Kind("", check, run)
+ENOUGH = 20
 
 
 class Tally(NamedTuple):
@@ -41,20 +31,14 @@ class Tally(NamedTuple):
     violations: list[tuple[int, str]]
 
 
-def quiet() -> None:
-    """The histories lose locks on purpose: no log lines and warnings about it."""
-    logging.getLogger("holdfast").setLevel(logging.CRITICAL + 1)
-    warnings.simplefilter("ignore")
-
-
-def chunk(first: int, count: int, kind: Kind = LOCKS) -> Tally:
+def chunk(first: int, count: int, kind: str = "locks") -> Tally:
     """Run some seeds in this process."""
     quiet()
     begun, steps = time.process_time(), 0
     faults: Counter[str] = Counter()
     violations = []
     for seed in range(first, first + count):
-        verdict = kind.check(seed)
+        verdict = KINDS[kind].check(seed)
         steps += verdict.steps
         faults.update(fault.kind for fault in verdict.plan.faults)
         if verdict.violation is not None:
@@ -62,7 +46,7 @@ def chunk(first: int, count: int, kind: Kind = LOCKS) -> Tally:
     return Tally(count, steps, time.process_time() - begun, faults, violations)
 
 
-def campaign(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> Iterator[Tally]:
+def campaign(first: int, count: int, jobs: int, kind: str = "locks") -> Iterator[Tally]:
     """Run many seeds on several cores, a chunk at a time, in order."""
     starts = range(first, first + count, CHUNK)
     sizes = [min(CHUNK, first + count - start) for start in starts]
@@ -70,7 +54,7 @@ def campaign(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> Iterator[
         yield from pool.map(chunk, starts, sizes, [kind] * len(starts))
 
 
-def many(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> int:
+def many(first: int, count: int, jobs: int, kind: str = "locks") -> int:
     """Run them, say how far it is, sum up; 1 if anything was violated."""
     total = Tally(0, 0, 0.0, Counter(), [])
     begun = boottime()
@@ -84,27 +68,28 @@ def many(first: int, count: int, jobs: int, kind: Kind = LOCKS) -> int:
             total.violations + tally.violations,
         )
         for seed, text in tally.violations:
-            say(f"seed {seed}: {text}\n    see it: ./dev sim{kind.flag} --replay {seed}")
+            flag = "" if kind == "locks" else f" --{kind}"
+            say(f"seed {seed}: {text}\n    see it: ./dev sim{flag} --replay {seed}")
         if tty:
             sys.stderr.write(f"\r{total.histories}/{count} histories ")
             sys.stderr.flush()
-        if len(total.violations) >= 20:
-            say("20 violations: enough")
+        if len(total.violations) >= ENOUGH:
+            say(f"{ENOUGH} violations: enough")
             break
     if tty:
         sys.stderr.write("\r")
     speed = total.steps / max(total.seconds, 1e-9)
     say(
-        f"{total.histories} histories from seed {first} on, {total.steps} steps, "
+        f"{total.histories} histories of {kind} from seed {first} on, {total.steps} steps, "
         f"{boottime() - begun:.1f} s on {jobs} cores, {speed:,.0f} steps per second and core"
     )
-    counts = ", ".join(f"{kind} {n}" for kind, n in sorted(total.faults.items()))
+    counts = ", ".join(f"{fault} {n}" for fault, n in sorted(total.faults.items()))
     say(f"faults planned: {counts}")
     say(f"violations: {len(total.violations)}")
     return 1 if total.violations else 0
 
 
-def replay(seed: int, kind: Kind = LOCKS) -> int:
+def replay(seed: int, kind: Kind) -> int:
     """Tell the history of a seed step by step; if it fails, also its smallest form."""
     quiet()
     verdict = kind.check(seed, telling=True)
@@ -137,21 +122,48 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def main(argv: list[str] | None = None, kind: Kind = LOCKS) -> int:
+def all_pairs(kinds: list[str], first: int, count: int, jobs: int) -> int:
+    """Enumerate pairs of failures over short histories; 1 if anything was violated."""
+    quiet()
+    begun, bad = boottime(), 0
+    for kind in kinds:
+        runs, verbs = 0, Counter[str]()
+        for found in twice(kind, range(first, first + count), jobs):
+            runs, verbs = runs + found.runs, verbs + found.verbs
+            for text in found.violations[:5]:
+                say(text)
+            bad += len(found.violations)
+        counts = ", ".join(f"{verb} {n}" for verb, n in sorted(verbs.items()))
+        say(f"{kind}: {runs} pairs of failures over {count} histories; first at {counts}")
+    say(f"violations: {bad} ({boottime() - begun:.0f} s)")
+    return 1 if bad else 0
+
+
+def main(argv: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog=f"./dev sim{kind.flag}",
-        description="Run seeded histories of the real core and judge them.",
+        prog="./dev sim", description="Run seeded histories of the real core and judge them."
     )
-    parser.add_argument("histories", nargs="?", type=int, default=2000, help="how many (2000)")
+    parser.add_argument("histories", nargs="?", type=int, help="how many (2000; 4 with --twice)")
+    parser.add_argument(
+        "--kind", choices=[*KINDS], action="append", help="what they are of (locks; all if --twice)"
+    )
+    for kind in KINDS:
+        parser.add_argument(
+            f"--{kind}", dest="kind", action="append_const", const=kind, help=f"--kind {kind}"
+        )
+    parser.add_argument(
+        "--twice",
+        action="store_true",
+        help="each two failures that follow each other, over short histories",
+    )
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--replay", type=int, metavar="SEED", help="tell one history step by step")
     args = parser.parse_args(argv)
+    if args.twice:
+        return all_pairs(args.kind or [*KINDS], args.first, args.histories or 4, args.jobs)
+    kinds = args.kind or ["locks"]
     if args.replay is not None:
-        return replay(args.replay, kind)
-    return many(args.first, args.histories, args.jobs, kind)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return max(replay(args.replay, KINDS[kind]) for kind in kinds)
+    return max(many(args.first, args.histories or 2000, args.jobs, kind) for kind in kinds)

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.guard.model import (
+from ....core.guard.model import (
     Abandon,
     Begun,
     Entry,
-    EntryRecord,
     Finish,
     GuardLimits,
-    GuardRecord,
     Prolong,
     Tally,
-    Value,
     Wish,
 )
-from ...core.model import Gone, Held
-from ...stores.memory.values import Values
-from ..simulator.server import CAPABILITIES, Box, Server, SimStore
-from ..simulator.world import Fut, Process, World
+from ....stores.memory.values import Values
+from ..server import Server
+from ..store import CAPABILITIES, Box, SimStore, Verbs, listing, verb
+from ..world import Process, World
 
 #: The longest lease of a duty, and the longest pause after failures, that the workload asks for.
 LEASE_S_MAX, PAUSE_S_MAX, FAILED_S_MAX = 2.0, 4.0, 60.0
@@ -85,19 +82,13 @@ class GuardServer(Server):
         return None, []
 
 
-class SimGuards:
+class SimGuards(Verbs):
     """The client's side: the verbs as messages."""
 
     limits = GuardLimits()
-
-    def __init__(self, store: GuardedStore) -> None:
-        self._store = store
-        self._call = store._call
-
-    async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """See ``core.guard.ports.Guards``."""
-        found: list[Value | None] = await self._call("read", (list(entries),), within)
-        return found
+    read, finish, abandon = verb("read"), verb("finish"), verb("abandon")
+    prolong, invalidate = verb("prolong"), verb("invalidate")
+    look, survey, tally = verb("look"), listing("survey"), verb("tally")
 
     async def begin(self, wish: Wish, within: float) -> Begun:
         """See ``core.guard.ports.Guards``."""
@@ -105,60 +96,6 @@ class SimGuards:
             self._store.boxes.setdefault(wish.id, Box())
         begun: Begun = await self._call("begin", (wish,), within)
         return begun
-
-    async def finish(self, finish: Finish, within: float) -> bool:
-        """See ``core.guard.ports.Guards``."""
-        stored: bool = await self._call("finish", (finish,), within)
-        return stored
-
-    async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """See ``core.guard.ports.Guards``."""
-        ours: bool = await self._call("abandon", (abandon,), within)
-        return ours
-
-    async def prolong(
-        self, prolongs: Sequence[Prolong], within: float
-    ) -> list[Held | Gone | Exception]:
-        """See ``core.guard.ports.Guards``."""
-        answers: list[Held | Gone | Exception] = await self._call(
-            "prolong", (list(prolongs),), within
-        )
-        return answers
-
-    async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """See ``core.guard.ports.Guards``."""
-        there: list[bool] = await self._call("invalidate", (list(entries),), within)
-        return there
-
-    async def wait(self, wish: Wish, seconds: float) -> bool:
-        """See ``core.guard.ports.Guards``."""
-        store = self._store
-        box = store.boxes.setdefault(wish.id, Box())
-        if box.fence is None:
-            bell: Fut[None] = Fut(store.world)
-            box.bell = bell
-            store.world.after(seconds / store.process.rate, lambda: bell.set(None))
-            await bell
-        poked, box.fence = box.fence is not None, None
-        return poked
-
-    def unlisten(self, wish: Wish) -> None:
-        """See ``core.guard.ports.Guards``."""
-        self._store.boxes.pop(wish.id, None)
-
-    async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """See ``core.guard.ports.Guards``."""
-        record: EntryRecord = await self._call("look", (entry,), within)
-        return record
-
-    async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
-        """See ``core.guard.ports.Guards``."""
-        records: list[GuardRecord] = await self._call("survey", (prefix, exact), within)
-        return records
-
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
-        """See ``core.guard.ports.Guards``."""
-        await self._call("tally", (guard, tally), within)
 
 
 class GuardedStore(SimStore):

@@ -12,12 +12,12 @@ import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ...core.client import ClientBase
-from ...core.guard.guard import GuardBase
-from ...core.guard.options import options
-from ...errors import ComputeFailed, RefreshTimeout, StoreUnavailable
-from ..simulator.trouble import Violation
-from ..simulator.world import Cancelled, Process
+from ....core.client import ClientBase
+from ....core.guard.guard import GuardBase
+from ....core.guard.options import options
+from ....errors import ComputeFailed, RefreshTimeout, StoreUnavailable
+from ..trouble import Violation
+from ..world import Cancelled, Process
 
 if TYPE_CHECKING:
     from .history import GuardHistory
@@ -65,7 +65,7 @@ class Caller:
     async def main(self) -> None:
         """Do a number of things, one after the other."""
         choices = [self.get] * 8 + [self.change] * 3 + [self.many, self.look]
-        for _ in range(self.history.actions):
+        for _ in range(self.history.plan.actions):
             act = self.rng.choice(choices)
             try:
                 await act()
@@ -85,7 +85,8 @@ class Caller:
     @property
     def client(self) -> ClientBase:
         """The client of the process."""
-        return self.history.clients[self.process.pid]
+        its: ClientBase = self.history.clients[self.process.pid]
+        return its
 
     def _compute(self, key: str) -> Any:
         source, rng = self.history.source, self.rng

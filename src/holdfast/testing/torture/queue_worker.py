@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import itertools
-import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import LockLost, NotHeld, StoreUnavailable
-from ..faces import FACES, Face, now
+from ..faces import now
 from ..faults.stage import Stage
-from .recorder import QueueRecorder
+from .process import Process
 
-#: A process whose parent has died ends itself, after so many seconds at the latest.
-LIFE_S = 3600.0
 #: Jobs of the plain lane, as a part of all.
 PLAIN_PART = 0.05
-#: So many jobs are retried, and so many given back, as a part of all deliveries.
+#: Parts of all deliveries that are retried, and that are given back.
 RETRY_PART = RETURN_PART = 0.03
 LOOK_PART = 0.5
-#: A worker takes up to so many jobs at a time, and looks so often whether it is to end, seconds.
+#: Maximum number of jobs that a worker takes at a time; time-out of a take, seconds.
 BATCH, LOOK_S = 8, 0.2
-#: So often it goes through a loop in place of that, over so many jobs at most.
+#: Part of the turns that are a loop in place of that, and maximum number of jobs in one.
 LOOP_PART, LOOP = 0.3, 12
 
 
@@ -47,27 +42,20 @@ class Work(NamedTuple):
 
 def put(stage: Stage, number: int, face: str, options: list[Any]) -> None:
     """Put all jobs of its groups; the function that the putters of a run do."""
-    putter = Process(stage, f"putter-{number}", FACES[face], Work(*options))
-    FACES[face].run(lambda: putter.put(number), LIFE_S)
+    Putter(stage, number, face, Work(*options)).live()
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
     """Take and settle until told to end; the function that the workers of a run do."""
-    worker = Process(stage, f"worker-{number}", FACES[face], Work(*options))
-    FACES[face].run(worker.work, LIFE_S)
+    Worker(stage, f"worker-{number}", face, Work(*options)).live()
 
 
-class Process:
-    """One of them. Its name is unique in the run, also among those who replace the dead."""
+class Queued(Process):
+    """One of them."""
 
-    def __init__(self, stage: Stage, name: str, face: Face, options: Work) -> None:
-        faulthandler.dump_traceback_later(LIFE_S, exit=True)  # later than other subjects
-        self._stage = stage
-        self._face = face
+    def __init__(self, stage: Stage, name: str, face: str, options: Work) -> None:
+        super().__init__(stage, name, face, options)
         self._options = options
-        self._dice = random.Random(f"{options.seed} {name}")
-        self._recorder = QueueRecorder(Path(options.folder) / f"{name}.jsonl", name)
-        self._client = face.client(options.store, label=name)
         self._queue: Any = self._client.queue(
             options.queue,
             min_interval=options.interval,
@@ -78,21 +66,21 @@ class Process:
             retry_max=0.0,
         )
 
-    async def _end(self) -> None:
-        await self._client.close()
-        self._recorder.bye()
-        self._stage.say("bye")
 
-    # -- putting ---------------------------------------------------------------------------
+class Putter(Queued):
+    """It puts its share of the jobs, and ends."""
 
-    async def put(self, number: int) -> None:
-        """Put its share, batch by batch, each until the store has it; then end."""
-        self._stage.say("ready")
-        share = self._share(number)
+    def __init__(self, stage: Stage, number: int, face: str, options: Work) -> None:
+        super().__init__(stage, f"putter-{number}", face, options)
+        self._number = number
+
+    async def work(self) -> None:
+        """Put its share, batch by batch, each until the store has it."""
+        share = self._share(self._number)
         while batch := list(itertools.islice(share, self._options.batch)):
             put, dropped, sent = self._recorder.put(batch), 0, 1
             items = [
-                {"payload": [group, n], "group": group or None, "id": f"{group}#{number}#{n}"}
+                {"payload": [group, n], "group": group or None, "id": f"{group}#{self._number}#{n}"}
                 for group, n in batch
             ]
             while True:
@@ -105,7 +93,6 @@ class Process:
                 dropped = sum(one.duplicate for one in receipts)
                 break
             self._recorder.accepted(put, dropped, sent)
-        await self._end()
 
     def _share(self, number: int) -> Iterator[tuple[str, int]]:
         """Its jobs: the groups number, number + putters ... and a part of the plain lane."""
@@ -120,28 +107,27 @@ class Process:
                 if self._dice.random() < PLAIN_PART:
                     yield "", next(plain)
 
-    # -- working ---------------------------------------------------------------------------
 
-    async def work(self) -> None:
-        """Take jobs until told to end."""
-        self._stage.say("ready")
-        while not self._told_to_end():
-            if self._dice.random() < LOOP_PART:
-                await self._loop()
-                continue
-            asked = now()
-            try:
-                jobs = await self._queue.take_many(self._dice.randint(1, BATCH), LOOK_S)
-            except StoreUnavailable:
-                await self._face.sleep(0.05)
-                continue
-            taken = []
-            for job in jobs:
-                group, number = job.payload
-                taken.append((self._recorder.took(asked, group, number, job), job))
-            for execution, job in taken:
-                await self._execute(execution, job)
-        await self._end()
+class Worker(Queued):
+    """It takes jobs, and settles them."""
+
+    async def turn(self) -> None:
+        """Some jobs at once, or some one after the other."""
+        if self._dice.random() < LOOP_PART:
+            await self._loop()
+            return
+        asked = now()
+        try:
+            jobs = await self._queue.take_many(self._dice.randint(1, BATCH), LOOK_S)
+        except StoreUnavailable:
+            await self._face.sleep(0.05)
+            return
+        taken = []
+        for job in jobs:
+            group, number = job.payload
+            taken.append((self._recorder.took(asked, group, number, job), job))
+        for execution, job in taken:
+            await self._execute(execution, job)
 
     async def _loop(self) -> None:
         """Some jobs one after the other, each of them acked by asking for the next."""
@@ -184,12 +170,6 @@ class Process:
         self._recorder.unknown(last[0])
         with contextlib.suppress(StoreUnavailable):
             await last[1].give_back()
-
-    def _told_to_end(self) -> bool:
-        try:
-            return self._stage.hear(0.0) in ("end", None)
-        except TimeoutError:
-            return False
 
     async def _execute(self, execution: int, job: Any) -> None:
         """Wait a little, look, and settle it."""

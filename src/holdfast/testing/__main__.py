@@ -1,0 +1,23 @@
+"""``python -m holdfast.testing COMMAND``: torture a store, run the simulator, judge histories."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+#: The module of each command.
+COMMANDS = {"torture": "torture.command", "judge": "histories.command", "sim": "simulator.campaign"}
+
+
+def main(argv: list[str]) -> int:
+    """The command; 64 if there is none of this name."""
+    if not argv or argv[0] not in COMMANDS:
+        print(f"usage: python -m holdfast.testing {'|'.join(COMMANDS)} ...", file=sys.stderr)
+        return 0 if argv in (["-h"], ["--help"]) else 64
+    module = importlib.import_module(f"{__package__}.{COMMANDS[argv[0]]}")
+    code: int = module.main(argv[1:])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,78 @@
+"""Each two failures that follow each other, enumerated: ``python -m holdfast.testing sim --twice``.
+
+Given a short history without faults, every request of one process is struck in each way that a
+reply can fail, and then each of its next requests in each way again. What is finite is enumerated,
+not drawn: a failure that needs two at the right places is found if the history has the places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+from . import KINDS
+from .fates import FIRST, SECOND, Aim
+from .running import Running, Verdict, quiet, unhurried
+
+#: The process whose requests are struck.
+STRUCK = 1
+#: The second failure comes at one of this number of requests after the first.
+REACH = 5
+#: Number of requests that it may send beyond the clean history, as it tries again.
+MORE = 3
+
+
+class Found(NamedTuple):
+    """What came of all pairs over the history of one seed."""
+
+    seed: int
+    runs: int
+    #: The verbs that were struck first.
+    verbs: Counter[str]
+    violations: list[str]
+
+
+def pairs(sent: int, reach: int = REACH) -> Iterator[tuple[Aim, Aim]]:
+    """All pairs of failures at the requests of a process that sends ``sent`` of them."""
+    for one in range(sent):
+        for first in FIRST:
+            for other in range(one + 1, min(one + reach, sent + MORE) + 1):
+                for second in SECOND:
+                    yield Aim("", first, one), Aim("", second, other)
+
+
+def _play(kind: str, seed: int, *aims: Aim) -> tuple[Running, Verdict]:
+    with unhurried():
+        history = KINDS[kind].history(KINDS[kind].short(seed), False)
+        if aims:
+            history.server.fated[STRUCK] = [*aims]
+        return history, history.run()
+
+
+def every(kind: str, seed: int, reach: int = REACH, part: int = 0, parts: int = 1) -> Found:
+    """Run the history of a seed with each pair of failures, or with one part of these."""
+    quiet()
+    clean, verdict = _play(kind, seed)
+    sent = clean.server.sent.get(STRUCK, [])
+    found = Found(seed, 0, Counter(), [])
+    if verdict.violation is not None:
+        return found._replace(violations=[f"without a failure: {verdict.violation}"])
+    for number, (one, other) in enumerate(pairs(len(sent), reach)):
+        if number % parts != part:
+            continue
+        _, verdict = _play(kind, seed, one, other)
+        found.verbs[sent[one.number]] += 1
+        found = found._replace(runs=found.runs + 1)
+        if verdict.violation is not None:
+            story = f"{one.fate} of request {one.number}, {other.fate} of {other.number}"
+            found.violations.append(f"{kind}, seed {seed}: {story}: {verdict.violation}")
+    return found
+
+
+def twice(kind: str, seeds: Iterable[int], jobs: int) -> Iterator[Found]:
+    """The same over the histories of many seeds, on several cores."""
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(partial(every, kind), seeds)

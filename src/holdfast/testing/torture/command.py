@@ -1,0 +1,91 @@
+"""``python -m holdfast.testing torture``: torture a store, and say whether it held fast."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shlex
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from . import guards, locks, queues
+
+#: What is tortured, and what does it.
+KINDS: dict[str, tuple[Any, Callable[..., Any]]] = {
+    "locks": (locks.Options(), lambda options, dies: locks.run(options, (), dies)),
+    "queues": (queues.Options(), queues.run),
+    "guards": (guards.Options(), guards.run),
+}
+#: Each option, and what it means; ``seconds`` is not one of all.
+WORDS = {
+    "store": "URL; a new embedded store if none",
+    "seconds": "how long",
+    "seed": "of an earlier run: draw the same numbers again",
+    "processes": "how many that are struck",
+    "names": "names of each kind",
+    "groups": "groups of jobs",
+    "jobs": "jobs in all",
+    "putters": "processes that put",
+    "batch": "jobs put in one round trip",
+    "body": "seconds that a job takes",
+    "interval": "seconds between two executions in a group",
+    "from_": "when that begins: ack or take",
+    "ttl": "seconds of a lease",
+    "strikes": "kill, stop and, with locks, fork, with commas between: each as often as named",
+    "every": "seconds between strikes, 0 for none",
+    "most": "strikes at most",
+    "limit": "seconds after which it is given up",
+    "long": "this part of the leases is as long as a waiter's patience, from 0 to 1",
+    "weather": "messages are lost, late and cut off (Redis, MariaDB)",
+    "folder": "keep the histories there",
+    "first": "MODULE: imported in each process",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command: 0 if no promise is broken, 1 if one is."""
+    which = argparse.ArgumentParser(add_help=False)
+    kind = which.add_mutually_exclusive_group()
+    for name in ("queues", "guards"):
+        kind.add_argument(f"--{name}", dest="kind", action="store_const", const=name)
+    chosen, rest = which.parse_known_args(argv)
+    usual, run = KINDS[chosen.kind or "locks"]
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.testing torture",
+        parents=[which],
+        description="Kill, stop and otherwise strike processes that use a store, and judge them.",
+    )
+    for name, words in WORDS.items():
+        if name in usual._fields:
+            _add(parser, name, words, getattr(usual, name))
+    parser.add_argument(
+        "--restart", default="", metavar="COMMAND", help="run it when half of it is over"
+    )
+    args = vars(parser.parse_args(rest))
+    args.pop("kind")
+    command = args.pop("restart")
+    if args["seed"] is None:
+        args["seed"] = random.SystemRandom().randrange(1 << 32)
+    options = usual._replace(**args)
+    print(f"seed {options.seed}, {options.processes} processes", flush=True)
+    dies = (lambda: subprocess.run(shlex.split(command), check=True)) if command else None
+    outcome = run(options, dies)
+    print(outcome)
+    return 0 if outcome.good else 1
+
+
+def _add(parser: argparse.ArgumentParser, name: str, words: str, usual: Any) -> None:
+    flag = f"--{name.rstrip('_')}"
+    if usual is False:
+        parser.add_argument(flag, action="store_true", help=words)
+        return
+    known: dict[str, Any] = {"type": type(usual), "default": usual}
+    if name == "seed":
+        known = {"type": int}
+    elif name == "from_":
+        known |= {"choices": ("ack", "take")}
+    elif isinstance(usual, tuple):
+        known["type"] = lambda text: tuple(text.split(","))
+    shown = f"{usual:g}" if isinstance(usual, int | float) and name != "seed" else ""
+    parser.add_argument(flag, dest=name, help=f"{words} ({shown})" if shown else words, **known)

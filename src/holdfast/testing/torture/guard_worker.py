@@ -1,0 +1,113 @@
+"""A process that reads through guards, changes their source, and writes down what it saw."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import struct
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import HoldfastError
+from ..faces import now
+from ..faults.stage import Stage
+from .process import Process
+
+KEYS, LANES = 3, 4
+#: A part of the turns changes the source; seconds that a turn and a computation pause at most.
+CHANGE_PART, PAUSE_S, COMPUTE_S = 0.1, 0.005, 0.02
+#: When it is told to end, what it does may take this long, seconds.
+REST_S = 50.0
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {"ttl": 0.3},
+    "stale": {"ttl": 0.2, "stale": 2.0},
+    "behind": {"ttl": 0.2, "stale": 2.0, "refresh": "background"},
+    "early": {"ttl": 0.3, "stale": 1.0, "early": 3.0, "jitter": 0.5},
+}
+_RECORD = struct.Struct("<q")
+
+
+class Work(NamedTuple):
+    """What every process of a run has in common."""
+
+    store: str
+    folder: str
+    seed: int
+
+
+def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
+    """Read and change until told to end; the function that the workers of a run do."""
+    Worker(stage, f"worker-{number}", face, Work(*options)).live()
+
+
+class Source:
+    """What the guards stand before: a version for each key, in a file that all processes have."""
+
+    def __init__(self, place: Path) -> None:
+        self._fd = os.open(place / "versions", os.O_RDWR)
+
+    def read(self, key: int) -> int:
+        """The version."""
+        data = os.pread(self._fd, _RECORD.size, key * _RECORD.size)
+        return int(_RECORD.unpack(data)[0]) if len(data) == _RECORD.size else 0
+
+    def change(self, place: Path, key: int) -> int:
+        """The next version; one process at a time."""
+        with open(place / f"lock.{key}", "w", encoding="ascii") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            version = self.read(key) + 1
+            os.pwrite(self._fd, _RECORD.pack(version), key * _RECORD.size)
+            return version
+
+
+class Worker(Process):
+    """A worker with some lanes, each a thread or a task."""
+
+    def __init__(self, stage: Stage, name: str, face: str, options: Work) -> None:
+        super().__init__(stage, name, face, options)
+        self._source = Source(self._folder)
+        self._guards: dict[str, Any] = {
+            kind: self._client.guard(f"torture {self._folder}", lease=1.0, timeout=10.0, **given)
+            for kind, given in KINDS.items()
+        }
+        self._ended = False
+
+    async def work(self) -> None:
+        """All lanes, until told to end."""
+        lanes = [self._face.start(self._lane) for _ in range(LANES)]
+        while not self.told_to_end():
+            await self._face.sleep(0.02)
+        self._ended = True
+        for lane in lanes:
+            await lane.result(REST_S)
+
+    async def _lane(self) -> None:
+        dice = random.Random(self._dice.random())
+        while not self._ended:
+            key = str(dice.randrange(KEYS))
+            try:
+                if dice.random() < CHANGE_PART:
+                    await self._change(key)
+                else:
+                    await self._get(key, dice)
+            except HoldfastError as failure:
+                self._recorder.error(key, failure)
+            await self._face.sleep(dice.random() * PAUSE_S)
+
+    async def _get(self, key: str, dice: random.Random) -> None:
+        async def compute() -> int:
+            await self._face.sleep(dice.random() * COMPUTE_S)
+            version = self._source.read(int(key))
+            await self._face.sleep(dice.random() * COMPUTE_S)
+            self._recorder.computed(key, version)
+            return version
+
+        kind, asked = dice.choice(sorted(self._guards)), now()
+        value = await self._guards[kind].get(compute, key=key)
+        self._recorder.got(asked, key, value, kind)
+
+    async def _change(self, key: str) -> None:
+        version = self._source.change(self._folder, int(key))
+        await self._guards["plain"].invalidate(key)
+        self._recorder.changed(key, version)

@@ -1,0 +1,51 @@
+"""The torture of refresh guards: processes that read, change what is read, and invalidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from .guard_worker import Work
+from .run import Outcome, Run, place
+
+
+class Options(NamedTuple):
+    """A run: where, how long, how many.
+
+    ``strikes``: what is done to workers, each as often as it stands here, about once in ``every``
+    seconds. ``first``: see ``Subject``.
+    """
+
+    store: str = ""
+    seed: int = 0
+    seconds: float = 30.0
+    processes: int = 4
+    folder: str = ""
+    first: str = ""
+    strikes: tuple[str, ...] = ("kill", "kill", "kill", "stop", "stop")
+    every: float = 0.4
+
+
+def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
+    """Torture a store and judge it; ``dies``: its server is killed and started again, once.
+
+    Without ``folder`` the histories go when it is over.
+    """
+    with place(options.folder) as folder:
+        return GuardRun(options, folder, dies).go(options.seconds)
+
+
+class GuardRun(Run):
+    """A run of workers that read through guards."""
+
+    act = "holdfast.testing.torture.guard_worker:work"
+    end_s = 60.0
+
+    def __init__(self, options: Options, folder: Path, dies: Callable[[], object] | None) -> None:
+        super().__init__(options, folder, dies)
+        (folder / "versions").write_bytes(b"")
+
+    def task(self) -> Work:
+        """What every process gets."""
+        return Work(self.store, str(self.folder), self.options.seed)
