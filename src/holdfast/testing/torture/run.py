@@ -12,7 +12,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -264,7 +264,7 @@ class Run:
 
 
 @contextlib.contextmanager
-def place(folder: str) -> Iterator[Path]:
+def place(folder: str) -> Generator[Path]:
     """This folder, for the histories; without a name they go when it is over."""
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
