@@ -1,0 +1,206 @@
+"""Random verbs of locks, sent to a store and to the memory store: both must answer the same.
+
+The store's time is the test's. A store subclasses `Twins`: it sends the verbs, sets the time, and
+says where its answers may differ.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from holdfast.core.model import (
+    Claim,
+    Held,
+    Keep,
+    Kind,
+    Leave,
+    LineRecord,
+    Refused,
+    Spec,
+    Waiting,
+)
+from holdfast.stores.memory.line import Lines, Poke
+
+KINDS = (
+    (Kind.LOCK, 1, (1,)),
+    (Kind.SEMAPHORE, 3, (1, 1, 2, 3)),
+    (Kind.SEMAPHORE, 4, (1, 2)),
+    (Kind.RWLOCK, 1 << 20, (1, 1, 1, 1 << 20)),
+)
+
+
+def listens(claim: Claim) -> bool:
+    """Does the claim join with an address, to which pokes are sent?"""
+    return claim.id > "8"
+
+
+class Twins:
+    """The same request to both stores, and one answer, or a complaint."""
+
+    #: The first moment, in seconds by the store's clock.
+    start = 1_000.0
+    #: The answers about time may differ by this, in seconds.
+    near = 1e-6
+    #: Is it defined whether an end that came before was noticed, when a dead claim is broken?
+    notices_ends = True
+
+    def __init__(self, seed: int, names: str = "") -> None:
+        print(f"seed {seed}")
+        self.dice = random.Random(seed)
+        #: What all names begin with.
+        self.names = names
+        self.lines = Lines()
+        self.now = self.start
+        self.pokes: list[Poke] = []
+        self.tickets: dict[int, int] = {}
+        self.known: list[tuple[Claim, int]] = []
+        self.story: list[str] = []
+
+    def ask(self, verb: str, *what: Any) -> Any:
+        """What the store answers to this verb of its port."""
+        raise NotImplementedError
+
+    def at(self, now: float) -> float:
+        """Set the store's clock; what it says then."""
+        raise NotImplementedError
+
+    def same_hint(self, theirs: Waiting | Refused, ours: Waiting | Refused, name: str) -> bool:
+        """Is the time at which to ask again as good as the memory store's?"""
+        raise NotImplementedError
+
+    def same_pokes(self, told: str) -> None:
+        """The store has sent the pokes that the memory store would send."""
+
+    def same(self, request: object, theirs: Any, ours: Any, name: str = "") -> None:
+        """Compare two answers; tickets agree in their order, not in their value."""
+        self.story.append(f"{self.now - self.start:.3f} {request} -> {theirs}")
+        told = "\n".join(["", *self.story[-30:], f"but ours: {ours}"])
+        assert type(theirs) is type(ours), told
+        if isinstance(theirs, Held | Waiting):
+            self._pair(theirs[0], ours[0], told)
+        if isinstance(theirs, Held):
+            assert theirs.expires_in == pytest.approx(ours.expires_in, abs=self.near), told
+        elif isinstance(theirs, Waiting):
+            assert theirs.position == ours.position, told
+        elif isinstance(theirs, Refused):
+            assert theirs.holder == ours.holder, told
+        else:
+            assert theirs == ours, told
+        if isinstance(theirs, Waiting | Refused):
+            assert self.same_hint(theirs, ours, name), told
+        self.same_pokes(told)
+
+    def _pair(self, theirs: int, ours: int, told: str) -> None:
+        known = self.tickets.setdefault(theirs, ours)
+        assert known == ours, told
+        order = sorted(self.tickets.items())
+        assert [o for _, o in order] == sorted(o for _, o in order), told
+
+    def spec(self) -> Spec:
+        kind, capacity, weights = self.dice.choice(KINDS)
+        name = f"{self.names}{kind}-{self.dice.randrange(2)}"
+        ttl = self.dice.choice((0.5, 2.0, 10.0))
+        owner = f"o{self.dice.randrange(1000)}"
+        return Spec(name, kind, capacity, self.dice.choice(weights), ttl, owner, "note")
+
+    def pick(self) -> tuple[Claim, int]:
+        return self.dice.choice(self.known[-12:])
+
+    def new_id(self) -> str:
+        return f"{self.dice.getrandbits(128):032x}"
+
+    def join(self) -> None:
+        new = not self.known or self.dice.random() < 0.9
+        spec = self.spec()
+        wanted = Claim(self.new_id(), spec) if new else self.pick()[0]
+        wait = self.dice.random() < 0.8
+        theirs, self.pokes = self.lines.join(wanted, wait, self.now, listens(wanted) or None)
+        ours = self.ask("join", wanted, wait)
+        self.same(("join", wanted, wait), theirs, ours, spec.name if new else wanted.spec.name)
+        if isinstance(theirs, Held | Waiting):
+            self.known.append((wanted, theirs[0]))
+
+    def keep(self) -> None:
+        kept, ticket = self.pick()
+        other: dict[str, Any] = {}
+        chance = self.dice.random()
+        if chance < 0.1:
+            other["weight"] = 1
+        elif chance < 0.2:
+            other["new_id"] = self.new_id()
+            kept = Claim(kept.id, kept.spec._replace(owner="adopter"))
+        elif chance < 0.25:
+            other["detach"] = True
+        elif chance < 0.3:
+            other.update(detach=True, new_id=kept.id)
+            kept = Claim(kept.id, kept.spec._replace(owner="detached"))
+        elif chance < 0.5:
+            kept = Claim("0" * 32, kept.spec)
+        ttl = self.dice.choice((0.5, 2.0, 10.0))
+        theirs, self.pokes = self.lines.keep(Keep(kept, ticket, ttl, **other), self.now)
+        hint = 0 if self.dice.random() < 0.1 else self.tickets[ticket]
+        (ours,) = self.ask("keep", [Keep(kept, hint, ttl, **other)])
+        self.same(("keep", kept, ticket, ttl, other), theirs, ours, kept.spec.name)
+        if "new_id" in other and isinstance(theirs, Held):
+            self.known.append((Claim(other["new_id"], kept.spec), ticket))
+
+    def leave(self) -> None:
+        left, ticket = self.pick()
+        chance = self.dice.random()
+        after = self.dice.choice((0.5, 5.0)) if chance < 0.15 else 0.0
+        suspect = 0.15 < chance < 0.3
+        by = "" if 0.3 < chance < 0.4 else left.id
+        hint = 0 if by and self.dice.random() < 0.2 else ticket
+        leave = Leave(left.spec.name, by, hint, after, suspect, left.spec.ttl)
+        theirs, self.pokes = self.lines.leave(leave, self.now)
+        ours = self.ask("leave", leave._replace(ticket=self.tickets.get(hint, 0)))
+        if not by and not theirs and not self.notices_ends:
+            late = {known.id for known, its in self.known if its == ticket}
+            self.known = [one for one in self.known if one[0].id not in late]
+        self.same(("leave", left, by, hint, after, suspect), theirs, ours)
+
+    def resize(self) -> None:
+        kind = self.dice.choice((Kind.SEMAPHORE, Kind.LOCK))
+        name = f"{self.names}{kind}-{self.dice.randrange(2)}"
+        capacity = self.dice.choice((2, 3, 4, 8))
+        theirs, self.pokes = self.lines.resize(name, capacity, self.now)
+        self.same(("resize", name, capacity), theirs, self.ask("resize", name, capacity))
+
+    def look(self) -> None:
+        prefix = self.names + self.dice.choice(("", "lock", "semaphore-1", "x"))
+        exact = self.dice.random() < 0.3
+        theirs, self.pokes = self.lines.inspect(prefix, self.now, exact), []
+        ours = self.ask("inspect", prefix, exact)
+        (told, times), (ours_told, ours_times) = (self._plain(lines) for lines in (theirs, ours))
+        self.same(("inspect", prefix, exact), told, ours_told)
+        assert times == pytest.approx(ours_times, abs=self.near), self.story[-1]
+
+    def _plain(self, lines: list[LineRecord]) -> tuple[list[object], list[float]]:
+        back = {ours: theirs for theirs, ours in self.tickets.items()}
+        rows: list[object] = [
+            (line.name, str(line.kind), line.capacity,
+             [(c.owner, back.get(c.fence, c.fence), c.held, c.weight, c.position, c.meta)
+              for c in line.claims])
+            for line in lines
+        ]  # fmt: skip
+        claims = [c for line in lines for c in line.claims]
+        return rows, [second for c in claims for second in (c.age, c.expires_in)]
+
+    def step(self) -> None:
+        """One random request, or some time."""
+        self.now += self.dice.choice((0.0, 0.001, 0.01, 0.1, 0.4)) * self.dice.random()
+        self.now = self.at(self.now)
+        what = [self.join] * 8
+        if self.known:
+            what += [self.keep] * 6 + [self.leave] * 6 + [self.resize, self.look]
+        self.dice.choice(what)()
+
+    def walk(self) -> None:
+        """Every answer is the same in a few hundred requests, and one of each sort is seen."""
+        for _ in range(600):
+            self.step()
+        seen = " ".join(self.story)
+        assert all(word in seen for word in ("Held(", "Waiting(", "Gone(", "-> True", "-> False"))
