@@ -142,8 +142,7 @@ class Arena:
     shielders: Sequence[Shielder] = ()
     #: So many processes contend for one name.
     crowds: Sequence[int] = (2, 8, 32)
-    #: Connections to the server that are open now; None if there is no server, which also means
-    #: that nothing but the caller works when nobody is in the way.
+    #: Connections to the server that are open now, for the suites that count them.
     connections: Callable[[], int] | None = None
 
     def reference_of(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""The picture of an arena: a few questions, every contender a dot on a scale.
+"""The picture of an arena: a few questions, every contender a dot on a scale; and the frame of all.
 
 One file, light and dark, readable without us. The scales are logarithmic, because the answers lie
 four orders of magnitude apart; so there are dots and no bars, whose lengths would lie. A dot is
@@ -8,7 +8,7 @@ the figure, the line through it spans the quartiles of the rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -122,20 +122,25 @@ def svg(arena: str, results: Mapping[str, Result], about: Mapping[str, Any]) -> 
         tops.append(height)
         height += _HEAD + _LANE * len(_rows(question, result)) + _AXIS + _GAP
     height += 20
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}"',
-        f'width="{WIDTH}" height="{height:.0f}" role="img" aria-labelledby="title facts">',
-        f"<style>{STYLE}</style>",
-        f'<rect class="paper" width="{WIDTH}" height="{height:.0f}" rx="10"/>',
-        f'<text id="title" class="title" x="24" y="40">{shows.title}</text>',
-        f'<text id="facts" class="soft" x="24" y="64">{escape(str(about["machine"]))}</text>',
-        *_legend(82, shows.floor),
-    ]
+    lines = [*_legend(82, shows.floor)]
     for (question, result), top in zip(parts, tops, strict=True):
         lines += _drawn(question, result, top)
     versions = ", ".join(f"{name} {one}" for name, one in about["versions"].items())
     lines.append(f'<text class="soft" x="24" y="{height - 16:.0f}">{escape(versions)}</text>')
-    return "\n".join([*lines, "</svg>", ""])
+    return framed(shows.title, str(about["machine"]), height, lines)
+
+
+def framed(title: str, facts: str, height: float, lines: Iterable[str], style: str = "") -> str:
+    """A whole picture: these lines on paper, below a title and a line of facts."""
+    whole = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}"',
+        f'width="{WIDTH}" height="{height:.0f}" role="img" aria-labelledby="title facts">',
+        f"<style>{STYLE}{style}</style>",
+        f'<rect class="paper" width="{WIDTH}" height="{height:.0f}" rx="10"/>',
+        f'<text id="title" class="title" x="24" y="40">{title}</text>',
+        f'<text id="facts" class="soft" x="24" y="64">{escape(facts)}</text>',
+    ]
+    return "\n".join([*whole, *lines, "</svg>", ""])
 
 
 def _legend(y: float, floor: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""A Redis of the run's own: started on a free port of the loopback, and ended with the run.
+"""The server of a run: `tests.servers` starts it on a free port of the loopback; it ends with the
+run.
 
 Readings are taken in other processes, some of them started anew. So its address stands in the
 environment, where all of them find it.
@@ -7,102 +8,73 @@ environment, where all of them find it.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
-import re
-import shutil
 import socket
-import subprocess
 import tempfile
-import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+from unittest import mock
 
 from . import machine
 
 #: The variable with the address of the server of this run.
-ADDRESS = "HOLDFAST_BENCH_REDIS"
-#: Another program in its place, Valkey for example: a path.
-PROGRAM = "REDIS_SERVER"
+ADDRESS = "HOLDFAST_BENCH_SERVER"
 HOST = "127.0.0.1"
-_TRIES, _READY_S = 5, 10.0
 
 
 class Absent(Exception):
     """The program that an arena needs isn't there."""
 
 
-def redis_url(_place: Path | None = None) -> str:
+def url(_place: Path | None = None) -> str:
     """The address of the server of this run; all folders share it."""
     return os.environ[ADDRESS]
 
 
-def redis_port() -> int:
+def port() -> int:
     """Its port."""
-    return int(redis_url().rpartition(":")[2].partition("/")[0])
+    return int(url().rpartition(":")[2].partition("/")[0])
+
+
+@contextlib.contextmanager
+def running(module: str, kind: str, *given: object, **options: object) -> Generator[Any]:
+    """Start a server of `tests.servers`, with these arguments; yields it.
+
+    What it writes goes to the disk, because the disk is a part of what a durable server costs.
+    """
+    pytest: Any = importlib.import_module("pytest")
+    process = importlib.import_module("tests.servers.process")
+    with contextlib.ExitStack() as ends:
+        ends.enter_context(mock.patch.object(process, "MEMORY", tempfile.gettempdir()))
+        make = getattr(importlib.import_module(f"tests.servers.{module}"), kind)
+        try:
+            server = ends.enter_context(make(*given, **options))
+        except (pytest.skip.Exception, pytest.fail.Exception, AssertionError) as missing:
+            raise Absent(str(missing)) from missing
+        ends.enter_context(mock.patch.dict(os.environ, {ADDRESS: server.url}))
+        ends.callback(machine.companions.discard, server.pid)
+        machine.companions.add(server.pid)
+        yield server
+
+
+@contextlib.contextmanager
+def folder() -> Generator[Path]:
+    """A folder for a server that wants one."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as place:
+        yield Path(place)
 
 
 @contextlib.contextmanager
 def redis_server() -> Generator[str]:
-    """Start it; yields what it is, in words. It writes nothing to the disk."""
-    wanted = os.environ.get(PROGRAM) or "redis-server"
-    program = shutil.which(wanted)
-    if program is None:
-        raise Absent(f"no {wanted} on the PATH; ./dev test installs it where it may")
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-redis-") as folder:
-        server, port = _started(program, Path(folder))
-        before = os.environ.get(ADDRESS, "")
-        os.environ[ADDRESS] = f"redis://{HOST}:{port}/0"
-        machine.companions.add(server.pid)
-        try:
-            yield f"{_version(program)} on the loopback, which writes nothing to disk"
-        finally:
-            machine.companions.discard(server.pid)
-            os.environ[ADDRESS] = before
-            server.kill()
-            server.wait()
-
-
-def _version(program: str) -> str:
-    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
-    found = re.search(r"^(\w+) server v=([0-9.]+)", said.stdout)
-    return f"{found[1]} {found[2]}" if found else said.stdout.strip()
-
-
-def _started(program: str, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A server that answers, and its port; somebody may take the port before it does."""
-    for _ in range(_TRIES):
-        port = _free_port()
-        server = _launched(program, folder, port)
-        end = time.monotonic() + _READY_S
-        while server.poll() is None and time.monotonic() < end:
-            with contextlib.suppress(OSError), Wire(port) as wire:
-                if wire.ask(b"PING") == b"+PONG":
-                    return server, port
-            time.sleep(0.005)
-        server.kill()
-        server.wait()
-    raise Absent(f"{program} does not start: {(folder / 'log').read_text(errors='replace')[-500:]}")
-
-
-def _launched(program: str, folder: Path, port: int) -> subprocess.Popen[bytes]:
-    command = [program, "--bind", HOST, "--port", str(port), "--dir", str(folder)]
-    command += ["--save", "", "--appendonly", "no", "--daemonize", "no"]
-    # The kernel ends it with us, whatever becomes of us.
-    with_us = shutil.which("setpriv")
-    if with_us:
-        command = [with_us, "--pdeathsig", "KILL", *command]
-    with (folder / "log").open("ab") as log:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind((HOST, 0))
-        port: int = one.getsockname()[1]
-        return port
+    """A Redis or Valkey that writes nothing to the disk; yields what it is, in words."""
+    with folder() as place, running("redis_server", "RedisServer", place) as server:
+        with server.client() as one:  # closed again, because connections are counted
+            told = one.info("server")
+        kin = "Valkey" if "valkey_version" in told else "Redis"
+        version = told.get("valkey_version") or told["redis_version"]
+        yield f"{kin} {version} on the loopback, which writes nothing to disk"
 
 
 def command(*words: bytes) -> bytes:
@@ -168,7 +140,7 @@ class Wire:
 
 def connections() -> int:
     """How many connections the server has, without the one that asks."""
-    with Wire(redis_port()) as wire:
+    with Wire(port()) as wire:
         said = wire.text(b"INFO", b"clients")
     return int(said.partition("connected_clients:")[2].split()[0]) - 1
 
@@ -177,7 +149,7 @@ class Monitor:
     """Counts the commands that clients send, and those that scripts carry out (MONITOR)."""
 
     def __init__(self) -> None:
-        self._watch, self._mark = Wire(redis_port()), Wire(redis_port())
+        self._watch, self._mark = Wire(port()), Wire(port())
         self._watch.ask(b"MONITOR")
 
     def seen(self) -> tuple[int, int]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .. import postgres_server as server
 from ..contenders import peer
 from ..feeds import BODY, Feeder
+from ..servers import url
 
 
 class Procrastinate:
@@ -18,9 +18,7 @@ class Procrastinate:
     def __init__(self, place: Path) -> None:
         module = peer("procrastinate")
         self._loop = asyncio.new_event_loop()
-        self._app: Any = module.App(
-            connector=module.PsycopgConnector(conninfo=server.postgres_url())
-        )
+        self._app: Any = module.App(connector=module.PsycopgConnector(conninfo=url()))
         self._queue = place.name
         self._loop.run_until_complete(self._open())
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..contenders import peer
 from ..feeds import BODY, Feeder
-from ..servers import HOST, redis_port
+from ..servers import HOST, port
 
 _WORK_S = 60.0
 
@@ -23,7 +23,7 @@ class ByHand:
     """LPUSH; BLMOVE into a list of what is under way; LREM from there. By redis-py."""
 
     def __init__(self, place: Path) -> None:
-        self._redis = peer("redis").Redis(HOST, redis_port(), single_connection_client=True)
+        self._redis = peer("redis").Redis(HOST, port(), single_connection_client=True)
         self._queue, self._taken = f"hand:{place.name}", f"hand:{place.name}:taken"
 
     def put(self, jobs: int) -> None:
@@ -47,7 +47,7 @@ class Huey:
 
     def __init__(self, place: Path) -> None:
         self._huey: Any = peer("huey").RedisHuey(
-            place.name, host=HOST, port=redis_port(), results=False, blocking=False
+            place.name, host=HOST, port=port(), results=False, blocking=False
         )
         self._job: Callable[[str], object] = self._huey.task()(nothing)
 
@@ -74,7 +74,7 @@ class Rq:
 
     def __init__(self, place: Path) -> None:
         self._rq = peer("rq")
-        self._redis = peer("redis").Redis(HOST, redis_port())
+        self._redis = peer("redis").Redis(HOST, port())
         self._queue = self._rq.Queue(place.name, connection=self._redis)
 
     def put(self, jobs: int) -> None:
@@ -99,7 +99,7 @@ class Dramatiq:
         self._dramatiq = peer("dramatiq")
         module = peer("dramatiq.brokers.redis")
         self._broker = module.RedisBroker(
-            host=HOST, port=redis_port(), middleware=[], namespace=place.name
+            host=HOST, port=port(), middleware=[], namespace=place.name
         )
         self._done = 0
         self._actor = self._dramatiq.actor(self._count, broker=self._broker, actor_name="count")

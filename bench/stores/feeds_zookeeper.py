@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .. import zookeeper_server as server
 from ..feeds import BODY, Feeder
+from ..servers import url
 
 
 class LockingQueue:
@@ -16,7 +16,7 @@ class LockingQueue:
     def __init__(self, place: Path) -> None:
         from kazoo.client import KazooClient
 
-        self._client: Any = KazooClient(hosts=server.hosts())
+        self._client: Any = KazooClient(hosts=url().partition("://")[2])
         self._client.start(30)
         self._queue = self._client.LockingQueue(f"/locking/{place.name}")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,10 @@ from urllib.parse import urlsplit
 
 from holdfast import Client
 
-from .. import crew, machine
+from .. import crew, servers
 from ..contenders import Arena, Contender, Part
 from ..model import Target
+from ..servers import url
 from . import feeds_ours, ours, shields_ours, shields_sql
 from .shields_sql import SELECT, SELECT_ASYNC
 
@@ -24,8 +23,6 @@ OURS = "holdfast"
 OURS_ASYNC = "holdfast, asyncio"
 FLOOR = "INSERT, DELETE, PyMySQL"
 FLOOR_ASYNC = "INSERT, DELETE, asyncmy"
-#: The variable with the address of the server of this run.
-ADDRESS = "HOLDFAST_BENCH_MYSQL"
 _ONCE: frozenset[Part] = frozenset({"uncontended"})
 _LOCKS: frozenset[Part] = frozenset({"uncontended", "contention"})
 _READY_S = 60.0
@@ -34,40 +31,22 @@ _INSERT = "INSERT INTO floor VALUES (%s)"
 _DELETE = "DELETE FROM floor WHERE name = %s"
 
 
-def url(_place: Path | None = None) -> str:
-    """The address of the server of this run; all folders share it."""
-    return os.environ[ADDRESS]
-
-
 @contextlib.contextmanager
 def around() -> Generator[str]:
     """The server that tests start, but every commit is on its disk before it is acknowledged."""
-    servers: Any = importlib.import_module("tests.servers.mariadb_server")
     settings = ("innodb_flush_log_at_trx_commit=1", "innodb_flush_method=O_DIRECT")
     with (
-        tempfile.TemporaryDirectory(prefix="holdfast-bench-mysql-") as folder,
-        servers.MariadbServer(Path(folder), *settings) as server,
+        servers.folder() as place,
+        servers.running("mariadb_server", "MariadbServer", place, *settings) as server,
     ):
-        os.environ[ADDRESS] = server.url
-        machine.companions.add(server.pid)
-        try:
-            crew.alone(_first, _READY_S)
-            ((version,),) = server.ask("SELECT VERSION()")
-            yield f"MariaDB {version} on the loopback, durable"
-        finally:
-            machine.companions.discard(server.pid)
+        crew.alone(_first, _READY_S)
+        ((version,),) = server.ask("SELECT VERSION()")
+        yield f"MariaDB {version} on the loopback, durable"
 
 
 def _first() -> None:
     with Client(url()) as client:
         client.lock(ours.NAME).acquire().release()
-
-
-def connections() -> int:
-    """How many connections the server has, without the one that asks."""
-    with contextlib.closing(_connect()) as one, one.cursor() as cursor:
-        cursor.execute("SHOW STATUS LIKE 'Threads_connected'")
-        return int(cursor.fetchall()[0][1]) - 1
 
 
 def _place_of() -> dict[str, Any]:
@@ -215,5 +194,4 @@ MYSQL = Arena(
         **shields_ours.references(SELECT),
     },
     crowds=(8,),
-    connections=connections,
 )

@@ -9,8 +9,7 @@ from typing import Any
 
 from holdfast import Client
 
-from .. import crew
-from .. import postgres_server as server
+from .. import crew, servers
 from ..contenders import Arena, Contender, Part
 from ..model import Target
 from . import feeds_ours, feeds_postgres, ours, shields_ours, shields_sql
@@ -21,10 +20,12 @@ OURS_ASYNC = "holdfast, asyncio"
 BARE = "INSERT and DELETE, psycopg"
 NOTIFY = "NOTIFY, psycopg"
 PROCRASTINATE = "procrastinate"
-_URL = server.postgres_url
+_URL = servers.url
 _ONCE: frozenset[Part] = frozenset({"uncontended"})
 _WAKES: frozenset[Part] = frozenset({"handoff"})
 _READY_S = 60.0
+#: As PostgreSQL has it by itself: that of the tests is smaller.
+_SETTINGS = ("shared_buffers = 128MB", "max_wal_size = 1GB")
 
 
 def _connected() -> Any:
@@ -105,9 +106,10 @@ class Baton:
 @contextlib.contextmanager
 def _around() -> Generator[str]:
     """The server; its tables are made, and a first lock has been taken there."""
-    with server.postgres_server() as words:
+    with servers.running("postgres_server", "PostgresServer", *_SETTINGS, fsync=True) as server:
         crew.alone(_first, _READY_S)
-        yield words
+        ((version,),) = server.ask("SHOW server_version")
+        yield f"PostgreSQL {version.split()[0]} on the loopback, durable"
 
 
 def _first() -> None:
@@ -169,5 +171,4 @@ POSTGRES = Arena(
         **shields_ours.references(SELECT),
     },
     crowds=(8,),
-    connections=server.connections,
 )

@@ -34,7 +34,7 @@ _ONCE: frozenset[Part] = frozenset({"uncontended"})
 _WAKES: frozenset[Part] = frozenset({"handoff"})
 _NO_TIMEOUT: frozenset[Part] = ALL - {"timeouts"}
 _READY_S = 60.0
-_URL = servers.redis_url
+_URL = servers.url
 
 
 @contextlib.contextmanager

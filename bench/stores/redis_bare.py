@@ -19,7 +19,7 @@ from holdfast.stores.redis.keys import bucket_of, guard_of
 from holdfast.stores.redis.library import JOIN, LEAVE, load_command
 from holdfast.stores.redis.scripts import Requests, ending
 
-from ..servers import HOST, Wire, command, redis_port
+from ..servers import HOST, Wire, command, port
 from ..servertime import COMPARE_AND_DELETE, OWNER, PREFIX
 from .ours import own_name
 
@@ -55,7 +55,7 @@ def plainest(name: str) -> Bytes:
 
 def same(name: str) -> Bytes:
     """What holdfast sends."""
-    with Wire(redis_port()) as wire:
+    with Wire(port()) as wire:
         said = wire.text(b"INFO", b"server")
     run_id = said.partition("run_id:")[2].split()[0].encode()
     ask = Requests(PREFIX)
@@ -79,7 +79,7 @@ class Bare:
 
     def __init__(self, place: Path, of: Callable[[str], Bytes] = plainest) -> None:
         self._of = of(own_name(place))
-        self._wire = Wire(redis_port())
+        self._wire = Wire(port())
         self._wire.socket.settimeout(None)
         for packed, lines in self._of.first:
             self._wire.socket.sendall(packed)
@@ -143,7 +143,7 @@ class BareStreams:
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
-            reader, writer = await asyncio.open_connection(HOST, redis_port())
+            reader, writer = await asyncio.open_connection(HOST, port())
             for packed, lines in self._of.first:
                 writer.write(packed)
                 for _ in range(lines):
@@ -194,7 +194,7 @@ class Baton:
     """
 
     def __init__(self, place: Path) -> None:
-        self._ask, self._ear = Wire(redis_port()), Wire(redis_port())
+        self._ask, self._ear = Wire(port()), Wire(port())
         self._key = own_name(place).encode()
         self._publish = command(b"PUBLISH", self._key, b"1")
         self._listens = False

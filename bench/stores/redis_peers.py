@@ -11,7 +11,7 @@ import redis
 import redis.asyncio
 
 from ..contenders import peer
-from ..servers import redis_url
+from ..servers import url
 from .ours import own_name, several_of
 
 #: Long enough that nobody's lock expires meanwhile.
@@ -26,7 +26,7 @@ class _Kept:
     lock: Any
 
     def __init__(self) -> None:
-        self.client = redis.Redis.from_url(redis_url())
+        self.client = redis.Redis.from_url(url())
 
     async def take(self) -> object:
         return self.lock.acquire()
@@ -89,7 +89,7 @@ class RedisPyAsyncio:
     """redis-py's ``Lock`` for asyncio, which looks every 100 ms."""
 
     def __init__(self, place: Path) -> None:
-        self._client = redis.asyncio.Redis.from_url(redis_url())
+        self._client = redis.asyncio.Redis.from_url(url())
         self._lock = self._client.lock(own_name(place), timeout=TTL_S)
 
     async def take(self) -> object:
@@ -118,7 +118,7 @@ class RedisPyThreads:
     """One client of redis-py for many threads, a lock object per use."""
 
     def __init__(self, _place: Path) -> None:
-        self._client = redis.Redis.from_url(redis_url(), max_connections=CONNECTIONS)
+        self._client = redis.Redis.from_url(url(), max_connections=CONNECTIONS)
 
     def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
         client = self._client
@@ -166,7 +166,7 @@ class RedisPyTasks:
     """One client of redis-py for many tasks, a lock object per use."""
 
     def __init__(self, _place: Path) -> None:
-        self._client = redis.asyncio.Redis.from_url(redis_url(), max_connections=CONNECTIONS)
+        self._client = redis.asyncio.Redis.from_url(url(), max_connections=CONNECTIONS)
 
     def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
         client = self._client

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contenders import peer
-from ..servers import HOST, redis_port, redis_url
+from ..servers import HOST, port, url
 from ..shields import VALUE, Shielder
 
 
@@ -38,16 +38,16 @@ class BareGet:
 
 
 def _single() -> Any:
-    return peer("redis").Redis(HOST, redis_port(), single_connection_client=True)
+    return peer("redis").Redis(HOST, port(), single_connection_client=True)
 
 
 class BareGetTasks:
     """The same by redis.asyncio."""
 
     def __init__(self, place: Path, _ttl: float, _stale: float) -> None:
-        self._redis = peer("redis.asyncio").Redis(host=HOST, port=redis_port())
+        self._redis = peer("redis.asyncio").Redis(host=HOST, port=port())
         self._key = f"bare:{place}"
-        peer("redis").Redis(HOST, redis_port()).set(self._key, b"t" + VALUE.encode())
+        peer("redis").Redis(HOST, port()).set(self._key, b"t" + VALUE.encode())
 
     async def get(self, key: str, compute: Callable[[], Any]) -> Any:
         return (await self._redis.get(self._key))[1:].decode()
@@ -60,7 +60,7 @@ class ByHand:
     """GET; SET NX of a lock; whoever has it computes, the others look again every 10 ms."""
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
-        self._redis = peer("redis").Redis(HOST, redis_port())
+        self._redis = peer("redis").Redis(HOST, port())
         self._place, self._ttl = place, ttl
 
     def get(self, key: str, compute: Callable[[], Any]) -> Any:
@@ -90,7 +90,7 @@ class Dogpile:
             expiration_time=ttl,
             arguments={
                 "host": HOST,
-                "port": redis_port(),
+                "port": port(),
                 "distributed_lock": True,
                 "lock_timeout": 10,
                 "redis_expiration_time": int(ttl * 2) + 60,
@@ -110,7 +110,7 @@ class Django:
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
         backend = peer("django.core.cache.backends.redis")
-        self._cache = backend.RedisCache(redis_url(), {"KEY_PREFIX": str(place)})
+        self._cache = backend.RedisCache(url(), {"KEY_PREFIX": str(place)})
         self._ttl = ttl
 
     def get(self, key: str, compute: Callable[[], Any]) -> Any:
@@ -125,7 +125,7 @@ class Cashews:
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
         self._cache = peer("cashews").Cache()
-        self._cache.setup(redis_url(), client_side=False)
+        self._cache.setup(url(), client_side=False)
         self._ttl, self._place = ttl, place
         self._made: dict[Any, Any] = {}
 
@@ -154,7 +154,7 @@ class Aiocache:
             ttl=ttl,
             cache=aiocache.Cache.REDIS,
             endpoint=HOST,
-            port=redis_port(),
+            port=port(),
             serializer=peer("aiocache.serializers").JsonSerializer(),
             key_builder=lambda _f, _compute, key: f"aio:{place}:{key}",
         )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import importlib
+import re
+import zipfile
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import zookeeper_server as server
+from .. import servers
 from ..contenders import Arena, Contender, Part
 from ..model import Target
 from . import feeds_ours, feeds_zookeeper, ours
@@ -16,14 +20,16 @@ OURS_ASYNC = "holdfast, asyncio"
 KAZOO = "kazoo Lock"
 BARE = "create and delete, kazoo"
 LOCKING_QUEUE = "kazoo LockingQueue"
-_URL = server.zookeeper_url
+_URL = servers.url
+_DURABLE = "-Dzookeeper.forceSync=yes"
+_PROPERTIES = "META-INF/maven/org.apache.zookeeper/zookeeper/pom.properties"
 _ONCE: frozenset[Part] = frozenset({"uncontended"})
 
 
 def _connected() -> Any:
     from kazoo.client import KazooClient
 
-    client = KazooClient(hosts=server.hosts())
+    client = KazooClient(hosts=servers.url().partition("://")[2])
     client.start(30)
     return client
 
@@ -94,6 +100,26 @@ class Bare:
         return pair
 
 
+@contextlib.contextmanager
+def _around() -> Generator[str]:
+    """The server as it usually is: that of the tests is smaller, and waits for no disk."""
+    settings, java = ("tickTime=2000",), ("-Xmx256m", "-XX:TieredStopAtLevel=4", _DURABLE)
+    with (
+        servers.folder() as place,
+        servers.running("zookeeper", "ZooKeeperServer", place, *settings, java=java),
+    ):
+        yield f"ZooKeeper {_version()} on the loopback, alone, with its log on the disk"
+
+
+def _version() -> str:
+    """As it was packed, as Debian's server doesn't say its own."""
+    jar = importlib.import_module("tests.servers.zookeeper").JAR
+    with contextlib.suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as packed:
+        if found := re.search(rb"version=([0-9.]+)", packed.read(_PROPERTIES)):
+            return found[1].decode()
+    return "of an unknown version"
+
+
 def _commands(_place: Path) -> Mapping[str, Sequence[str]]:
     return {}
 
@@ -110,7 +136,7 @@ ZOOKEEPER = Arena(
     reference=KAZOO,
     url=_URL,
     commands=_commands,
-    around=server.zookeeper_server,
+    around=_around,
     suites=("uncontended", "handoff", "contention", "queue"),
     targets={
         key: [
@@ -132,5 +158,4 @@ ZOOKEEPER = Arena(
     references=dict.fromkeys(("queue", "queue-deep", "queue-wake"), LOCKING_QUEUE),
     feeders=(*feeds_ours.feeders(_URL), *feeds_zookeeper.FEEDERS),
     crowds=(8,),
-    connections=server.connections,
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import crew, regimes, syscalls
+from .. import crew, machine, regimes, syscalls
 from ..contenders import Arena, Contender, Grip
 from ..model import Case, Column, Metric, Panel, Reading
 from ..scale import Scale
@@ -31,7 +31,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
     takers, absent = arena.entered("uncontended")
     pairs = scale.of(200, 40)
     kinds = [("uncontended", regimes.ALONE, "nobody in the way")]
-    if arena.connections is not None and not scale.quick:
+    if machine.companions and not scale.quick:
         kinds.append(("uncontended-warm", regimes.WARM, "nobody in the way, cores kept awake"))
     return [
         Panel(

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench import page, picture
+from bench import handoffs, page, picture
 from bench.contenders import Arena
 from bench.model import Result, from_json, to_json
 from bench.scale import Scale
@@ -47,6 +47,14 @@ def test_the_picture_is_as_the_figures_are(arena: str) -> None:
     drawn = picture.svg(arena, kept(arena), about)
 
     assert page.image(arena).read_text(encoding="utf-8") == drawn
+
+
+def test_the_picture_of_the_demo_is_as_its_events_are() -> None:
+    drawn = handoffs.svg(handoffs.read())
+
+    assert page.image("demo-timeline").read_text(encoding="utf-8") == drawn
+    texts = {text.text for text in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")}
+    assert texts > {f"w{seat}" for seat in range(1, 10)} | {"killed", "write refused"}
 
 
 @every_book

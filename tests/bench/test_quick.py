@@ -13,8 +13,7 @@ import pytest
 from bench.stores import ARENAS
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
-from tests.servers import mariadb_server, postgres_server, zookeeper
-from tests.servers.process import need
+from tests.servers import mariadb_server, postgres_server, redis_server, zookeeper
 from tests.tidy.tree import ROOT
 from tests.torture.scale import FULL, LEFT_OUT
 
@@ -52,7 +51,7 @@ def suites_of(arena: str) -> list[str]:
 @pytest.mark.parametrize("arena", list(ARENAS))
 def test_a_quick_run_measures_everything_in_seconds(arena: str, tmp_path: Path) -> None:
     if arena == "redis":
-        need(os.environ.get("REDIS_SERVER") or "redis-server")
+        redis_server.program()
     if arena == "postgres":
         postgres_server.program("postgres")
     if arena == "mysql":

@@ -15,13 +15,13 @@ from bench.contenders import Contender
 from bench.stores import redis_bare
 from bench.stores.redis import BARE, OURS, REDIS, SAME, SAME_STREAMS
 from bench.suites import commands, crowd, handoff, one_name, renewal
-from tests.servers.process import need
+from tests.servers import redis_server
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
     """One for all of them, because first locks on a new server may have to wait."""
-    need(os.environ.get(servers.PROGRAM) or "redis-server")
+    redis_server.program()
     with servers.redis_server():
         yield
 
@@ -32,20 +32,20 @@ def contender(label: str) -> Contender:
 
 def test_the_server_ends_with_the_run(server: None) -> None:
     (pid,) = machine.companions
-    address = servers.redis_url()
+    address = servers.url()
     with servers.redis_server():
         (other,) = machine.companions - {pid}
-        assert servers.redis_url() != address
+        assert servers.url() != address
 
     assert machine.companions == {pid}
     assert not Path(f"/proc/{other}").exists()
-    assert servers.redis_url() == address
+    assert servers.url() == address
 
 
 def test_the_work_of_the_server_is_ours(server: None) -> None:
     before = machine._own_s()
     own = time.process_time()
-    with servers.Wire(servers.redis_port()) as wire:
+    with servers.Wire(servers.port()) as wire:
         wire.ask(b"EVAL", b"for i = 1, 3e7 do end", b"0")
 
     assert machine._own_s() - before > time.process_time() - own + 0.03
@@ -66,7 +66,7 @@ def test_the_server_goes_along_into_a_regime(server: None) -> None:
 
 def test_commands_of_clients_and_of_scripts_are_told_apart(server: None) -> None:
     monitor = servers.Monitor()
-    with servers.Wire(servers.redis_port()) as wire:
+    with servers.Wire(servers.port()) as wire:
         for number in range(3):
             wire.ask(b"SET", b"key", b"lua] %d\r\n" % number)
         wire.ask(b"EVAL", b"redis.call('GET', 'key') return redis.call('DEL', 'key')", b"0")
@@ -78,7 +78,7 @@ def test_commands_of_clients_and_of_scripts_are_told_apart(server: None) -> None
 
 def test_connections_are_counted_without_the_one_that_counts(server: None) -> None:
     before = servers.connections()
-    with servers.Wire(servers.redis_port()):
+    with servers.Wire(servers.port()):
         assert servers.connections() == before + 1
 
 
@@ -155,8 +155,8 @@ def test_connections_of_holds_are_counted(server: None, tmp_path: Path) -> None:
 
 
 def test_the_time_of_the_server_is_told_of_every_verb_and_nothing_is_left(server: None) -> None:
-    with servers.Wire(servers.redis_port()) as wire:
-        told = servertime.measured(servers.redis_url(), 20)
+    with servers.Wire(servers.port()) as wire:
+        told = servertime.measured(servers.url(), 20)
         left = wire.ask(b"KEYS", servertime.PREFIX.encode() + b"*")
 
     assert tuple(told) == servertime.LABELS

@@ -11,8 +11,6 @@ import pytest
 
 from holdfast import Client, ConfigError, Guard
 from holdfast.cli import main
-from tests.cli.test_completion import bash
-from tests.cli.world import World
 
 Capture = pytest.CaptureFixture[str]
 Say = Callable[..., tuple[int, str, str]]
@@ -204,10 +202,3 @@ def test_what_makes_no_sense_is_one_line_that_helps(
     assert (got, out) == (code, "")
     assert told in err
     assert err.count("\n") == 1
-
-
-def test_bash_offers_the_verbs_and_their_options(world: World) -> None:
-    assert set(bash(world, "holdfast guard ")) == {"ls", "show", "invalidate"}
-    assert bash(world, "holdfast guard inv") == ["invalidate"]
-    assert "--names" in bash(world, "holdfast guard ls -")
-    assert "--drain" not in bash(world, "holdfast guard show -")

@@ -12,58 +12,46 @@ import pytest
 import redis
 
 from holdfast import Client
-from holdfast.core.finding import Finding, Level
-from holdfast.url import find
+from holdfast.core.finding import Level
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
+from tests.stores.examined import examined, one, troubles
 from tests.tidy.tree import ROOT
-
-
-def examined(url: str) -> list[Finding]:
-    module, place = find(url)
-    return list(module.examine(place))  # type: ignore[attr-defined]
-
-
-def of(found: list[Finding], subject: str) -> Finding:
-    (one,) = (finding for finding in found if finding.subject == subject)
-    return one
 
 
 @pytest.mark.parametrize("dialect", ["plain", "timestamp"])
 def test_a_good_server_is_found_good(dialect: str, shared_redis: RedisServer) -> None:
-    found = examined(f"redis+{dialect}://127.0.0.1:{shared_redis.port}/0")
-    assert {finding.level for finding in found} == {Level.OK}
-    assert of(found, "rights").text.endswith("may do all that is needed")
-    assert any(finding.subject == "waking" for finding in found) is (dialect == "plain")
+    url = f"redis+{dialect}://127.0.0.1:{shared_redis.port}/0"
+    assert troubles(url) == {}
+    found = examined(url)
+    assert found["rights"][0].text.endswith("may do all that is needed")
+    assert ("waking" in found) is (dialect == "plain")
 
 
 def test_what_makes_waiting_slow_is_a_warning(new_redis: NewRedis) -> None:
     rights = "~* +@all -client|tracking"
     server = new_redis(users=(f"user deaf on >secret {rights}",))
-    found = examined(f"redis+plain://deaf:secret@127.0.0.1:{server.port}/0")
-    waking = of(found, "waking")
+    waking = one(f"redis+plain://deaf:secret@127.0.0.1:{server.port}/0", "waking")
     assert (waking.level, waking.remedy) == (Level.WARN, "ACL SETUSER deaf +client|tracking")
-    found = examined(f"redis+plain://127.0.0.1:{server.port}/0?protocol=2")
-    assert of(found, "waking").level is Level.WARN
+    url = f"redis+plain://127.0.0.1:{server.port}/0?protocol=2"
+    assert one(url, "waking").level is Level.WARN
 
 
 def test_a_right_that_is_lacking_is_named(new_redis: NewRedis) -> None:
     server = new_redis(users=("user poor on >secret ~* +@all -evalsha -scan",))
-    found = examined(f"redis+plain://poor:secret@127.0.0.1:{server.port}/0?prefix=L:")
-    fails = [finding for finding in found if finding.level is Level.FAIL]
-    (lacks,) = fails
-    assert "evalsha" in lacks.text
+    found = examined(f"redis+plain://poor:secret@127.0.0.1:{server.port}/0?prefix=L:")["rights"]
+    (lacks,) = (finding for finding in found if finding.level is Level.FAIL)
+    assert "EVALSHA" in lacks.text
     assert "+evalsha" in lacks.remedy
     assert any("holdfast ls" in finding.text for finding in found)
     server = new_redis(users=("user poor on >secret ~* +@all -getset",))
-    found = examined(f"redis+timestamp://poor:secret@127.0.0.1:{server.port}/0")
-    assert "getset" in of(found, "rights").text
+    url = f"redis+timestamp://poor:secret@127.0.0.1:{server.port}/0"
+    assert "GETSET" in one(url, "rights").text
 
 
 def test_a_server_that_may_drop_locks_is_a_warning(new_redis: NewRedis) -> None:
     server = new_redis("maxmemory 100mb", "maxmemory-policy volatile-ttl")
-    found = examined(f"redis+plain://127.0.0.1:{server.port}/0")
-    assert of(found, "memory").level is Level.WARN
+    assert one(f"redis+plain://127.0.0.1:{server.port}/0", "memory").level is Level.WARN
 
 
 _PLAIN = (

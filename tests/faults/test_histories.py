@@ -379,7 +379,7 @@ def test_what_a_recorder_writes_is_judged_by_the_command(tmp_path: Path) -> None
     recorder.close()
     assert judge_files(file).good
     # When the command is asked, then it says so
-    command = [sys.executable, "-m", "holdfast.testing.histories", str(file)]
+    command = [sys.executable, "-m", "holdfast.testing", "judge", str(file)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "no promise is broken" in done.stdout

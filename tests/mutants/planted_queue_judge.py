@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from .bugs import bug
 
-JUDGE = "holdfast.testing.queues.judge"
-READER = "holdfast.testing.queues.reader"
+RULES = "holdfast.testing.histories.queue_rules"
+JOBS = "holdfast.testing.histories.queues"
+READER = "holdfast.testing.histories.reader"
 TEST = "tests/testing/test_queue_judge.py::test_"
 
 QUEUE_JUDGE = [
     bug(
         "a job that nobody did isn't missed",
         f"{TEST}what_was_accepted_and_never_done_is_lost",
-        (JUDGE, "        if accepted and (group, number) not in done and", "        if False and"),
+        (RULES, "        if accepted and (group, number) not in done and", "        if False and"),
     ),
     bug(
         "what the queue still has counts as lost",
         f"{TEST}what_the_queue_still_has_is_not_lost",
-        (JUDGE, " and (group, number) not in jobs.there:\n", ":\n"),
+        (RULES, " and (group, number) not in jobs.there:\n", ":\n"),
     ),
     bug(
         "an ack that the queue has forgotten isn't missed",
         f"{TEST}what_was_acked_and_is_still_in_the_queue_is_found",
-        (JUDGE, "            if one.done and one.kept and (", "            if not one.done and ("),
+        (RULES, "            if one.done and one.kept and (", "            if not one.done and ("),
     ),
     bug(
         "an ack that was refused counts",
         f"{TEST}a_refused_ack_does_not_count",
         (
-            READER,
+            JOBS,
             'return self.how == "ack" and self.kept is not False',
             'return self.how == "ack"',
         ),
@@ -37,7 +38,7 @@ QUEUE_JUDGE = [
         "only the last execution is looked at for an overlap",
         f"{TEST}two_at_once_beside_a_short_one_are_found",
         (
-            JUDGE,
+            RULES,
             "        if going is None or one.end > going.end:\n            going = one\n",
             "        going = one\n",
         ),
@@ -46,7 +47,7 @@ QUEUE_JUDGE = [
         "a job that was given back counts as done",
         f"{TEST}a_job_whose_forerunner_is_not_done_is_found",
         (
-            JUDGE,
+            RULES,
             "            done = done or one.done\n",
             "            done = True\n",
         ),
@@ -55,7 +56,7 @@ QUEUE_JUDGE = [
         "the interval counts from the beginning of the last execution",
         f"{TEST}an_execution_that_comes_too_soon_is_found",
         (
-            JUDGE,
+            RULES,
             'since = former.asked if from_ == "take" else min(former.end, one.took)',
             'since = former.asked if from_ == "take" else former.took',
         ),
@@ -63,7 +64,7 @@ QUEUE_JUDGE = [
     bug(
         "one who was killed goes on for ever",
         f"{TEST}the_interval_counts_from_the_end_of_the_lease_of_one_who_died",
-        (READER, "one.died = self.dead.get(one.worker, math.inf)", "one.died = math.inf"),
+        (JOBS, "one.died = dead.get(one.worker, math.inf)", "one.died = math.inf"),
     ),
     bug(
         "a line that is no event is left out",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import Client, StoreUnavailable
+from holdfast.runtime.blocking import Turn
 from holdfast.runtime.ending import blocking as ending
 from holdfast.testing.faces import Face
 from holdfast.testing.faults import HOLD_REQUEST, Fault, Proxy, Strike
@@ -20,6 +21,8 @@ from tests.servers.process import until
 LONG_S = 60.0
 #: The methods of a pool that lead to a connection and back.
 WAY = ("_reach", "_new", "_lend", "_give")
+#: Where a thread takes its turn, and fewer points than Ctrl-C has there.
+TURN, TURNS = f"{Turn.__module__}:{Turn.take.__qualname__}", 1
 
 
 def a_session_counts_until_its_end(

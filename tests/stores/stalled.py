@@ -16,8 +16,8 @@ from tests.torture.scale import FULL
 
 lag.watch()
 
-#: A renewal and a release take no longer, together; behind those that wait they take 5 s or more.
-SOON_S = 2.0
+#: Seconds for a renewal and a release together; without a connection of their own: 0.5 or more.
+SOON_S = 0.3
 #: Seconds for which everybody tries.
 SECONDS = 10.0 if FULL else 2.0
 THREADS = 10
@@ -79,11 +79,11 @@ FACES = {"sync": by_threads, "asyncio": by_tasks}
 def a_release_is_prompt(
     face: Face, url: str, name: str, stall: Callable[[], object], free: Callable[[], object]
 ) -> None:
-    """While many wait for a row that ``stall`` has locked, another hold is renewed and released."""
+    """While many wait for a row that ``stall`` has locked, others are renewed and released."""
 
     async def main() -> None:
         client = face.client(url)
-        held = await client.lock(f"{name}:held", ttl=6).acquire()
+        held = [await client.lock(f"{name}:{one}", ttl=12).acquire() for one in range(3)]
         await (await client.lock(name).acquire()).release()
         stop = False
 
@@ -96,17 +96,21 @@ def a_release_is_prompt(
         await face.outside(stall)
         try:
             many = [face.start(want) for _ in range(THREADS)]
-            await face.sleep(1.5)
-            begun = time.monotonic()
-            await held.extend()
-            assert await held.release()
-            took = time.monotonic() - begun - lag.since(begun)
+            took: list[float] = []
+            for hold in held:
+                await face.sleep(1.5)
+                begun = time.monotonic()
+                await hold.extend()
+                assert await hold.release()
+                took.append(time.monotonic() - begun - lag.since(begun))
+                if took[-1] < SOON_S:
+                    break
             stop = True
         finally:
             await face.outside(free)
         for one in many:
             await one.result(30)
         await client.close()
-        assert took < SOON_S
+        assert took[-1] < SOON_S, took
 
     face.run(main, 60.0)

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import Client
-from holdfast.testing.histories import BadHistory
-from holdfast.testing.queues import QueueRecorder, judge, judge_files
-from holdfast.testing.queues.__main__ import main
+from holdfast.testing.histories import BadHistory, Recorder, judge, judge_files
+from holdfast.testing.histories.command import main
 
 Event = dict[str, Any]
 
@@ -238,7 +237,7 @@ def test_a_torn_last_line_is_no_error_and_any_other_is(story: Story) -> None:
 
 def test_a_program_of_ones_own_can_be_judged(tmp_path: Path) -> None:
     # Given a history that was written down beside real work
-    here = QueueRecorder(tmp_path / "one.jsonl", "one")
+    here = Recorder(tmp_path / "one.jsonl", "one")
     with Client("memory://judged") as client:
         queue = client.queue("mine")
         put = here.put([("g", 1), ("g", 2)])
@@ -258,8 +257,8 @@ def test_a_program_of_ones_own_can_be_judged(tmp_path: Path) -> None:
     found = judge_files(tmp_path / "one.jsonl")
     found.demand()
     assert (found.figures["jobs"], found.figures["acked"]) == (2, 2)
-    assert main(["--interval", "0", "--judge", str(tmp_path / "one.jsonl")]) == 0
+    assert main(["--interval", "0", str(tmp_path / "one.jsonl")]) == 0
     # And found out, when a line is missing
     lines = (tmp_path / "one.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "one.jsonl").write_text("".join(lines[:-3]))
-    assert main(["--interval", "0", "--judge", str(tmp_path / "one.jsonl")]) == 1
+    assert main(["--interval", "0", str(tmp_path / "one.jsonl")]) == 1

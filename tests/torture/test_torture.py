@@ -55,7 +55,7 @@ def test_the_command_says_what_it_found_and_keeps_the_histories(tmp_path: Path) 
     files = [str(file) for file in (tmp_path / "kept").glob("*.jsonl")]
     assert len(files) > 3
     again = subprocess.run(
-        [sys.executable, "-m", "holdfast.testing.histories", *files],
+        [sys.executable, "-m", "holdfast.testing", "judge", *files],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},

@@ -67,6 +67,10 @@ def _main(words: list[str], alone: bool) -> int:
     if not words:
         tree.parser().print_help(sys.stderr)
         return codes.USAGE
+    if words[0] == "_complete":  # the stubs of ``holdfast completion`` ask so
+        from .completion import complete
+
+        return complete(words[1:])
     try:
         options = tree.parse(words)
     except tree.Usage as wrong:
@@ -80,7 +84,7 @@ def _main(words: list[str], alone: bool) -> int:
     origin.required(options)
     if alone:
         origin.shared(options)
-    return _call(options, words)
+    return _call(options)
 
 
 def _stand_in() -> None:
@@ -106,14 +110,14 @@ def _refuse(options: argparse.Namespace) -> None:
         )
 
 
-def _call(options: argparse.Namespace, words: list[str]) -> int:
+def _call(options: argparse.Namespace) -> int:
     """Call the command, importing no other."""
     if not hasattr(os, "fork") or not hasattr(os, "waitid"):
         _refuse(options)
     if options.command == "demo":
-        from . import demo
+        from .demo import demo
 
-        return demo.run(words[1:])
+        return demo(options)
     return _of(options.command)(options)
 
 

@@ -6,14 +6,13 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 from .. import __version__, errors
-from ..core.finding import Finding, Level
+from ..core.finding import Checks, Finding, Found, Level, examined, fail, latency, ok, warn
 from ..core.model import Capabilities
 from ..runtime.blocking import boottime
 from ..sync import Client, Hold
@@ -42,7 +41,6 @@ LACKING = {
 #: A store that can't do more than so many of them is another kind of store: that is one warning.
 MANY = 4
 COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
-ROUNDS = 20
 #: A hand-over between two waiters that takes longer than this is worth a word, seconds.
 SLOW_S = 0.25
 #: The remedy for a server that gives no answer.
@@ -85,25 +83,23 @@ def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
     """Every check in turn, once it is mended; what raises is a finding too, and the last one."""
     subject, url = "store", None
     try:
-        yield from _versions()
+        yield _versions()
         subject = "url"
         source = given or default_url()
         module, url = find(source)
-        yield Finding(Level.OK, "url", f"{url}, {_origin(given)}")
+        yield ok(f"{url}, {_origin(given)}", subject)
         if mending:
             subject = "mend"
             yield from _mended(module, url)
         subject = "store"
-        look: Callable[..., Iterator[Finding]] = getattr(module, "examine", lambda _: iter(()))
-        sound = True
-        for finding in look(url):
-            yield finding
-            sound = sound and finding.level is not Level.FAIL
-        if not sound:
-            return  # a trial would only fail for the same reason, and slowly
-        yield from _trial(source)
-        yield from _use(source)
-        yield from _abilities(module.CAPABILITIES)
+        look: Callable[[StoreURL], Found] = getattr(module, "examine", lambda _: None)
+        # Of a store that fails, a trial would only fail for the same reason, and slowly.
+        tried: Checks[StoreURL] = {
+            "test lock": lambda _: _trial(source),
+            "in use": lambda _: _use(source),
+            "abilities": lambda _: _abilities(module.CAPABILITIES),
+        }
+        yield from examined(url, {"store": look}, tried)
     except (errors.HoldfastError, OSError) as wrong:
         away = isinstance(wrong, errors.StoreUnavailable) and url is not None and url.host
         yield Finding(Level.FAIL, subject, str(wrong), AWAY if away else "")
@@ -118,9 +114,9 @@ def _mended(module: object, url: StoreURL) -> Iterator[Finding]:
     return mend(url)
 
 
-def _versions() -> Iterator[Finding]:
+def _versions() -> Finding:
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    yield Finding(Level.OK, "versions", f"holdfast {__version__}, {python}, {platform.platform()}")
+    return ok(f"holdfast {__version__}, {python}, {platform.platform()}", "versions")
 
 
 def _origin(given: str | None) -> str:
@@ -136,30 +132,27 @@ def _trial(source: str) -> Iterator[Finding]:
         Client(source, ttl=10, label="doctor") as one,
         Client(source, ttl=10, label="doctor") as two,
     ):
-        times = []
-        one.lock(name, timeout=5).acquire().release()  # the first one opens the store
-        for _ in range(ROUNDS):
-            begun = boottime()
+
+        def take() -> None:
             one.lock(name, timeout=5).acquire().release()
-            times.append(boottime() - begun)
-        middle, worst = statistics.median(times) * 1000, max(times) * 1000
-        text = f"acquire and release take {middle:.2f} ms, {worst:.2f} ms at worst of {ROUNDS}"
-        yield Finding(Level.OK, "test lock", text)
+
+        take()  # the first one opens the store
+        yield ok(latency(boottime, take, "", "acquire and release take").text)
         with one.lock(name, timeout=5) as hold:
             if two.lock(name).acquire(blocking=False) is not None:
-                yield Finding(Level.FAIL, "test lock", "two clients held one name", "don't use it")
+                yield fail("two clients held one name", "don't use it")
                 return
         later = two.lock(name, timeout=5)
         hold = one.lock(name, timeout=5).acquire()
         seconds, heir = _hand_over(hold.release, later.acquire)
         if one.supports("fences") and not heir.fence > hold.fence:
             text = f"fence {heir.fence} came after {hold.fence}"
-            yield Finding(Level.FAIL, "fences", text, "don't use this store")
+            yield fail(text, "don't use this store", "fences")
         text = f"reaches the next in line after {seconds * 1000:.2f} ms"
         if seconds > SLOW_S:
-            yield Finding(Level.WARN, "hand-over", text, "is the machine or the network very busy?")
+            yield warn(text, "is the machine or the network very busy?", "hand-over")
         else:
-            yield Finding(Level.OK, "hand-over", text)
+            yield ok(text, "hand-over")
 
 
 def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tuple[float, Hold]:
@@ -182,7 +175,7 @@ def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tu
     return got[0][0] - begun, got[0][1]
 
 
-def _use(source: str) -> Iterator[Finding]:
+def _use(source: str) -> Finding:
     with Client(source) as client:
         lines = client.inspect()
     holders = sum(len(line.holders) for line in lines)
@@ -190,15 +183,15 @@ def _use(source: str) -> Iterator[Finding]:
     alone = sum(claim.detached for line in lines for claim in line.holders)
     text = f"{count(len(lines), 'name')}, {count(holders, 'holder')}, {count(waiters, 'waiter')}"
     text += f"; {alone} detached: nobody renews {'it' if alone == 1 else 'them'}" if alone else ""
-    yield Finding(Level.OK, "in use", text)
+    return ok(text)
 
 
 def _abilities(can: Capabilities) -> Iterator[Finding]:
     """What the store can't do, and how it notices a crash."""
-    yield Finding(Level.OK, "crashes", f"the end of a holder is noticed: {can.crash_noticed}")
+    yield ok(f"the end of a holder is noticed: {can.crash_noticed}", "crashes")
     implied = set() if can.fences else {"durable_fences"}
     lacking = [LACKING[one] for one in LACKING if not getattr(can, one) and one not in implied]
     if len(lacking) > MANY:
         lacking = ["; ".join(lacking)]
     for words in lacking:
-        yield Finding(Level.WARN, "abilities", f"this store can't {words}")
+        yield warn(f"this store can't {words}")

@@ -233,10 +233,12 @@ def _schema(schema: argparse.ArgumentParser) -> None:
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:
-    from .demo import arguments
-
     demo.description = "Nine processes, one lock, a killed holder: watch it work."
-    arguments(demo)
+    demo.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep the working folder, with the lock store and the ledger",
+    )
 
 
 def _completion(completion: argparse.ArgumentParser) -> None:
@@ -332,7 +334,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
     >>> split("run -nw 5 x -q ls -l -- y".split(), children(parser())["run"])
     (['run', '-nw', '5', 'x', '-q'], ['ls', '-l', '--', 'y'])
     """
-    takes = _with_value(run)
+    takes = value_flags(run)
     named, at = False, 1
     while at < len(words):
         word = words[at]
@@ -343,7 +345,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
         if word == "--" or (named and (word == "-" or not word.startswith("-"))):
             return words[:at], _after_dashes(words[at:])
         if word.startswith("-") and word != "-":
-            at += _words_of(word, takes)
+            at += words_of(word, takes)
         else:
             named, at = True, at + 1
     return words, []
@@ -352,22 +354,22 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
 def _options_first(words: list[str], of: argparse.ArgumentParser) -> list[str]:
     """The same words with the options before all others, because argparse takes "any number of
     them" for "none" when an option follows."""
-    takes, at = _with_value(of), 0
+    takes, at = value_flags(of), 0
     front: list[str] = []
     rest: list[str] = []
     while at < len(words) and words[at] != "--":
-        long = _words_of(words[at], takes) if words[at][:1] == "-" and words[at] != "-" else 0
+        long = words_of(words[at], takes) if words[at][:1] == "-" and words[at] != "-" else 0
         (front if long else rest).extend(words[at : at + max(long, 1)])
         at += max(long, 1)
     return front + rest + words[at:]
 
 
-def _with_value(of: argparse.ArgumentParser) -> set[str]:
+def value_flags(of: argparse.ArgumentParser) -> set[str]:
     """The options that take a value."""
     return {flag for action in of._actions if action.nargs != 0 for flag in action.option_strings}
 
 
-def _words_of(word: str, takes: set[str]) -> int:
+def words_of(word: str, takes: set[str]) -> int:
     """How many words an option is: two if its value is the next one."""
     if word.startswith("--"):
         return 2 if word in takes else 1

@@ -1,9 +1,20 @@
-"""What an examination of a store finds: the words of ``holdfast doctor``."""
+"""What an examination of a store finds, the words of ``holdfast doctor``; and how it goes.
+
+A store's doctor is a table: the subject, and the check that looks at it. A check says what it has
+found by `ok`, `warn` or `fail`: once, several times or not at all.
+"""
 
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, TypeVar
+
+V = TypeVar("V")
+#: Number of requests whose time is taken, and what one may take, in the middle and at worst.
+ROUNDS, SLOW_S, WORST_S = 20, 0.05, 0.25
+#: This part of the connections, or of the memory, is in use: worth a word.
+FULL = 0.9
 
 
 class Level(enum.StrEnum):
@@ -21,3 +32,68 @@ class Finding(NamedTuple):
     subject: str
     text: str
     remedy: str = ""
+
+
+#: What a check gives; the table adds the subject where the check names none. As nothing counts
+#: False, too: ``used > most and warn(...)``.
+Found = Finding | Iterable[Finding] | Literal[False] | None
+#: The checks of a store by their subjects, in the order in which they are carried out.
+Checks = Mapping[str, Callable[[V], Found]]
+
+
+def ok(text: str, subject: str = "") -> Finding:
+    """It is as it should be."""
+    return Finding(Level.OK, subject, text)
+
+
+def warn(text: str, remedy: str = "", subject: str = "") -> Finding:
+    """It is worth a look."""
+    return Finding(Level.WARN, subject, text, remedy)
+
+
+def fail(text: str, remedy: str = "", subject: str = "") -> Finding:
+    """The store can't be used as it is."""
+    return Finding(Level.FAIL, subject, text, remedy)
+
+
+def examined(visit: V, *stages: Checks[V]) -> Iterator[Finding]:
+    """Carry out checks; what comes after a stage that fails would only repeat it in other words."""
+    for stage in stages:
+        sound = True
+        for subject, check in stage.items():
+            found = check(visit)
+            for one in (found,) if isinstance(found, Finding) else found or ():
+                yield one._replace(subject=one.subject or subject)
+                sound = sound and one.level is not Level.FAIL
+        if not sound:
+            return
+
+
+def latency(
+    clock: Callable[[], float],
+    ask: Callable[[], object],
+    remedy: str,
+    what: str = "a request takes",
+    worst_s: float | None = None,
+) -> Finding:
+    """How long a request takes; ``worst_s`` instead of the usual `WORST_S`."""
+    times = []
+    for _ in range(ROUNDS):
+        begun = clock()
+        ask()
+        times.append(clock() - begun)
+    middle, worst = sorted(times)[ROUNDS // 2], max(times)
+    text = f"{what} {middle * 1e3:.2f} ms, {worst * 1e3:.2f} ms at worst of {ROUNDS}"
+    slow = middle > SLOW_S or worst > (worst_s or WORST_S)
+    return warn(text, remedy) if slow else ok(text)
+
+
+def lines(wrong: int) -> Finding:
+    """Do the lines of names say what their claims say, but for so many?"""
+    if not wrong:
+        return ok("each says what its claims say")
+    return warn(
+        f"{wrong:,} names whose line says something else than their claims: somebody has "
+        "changed the tables by hand",
+        "nothing: whoever next wants the name puts its line right",
+    )

@@ -177,6 +177,32 @@ class Bell:
             self._waiters.discard(mine)
 
 
+class Turn:
+    """A lock for one thread at a time that no interrupt leaves locked.
+
+    Ctrl-C may come after ``acquire`` of a lock has returned, and before the ``try`` that releases
+    it. A turn is taken inside that ``try``, under a key that its ``finally`` knows beforehand.
+    """
+
+    __slots__ = ("_taken",)
+
+    def __init__(self) -> None:
+        self._taken: dict[None, object] = {}
+
+    def taken(self) -> bool:
+        """Has anybody taken it?"""
+        return bool(self._taken)
+
+    def take(self, key: object) -> bool:
+        """Take it for this key, unless another key has it. It doesn't wait."""
+        return self._taken.setdefault(None, key) is key
+
+    def leave(self, key: object) -> None:
+        """Give it back, if this key has it."""
+        if self._taken.get(None) is key:
+            del self._taken[None]
+
+
 class BlockingRuntime:
     """Time, identity and concurrency for threads."""
 

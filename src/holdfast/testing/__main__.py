@@ -6,7 +6,7 @@ import importlib
 import sys
 
 #: The module of each command.
-COMMANDS = {"sim": "simulator.campaign"}
+COMMANDS = {"judge": "histories.command", "sim": "simulator.campaign"}
 
 
 def main(argv: list[str]) -> int:

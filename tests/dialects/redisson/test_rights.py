@@ -6,9 +6,9 @@ import re
 
 from holdfast import Client
 from holdfast.core.finding import Level
-from holdfast.url import find
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
+from tests.stores.examined import examined, troubles
 from tests.tidy.tree import ROOT
 
 
@@ -53,20 +53,16 @@ def test_the_rights_that_the_page_lists_are_enough(new_redis: NewRedis) -> None:
     url = f"redis+redisson://least:secret@127.0.0.1:{server.port}/15"
     use_all(url)
     assert _log(server) == []
-    module, place = find(url)
-    found = list(module.examine(place))  # type: ignore[attr-defined]
-    assert [one for one in found if one.subject == "rights" and one.level is not Level.OK] == []
+    assert "rights" not in troubles(url)
 
 
 def test_a_good_server_is_found_good(shared_redis: RedisServer) -> None:
-    module, place = find(f"redis+redisson://127.0.0.1:{shared_redis.port}/0")
-    assert {one.level for one in module.examine(place)} == {Level.OK}  # type: ignore[attr-defined]
+    assert troubles(f"redis+redisson://127.0.0.1:{shared_redis.port}/0") == {}
 
 
 def test_a_right_that_is_lacking_is_named(new_redis: NewRedis) -> None:
     server = new_redis(users=("user poor on >secret ~* &* +@all -hincrby -scan",))
-    module, place = find(f"redis+redisson://poor:secret@127.0.0.1:{server.port}/0")
-    found = [one for one in module.examine(place) if one.subject == "rights"]  # type: ignore[attr-defined]
+    found = examined(f"redis+redisson://poor:secret@127.0.0.1:{server.port}/0")["rights"]
     assert {one.level for one in found} == {Level.FAIL, Level.WARN}
-    assert any("hincrby" in one.text for one in found)
-    assert any("scan" in one.text for one in found)
+    assert any("HINCRBY" in one.text for one in found)
+    assert any("SCAN" in one.text for one in found)

@@ -9,24 +9,12 @@ import pytest
 
 from holdfast import Client, ConfigError
 from holdfast.cli import main
-from holdfast.core.finding import Finding, Level
-from holdfast.stores.mysql import examine
-from holdfast.url import find
+from holdfast.core.finding import Level
 from tests.servers.mariadb_server import MariadbServer
+from tests.stores.examined import worst
 from tests.stores.mysql.conftest import eventually
 
 NewMariadb = Callable[..., MariadbServer]
-
-
-def found(url: str) -> dict[str, Finding]:
-    """The findings by their subjects; the worst of each."""
-    order = list(Level)
-    seen: dict[str, Finding] = {}
-    for one in examine(find(url)[1]):
-        before = seen.get(one.subject)
-        if before is None or order.index(one.level) > order.index(before.level):
-            seen[one.subject] = one
-    return seen
 
 
 def test_a_server_that_is_well(
@@ -52,7 +40,7 @@ def test_lines_that_say_something_else_than_their_claims_are_counted(
         thread = threading.Thread(target=other.lock("waited for").acquire, kwargs={"timeout": 30})
         thread.start()
         eventually(lambda: client.inspect("waited for")[0].waiters)
-        assert found(server.url)["lines"].level is Level.OK
+        assert worst(server.url)["lines"].level is Level.OK
         # When rows are changed by hand, then each such name is counted
         changes = (
             "DELETE FROM holdfast_claims WHERE name = 'shared' LIMIT 1",
@@ -67,7 +55,7 @@ def test_lines_that_say_something_else_than_their_claims_are_counted(
         def counted(number: int) -> bool:
             with server.connect(autocommit=True) as one, one.cursor() as cursor:
                 cursor.execute(changes[number - 1])
-            finding = found(server.url)["lines"]
+            finding = worst(server.url)["lines"]
             return (finding.level, finding.text[0]) == (Level.WARN, str(number))
 
         assert counted(1)
@@ -81,7 +69,7 @@ def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:
     server = new_mariadb(
         "innodb_flush_log_at_trx_commit=0", "wait_timeout=20", "log_bin=on", "binlog_format=ROW"
     )
-    seen = found(server.url)
+    seen = worst(server.url)
     assert seen["durability"].level is Level.WARN
     assert "the end of the server" in seen["durability"].text
     assert seen["wait_timeout"].level is Level.WARN
@@ -89,13 +77,13 @@ def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:
     assert "binlog" not in seen
     # And what makes it unusable
     server.ask("SET GLOBAL binlog_format = STATEMENT")
-    assert found(server.url)["binlog"].level is Level.FAIL
+    assert worst(server.url)["binlog"].level is Level.FAIL
     server.ask("SET GLOBAL binlog_format = MIXED, GLOBAL read_only = 1")
-    assert found(server.url)["role"].level is Level.FAIL
+    assert worst(server.url)["role"].level is Level.FAIL
     server.ask("SET GLOBAL read_only = 0")
     with server.connect(autocommit=True) as one, one.cursor() as cursor:
         cursor.execute("CREATE TABLE holdfast_lines (name INT) ENGINE=MyISAM")
-    assert found(server.url)["engine"].level is Level.FAIL
+    assert worst(server.url)["engine"].level is Level.FAIL
 
 
 def test_a_binary_log_of_statements_is_an_error_that_says_what_to_do(

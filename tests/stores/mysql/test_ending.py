@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import pytest
 
+from holdfast import Client
+from holdfast.stores.mysql.blocking.lost import Graveyard
 from holdfast.stores.mysql.blocking.port import ThreadPort
 from holdfast.testing.faces import FACES, Face
-from holdfast.testing.faults import HOLD_END, Proxy
+from holdfast.testing.faults import HOLD_END, Proxy, Strike
 from tests.servers.mariadb_server import PASSWORD, USER, MariadbServer
 from tests.stores import ending
 
@@ -45,3 +50,24 @@ def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
     ending.no_interrupt_keeps_a_place(
         f"{mariadb_url}?pool=1", own_name, getattr(ThreadPort, method)
     )
+
+
+def test_an_interrupt_of_one_that_ends_a_stubborn_session_keeps_no_other_from_it(
+    mariadb_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    # Given a session that doesn't end by itself
+    monkeypatch.setattr(Graveyard, "stubborn", lambda _: iter([1]))
+    monkeypatch.setattr(ThreadPort, "_kill", lambda _, until: ended.append(1))
+    with Client(mariadb_url) as client:
+        there = client._ctx.store._port  # type: ignore[attr-defined]
+        for number in itertools.count(1):
+            strike = Strike(number, function=ending.TURN)
+            with contextlib.suppress(KeyboardInterrupt), strike:
+                there._end_the_stubborn(0.0)
+            before = len(ended)
+            there._end_the_stubborn(0.0)
+            assert len(ended) == before + 1, strike.where
+            if not strike.where:
+                break
+    assert number > ending.TURNS

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from holdfast import Client, StoreUnavailable
+from holdfast.stores.mysql.blocking import lost
 from holdfast.stores.mysql.blocking.lost import Graveyard
 from holdfast.testing.faces import FACES, Face
 from tests.servers.mariadb_server import DATABASE, MariadbServer
@@ -113,14 +114,16 @@ def test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger(
 
 
 def test_many_threads_end_what_a_locked_table_holds_up_by_one_session_more(
-    new_mariadb: object, own_name: str
+    new_mariadb: object, own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server: MariadbServer = new_mariadb()  # type: ignore[operator]
+    # Given threads that end a session soon after it was given up, so that many of them try to
+    monkeypatch.setattr(lost, "PATIENT_S", 0.2)
     with Client(server.url) as client:
         client.lock(own_name).acquire().release()
     until(lambda: others(server) == 0, "all sessions have ended")
     with server.root() as other, other.cursor() as cursor:
-        # Given a table that somebody has locked
+        # And a table that somebody has locked
         cursor.execute(f"LOCK TABLES {DATABASE}.holdfast_lines WRITE")
         server.ask("FLUSH STATUS")
         # When many threads try to get a name there, again and again

@@ -11,23 +11,13 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Client
-from holdfast.core.finding import Finding, Level
-from holdfast.stores.postgres import examine
-from holdfast.stores.postgres.blocking.doctor import keeping
-from holdfast.url import find
+from holdfast.core.finding import Level
+from holdfast.stores.postgres.blocking import doctor
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
+from tests.stores.examined import worst
 
 NewServer = Callable[..., PostgresServer]
-
-
-def looked_at(url: str) -> dict[str, Finding]:
-    """What is found, by its subject; the worst where there are several."""
-    found: dict[str, Finding] = {}
-    for one in examine(find(url)[1]):
-        if one.subject not in found or one.level is not Level.OK:
-            found[one.subject] = one
-    return found
 
 
 def test_the_command_speaks_of_every_part(postgres_url: str) -> None:
@@ -57,7 +47,7 @@ def test_lines_that_say_something_else_than_their_claims_are_counted(
         client.lock("held").acquire()
         for _ in range(2):
             client.semaphore("shared", 3).acquire()
-        assert looked_at(server.url)["lines"].level is Level.OK
+        assert worst(server.url)["lines"].level is Level.OK
         # When rows are changed by hand, then each such name is counted
         for number, change in enumerate(
             (
@@ -67,7 +57,7 @@ def test_lines_that_say_something_else_than_their_claims_are_counted(
             1,
         ):
             server.ask(change)
-            finding = looked_at(server.url)["lines"]
+            finding = worst(server.url)["lines"]
             assert (finding.level, finding.text[0]) == (Level.WARN, str(number)), finding
 
 
@@ -82,10 +72,10 @@ def test_a_queue_of_messages_that_fills_is_told_to_whoever_may_not_read_the_tabl
     server.ask("GRANT USAGE ON SCHEMA holdfast TO app")
     server.ask("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA holdfast TO app")
     url = server.url_for("app")
-    assert "notifications" not in looked_at(url)
+    assert "notifications" not in worst(url)
     # When more of the queue is used than doctor bears
-    monkeypatch.setattr(keeping, "_NOTIFY_FULL", 0)
-    found = looked_at(url)
+    monkeypatch.setattr(doctor, "NOTIFY_FULL", 0)
+    found = worst(url)
     # Then it is told, though the lines can't be looked at
     assert "lines" not in found
     assert found["notifications"].level is Level.WARN
@@ -97,7 +87,7 @@ def test_what_is_set_against_us_is_told(new_postgres: NewServer) -> None:
     with Client(server.url) as client:
         client.lock("x").acquire().release()
     crowd = [server.connect() for _ in range(8)]
-    found = looked_at(server.url_for(options="durable=relaxed&guard=off&pool=3"))
+    found = worst(server.url_for(options="durable=relaxed&guard=off&pool=3"))
     for one in crowd:
         one.close()
     for subject in ("timeouts", "autovacuum", "durability", "connections"):
@@ -110,7 +100,7 @@ def test_a_forgotten_transaction_is_found(new_postgres: NewServer) -> None:
     with server.connect() as old:
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT 1")
-        assert "open transaction" in looked_at(server.url)["snapshots"].text
+        assert "open transaction" in worst(server.url)["snapshots"].text
 
 
 @pytest.mark.usual(1)
@@ -120,7 +110,7 @@ def test_standbys_are_told_apart(synchronous: bool, new_postgres: NewServer) -> 
     new_postgres(standby_of=server)
     until(lambda: server.ask("SELECT 1 FROM pg_stat_replication"), "it follows")
     until(
-        lambda: (looked_at(server.url)["standbys"].level is Level.OK) is synchronous,
+        lambda: (worst(server.url)["standbys"].level is Level.OK) is synchronous,
         "it is told as what it is",
     )
 
@@ -129,10 +119,10 @@ def test_a_standby_can_not_be_used(new_postgres: NewServer) -> None:
     server = new_postgres()
     standby = new_postgres(standby_of=server)
     with pytest.raises(Exception, match="it is a standby"):
-        looked_at(standby.url)
+        worst(standby.url)
 
 
 def test_without_a_schema_it_says_who_makes_it(new_postgres: NewServer) -> None:
     server = new_postgres()
-    assert looked_at(server.url)["schema"].level is Level.OK
-    assert looked_at(server.url_for(options="create=off"))["schema"].level is Level.FAIL
+    assert worst(server.url)["schema"].level is Level.OK
+    assert worst(server.url_for(options="create=off"))["schema"].level is Level.FAIL

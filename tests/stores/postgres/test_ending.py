@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import pytest
 
+from holdfast import Client
 from holdfast.stores.postgres.aio import port as aio
 from holdfast.stores.postgres.blocking import cancel, port
 from holdfast.testing.faces import FACES, Face
-from holdfast.testing.faults import HOLD_REQUEST, Proxy
+from holdfast.testing.faults import HOLD_REQUEST, Proxy, Strike
 from tests.stores import ending
 
 from .conftest import proxied
@@ -43,3 +47,20 @@ def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
     ending.no_interrupt_keeps_a_place(
         f"{postgres_url}?pool=1", own_name, getattr(port.ThreadPort, method)
     )
+
+
+def test_an_interrupt_of_one_that_waits_keeps_no_other_from_listening(
+    postgres_url: str, own_name: str
+) -> None:
+    with Client(postgres_url) as holder, holder.lock(own_name):
+        for number in itertools.count(1):
+            strike = Strike(number, function=ending.TURN)
+            with Client(postgres_url) as client:
+                with contextlib.suppress(KeyboardInterrupt), strike:
+                    client.lock(own_name).acquire(timeout=0.2)
+                there = client._ctx.store._port  # type: ignore[attr-defined]
+                assert not there._opening.taken(), strike.where
+                assert not there._ear._reading.taken(), strike.where
+            if not strike.where:
+                break
+    assert number > ending.TURNS

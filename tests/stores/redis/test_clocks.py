@@ -9,7 +9,7 @@ from tests.servers.clock import Clock
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
-from tests.stores.redis.examined import examined, one
+from tests.stores.examined import examined, one
 
 
 def replicated(new_redis: NewRedis, clock: Clock) -> tuple[RedisServer, RedisServer]:

@@ -14,7 +14,7 @@ import redis
 
 from holdfast import Client, HoldfastError, StoreUnavailable
 from holdfast.core.finding import Level
-from holdfast.stores.redis.blocking.doctor import keeping, queues, rights
+from holdfast.stores.redis.blocking.doctor import keeping, rights
 from holdfast.stores.redis.blocking.doctor import keys as keys_part
 from holdfast.stores.redis.config import Settings
 from holdfast.stores.redis.keys import keys_of
@@ -22,7 +22,7 @@ from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
 from tests.servers.redis_server import old_program
 from tests.servers.sentinels import Watched
-from tests.stores.redis.examined import KEPT, examined, one, troubles
+from tests.stores.examined import KEPT, examined, one, troubles
 from tests.stores.redis.test_rights import PAGE
 from tests.stores.redis.test_rights import rights as least_rights
 from tests.stores.redis.test_rights import url as least_url
@@ -39,11 +39,12 @@ def with_rights(new_redis: NewRedis, *without: str, more: str = "", old: bool = 
 
 def test_every_command_that_is_called_can_be_tried() -> None:
     plain = Settings("tcp", {}, "redis://here")
-    assert rights.needed(plain._replace(replicas=1)) == set(rights.TRIALS)
-    assert rights.needed(plain) == set(rights.TRIALS) - {"wait"}
+    assert set(rights.TRIALS) >= rights.LOCKS | rights.QUEUES | rights.VALUES
+    assert rights.needed(plain._replace(replicas=1)) == rights.LOCKS
+    assert rights.needed(plain) == rights.LOCKS - {"wait"}
     assert rights.needed(plain._replace(guard="off")) == rights.needed(plain) - rights.GUARD
     assert {word[1:] for word in least_rights() if word.startswith("+")} <= (
-        set(rights.TRIALS) | {"publish", "subscribe", "select", "client|setname"}
+        rights.LOCKS | {"publish", "subscribe", "select", "client|setname"}
     )
 
 
@@ -52,7 +53,7 @@ def test_what_queues_need_besides_is_no_failure_without(new_redis: NewRedis) -> 
     found = re.search(r"<!-- rights for queues -->\n```\n(.*?)```", text, re.DOTALL)
     assert found, "the page shows no rights"
     more = found[1].split()
-    assert {word[1:] for word in more} == set(queues.TRIALS) == queues.needed()
+    assert {word[1:] for word in more} == rights.QUEUES
     # A user for locks alone is told what is missing for queues
     finding = one(with_rights(new_redis, more="+info"), "queues")
     assert finding.level is Level.WARN

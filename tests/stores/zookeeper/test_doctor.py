@@ -8,26 +8,11 @@ import pytest
 
 from holdfast import Client
 from holdfast.cli import main
-from holdfast.core.finding import Finding, Level
-from holdfast.url import find
+from holdfast.core.finding import Level
 from tests.servers.process import free_port
 from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.examined import examined, one
 from tests.stores.zookeeper.conftest import eventually
-
-
-def examined(url: str) -> dict[str, list[Finding]]:
-    """What is found, by its subject."""
-    module, parsed = find(url)
-    found: dict[str, list[Finding]] = {}
-    for finding in module.examine(parsed):  # type: ignore[attr-defined]
-        found.setdefault(finding.subject, []).append(finding)
-    return found
-
-
-def one(url: str, subject: str) -> Finding:
-    """What is found of one subject."""
-    (finding,) = examined(url)[subject]
-    return finding
 
 
 def test_a_server_alone_works_and_is_said_to_be_alone(zookeeper_url: str) -> None:

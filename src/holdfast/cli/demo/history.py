@@ -8,19 +8,20 @@ claimed that isn't derived from these events.
 from __future__ import annotations
 
 import enum
-import itertools
-import json
+import math
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
+
+from .ledger import Entry
 
 
 class What(enum.StrEnum):
-    """What happened. ``KILLED`` to ``SCENE`` are noted by the story, the others by workers."""
+    """What happened. The story notes ``KILLED`` to ``SCENE`` itself, workers tell the others."""
 
     READY = "ready"
     ASKED = "asked"
     HELD = "held"
-    BUSY = "busy"
     WRITING = "writing"
     WROTE = "wrote"
     LEAVING = "leaving"
@@ -41,44 +42,35 @@ class Event(NamedTuple):
     worker: str
     what: What
     fence: int = 0
-    took: float = 0.0
-    number: int = 0
-    amount: int = 0
-    balance: int = 0
     text: str = ""
-
-    def encode(self) -> bytes:
-        """One line of JSON."""
-        return json.dumps(self).encode() + b"\n"
+    took: float = 0.0
+    entry: Entry | None = None
 
 
-def decode(line: bytes) -> Event:
-    """The event on a line."""
-    at, worker, what, *rest = json.loads(line)
-    return Event(at, worker, What(what), *rest)
-
-
-class State(enum.Enum):
-    """What a worker is doing in a span of time."""
-
-    WAITS = "waits"
-    HOLDS = "holds"
-    FROZEN = "frozen, its lease runs"
-    STALE = "frozen, its lease is over"
+#: The events that begin a span of time, with what the worker does in it; and those that end one.
+STATES = {
+    What.HELD: "holds",
+    What.ASKED: "waits",
+    What.STOPPED: "frozen, its lease runs",
+    What.EXPIRED: "frozen, its lease is over",
+}
+_ENDS = (What.LEAVING, What.KILLED, What.CONTINUED)
+#: The single moments that deserve a mark.
+MARKS = {What.KILLED: "killed", What.REJECTED: "write refused"}
 
 
 class Span(NamedTuple):
-    """A worker in one state, from ``start`` to ``end``."""
+    """A worker in one of ``STATES``, from ``start`` to ``end``."""
 
     worker: str
-    state: State
+    state: What
     start: float
     end: float
-    fence: int = 0
+    fence: int
 
 
 class Scene(NamedTuple):
-    """A part of the story: its spans, and the single moments that deserve a mark."""
+    """A part of the story: its spans, and its marks."""
 
     title: str
     start: float
@@ -92,35 +84,24 @@ class Scene(NamedTuple):
         A frozen holder still excludes the others until its lease is over.
         """
         whole: dict[int, Span] = {}
-        for span in sorted(self.spans, key=lambda s: s.start):
-            if span.state in (State.HOLDS, State.FROZEN):
-                first = whole.get(span.fence, span)
-                whole[span.fence] = first._replace(end=span.end)
+        for span in self.spans:
+            if span.state in (What.HELD, What.STOPPED):
+                whole[span.fence] = whole.get(span.fence, span)._replace(end=span.end)
         return sorted(whole.values(), key=lambda s: s.start)
 
     def hand_offs(self) -> list[float]:
         """Seconds from the end of each hold to the start of the next that was waiting for it."""
-        waits = {s.fence: s for s in self.spans if s.state is State.WAITS}
-        holds = self.holds()
+        asked = {s.fence: s.start for s in self.spans if s.state is What.ASKED}
+        pairs = pairwise(self.holds())
+        return [b.start - a.end for a, b in pairs if asked.get(b.fence, math.inf) < a.end]
+
+    def overlaps(self) -> list[str]:
+        """Where two workers held the lock at the same time, in words; there must be none."""
         return [
-            after.start - before.end
-            for before, after in itertools.pairwise(holds)
-            if after.fence in waits and waits[after.fence].start < before.end
+            f"{b.worker} held the lock {(a.end - b.start) * 1000:.1f} ms before {a.worker} left it"
+            for a, b in pairwise(self.holds())
+            if b.start < a.end
         ]
-
-
-MARKS = (What.KILLED, What.REJECTED, What.CONTINUED)
-#: What ends a span, and the state that begins with it, if the worker was in the state before.
-_NEXT: dict[What, State | None] = {
-    What.ASKED: State.WAITS,
-    What.HELD: State.HOLDS,
-    What.STOPPED: State.FROZEN,
-    What.EXPIRED: State.STALE,
-    What.CONTINUED: None,
-    What.LEAVING: None,
-    What.BUSY: None,
-    What.KILLED: None,
-}
 
 
 def scenes(events: Iterable[Event]) -> list[Scene]:
@@ -131,44 +112,26 @@ def scenes(events: Iterable[Event]) -> list[Scene]:
             parts.append((event.text, []))
         elif parts:
             parts[-1][1].append(event)
-    return [_scene(title, part) for title, part in parts if part]
-
-
-def _scene(title: str, events: list[Event]) -> Scene:
-    spans = [span for worker in workers(events) for span in _spans(worker, events)]
-    marks = [event for event in events if event.what in MARKS]
-    start = min((span.start for span in spans), default=events[0].at)
-    end = max((span.end for span in spans), default=events[-1].at)
-    return Scene(title, start, max([end, *(mark.at for mark in marks)]), spans, marks)
+    found = []
+    for title, part in parts:
+        spans = [span for worker in workers(part) for span in _spans(worker, part)]
+        marks = [event for event in part if event.what in MARKS]
+        ends = [span.end for span in spans] + [mark.at for mark in marks]
+        found.append(Scene(title, min(span.start for span in spans), max(ends), spans, marks))
+    return found
 
 
 def _spans(worker: str, events: list[Event]) -> Iterator[Span]:
-    state: State | None = None
-    since, fence = 0.0, 0
+    begun: Event | None = None
+    fence = 0
     for event in events:
-        if event.worker != worker or event.what not in _NEXT:
-            continue
-        if state is not None:
-            # The wait is known by the fence that it led to.
-            yield Span(worker, state, since, event.at, event.fence or fence)
-        state, since, fence = _NEXT[event.what], event.at, event.fence or fence
+        if event.worker == worker and (event.what in STATES or event.what in _ENDS):
+            fence = event.fence or fence
+            if begun is not None:  # a wait is known by the fence that it led to
+                yield Span(worker, begun.what, begun.at, event.at, fence)
+            begun = event if event.what in STATES else None
 
 
 def workers(events: Iterable[Event]) -> list[str]:
     """Everybody who did something, by name."""
     return sorted({event.worker for event in events if event.worker})
-
-
-def overlaps(scene: Scene) -> list[str]:
-    """Where two workers held the lock at the same time, in words; there must be none."""
-    wrong = []
-    latest: Span | None = None
-    for hold in scene.holds():
-        if latest is not None and hold.start < latest.end:
-            early = (latest.end - hold.start) * 1000
-            wrong.append(
-                f"{hold.worker} held the lock {early:.1f} ms before {latest.worker} had left it"
-            )
-        if latest is None or hold.end > latest.end:
-            latest = hold
-    return wrong

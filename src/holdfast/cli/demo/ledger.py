@@ -3,14 +3,14 @@
     number amount balance worker fence memo
          1     40      40     w4 1763737731000013 deposit
 
-Whoever writes an entry has to read the balance first. So two holders at once, a lost line or a
-line from a holder of yesterday show as a gap that anybody can find with a pencil.
+A writer has to read the balance first. So two holders at once, a lost line or a line from an
+earlier holder show as a gap that anybody can find with a pencil.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -33,6 +33,8 @@ class Entry(NamedTuple):
 def read(line: bytes) -> Entry:
     """The entry on a line; ``ValueError`` if it is none."""
     number, amount, balance, worker, fence, memo = line.decode("ascii").split(maxsplit=5)
+    if not memo.endswith("\n"):
+        raise ValueError("the line has no end")
     return Entry(int(number), int(amount), int(balance), worker, int(fence), memo.rstrip("\n"))
 
 
@@ -48,56 +50,27 @@ def follow(data: bytes, worker: str, fence: int, coins: int, memo: str = "") -> 
 def audit(data: bytes, promised: Iterable[Entry], pardoned: Iterable[int] = ()) -> list[str]:
     """What is wrong with these contents, in words; nothing if they are right.
 
-    ``promised`` are the entries whose writers were told that they are written: each must be
-    there, once, and nothing else. Entries under a ``pardoned`` fence may be there or not: those
-    of a writer that was killed before it could be told.
+    ``promised`` are the entries that workers say they wrote: each must be there, once, and nothing
+    else. An entry under a ``pardoned`` fence may be there or not: its writer was killed.
     """
+    wrong = []
     found: list[Entry] = []
-    wrong: list[str] = []
+    last = Entry(0, 0, 0, "", 0)
     for at, line in enumerate(data.splitlines(keepends=True), 1):
         try:
-            if not line.endswith(b"\n"):
-                raise ValueError
             entry = read(line)
         except ValueError:
-            wrong.append(f"line {at} is not an entry: {_shown(line)}")
+            wrong.append(f"line {at} is not an entry: {line[:60]!r}")
             continue
-        wrong += [f"line {at}: {what}" for what in _misfits(entry, at, found)]
+        if entry.number != at:
+            wrong.append(f"line {at} is numbered {entry.number}")
+        if entry.balance != last.balance + entry.amount:
+            wrong.append(f"line {at}: {last.balance} {entry.amount:+} is not {entry.balance}")
+        if entry.fence <= last.fence:
+            wrong.append(f"line {at}: fence {entry.fence} is not greater than {last.fence}")
         found.append(entry)
-    return wrong + list(_differences(found, promised, frozenset(pardoned)))
-
-
-def _misfits(entry: Entry, at: int, before: list[Entry]) -> Iterator[str]:
-    """How an entry doesn't fit what stands before it."""
-    if entry.number != at:
-        yield f"it is numbered {entry.number}"
-    balance = before[-1].balance if before else 0
-    if balance + entry.amount != entry.balance:
-        yield f"the balance is {entry.balance}, but {balance} {entry.amount:+} was to be expected"
-    if not before:
-        return
-    if entry.fence < before[-1].fence:
-        yield f"its fence {entry.fence} is smaller than {before[-1].fence} on the line before"
-    elif entry.fence == before[-1].fence:
-        yield f"its fence {entry.fence} was used by the line before"
-
-
-def _differences(
-    found: list[Entry], promised: Iterable[Entry], pardoned: frozenset[int]
-) -> Iterator[str]:
-    """Entries that were promised and aren't there, or are there and weren't promised."""
-    left = Counter(promised)
-    for at, entry in enumerate(found, 1):
-        if left[entry]:
-            left[entry] -= 1
-        elif entry.fence not in pardoned:
-            yield f"line {at}: no worker says that it wrote this: {_shown(entry.line().encode())}"
-    for entry in left.elements():
-        if entry.fence not in pardoned:
-            line = _shown(entry.line().encode())
-            yield f"entry {entry.number} of {entry.worker} is missing: {line}"
-
-
-def _shown(line: bytes) -> str:
-    text = " ".join(line[:60].decode("ascii", "backslashreplace").split())
-    return repr(text + ("..." if len(line) > 60 else ""))
+        last = entry
+    there, told, pardoned = Counter(found), Counter(promised), frozenset(pardoned)
+    for what, entries in ("nobody says that he wrote", there - told), ("missing", told - there):
+        wrong += [f"{what}: {e.line()[:60]!r}" for e in entries if e.fence not in pardoned]
+    return wrong

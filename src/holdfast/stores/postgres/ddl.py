@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from ...core.guard.model import TALLY_KEPT_S
@@ -60,8 +61,11 @@ def owners(schema: str, trusted: tuple[str, ...] = ()) -> str:
     return _made(schema, ("owners",), trusted)
 
 
+def _text(part: str) -> str:
+    return files.text("holdfast.stores.postgres", "schema", f"{part}.sql")
+
+
 def _made(schema: str, parts: tuple[str, ...], trusted: tuple[str, ...]) -> str:
-    texts = [files.text("holdfast.stores.postgres", "schema", f"{part}.sql") for part in parts]
     marks = {
         "schema": quoted(schema),
         "plain_schema": schema,
@@ -85,7 +89,7 @@ def _made(schema: str, parts: tuple[str, ...], trusted: tuple[str, ...]) -> str:
         "ask_again_us": int(NAP_S_MAX * _US),
         "waiters_max": WAITERS_MAX,
     }
-    text = _versioned(dict(zip(parts, texts, strict=True)))
+    text = _versioned({part: _text(part) for part in parts})
     for mark, value in marks.items():
         text = text.replace(f"{{{mark}}}", str(value))
     return text
@@ -105,6 +109,15 @@ def _versioned(texts: dict[str, str]) -> str:
         rights = part.endswith("rights")
         found.append(names.sub(rf"'\1_{VERSION}'", called) if rights else called)
     return "\n".join(found)
+
+
+def verbs() -> Iterator[str]:
+    """The functions that clients call: those with a version of their own."""
+    versions = {"queue": QUEUE_VERSION, "refresh": REFRESH_VERSION}
+    for part in _PARTS:
+        for name in _FUNCTION.findall(_text(part)):
+            if name.endswith("_"):
+                yield f"{name}{versions.get(name.partition('_')[0], VERSION)}"
 
 
 def script(schema: str, trusted: tuple[str, ...] = ()) -> str:

@@ -1,7 +1,7 @@
 """Guards tortured on a real store: ``python -m holdfast.testing.guards.torture URL``.
 
 Processes of both faces read through guards, change what the guards stand before, and invalidate,
-while some are killed and some are stopped for a while. Everybody keeps a journal with moments of
+while some are killed and some are stopped for a while. Everybody keeps a history with moments of
 the one monotonic clock that all processes of a machine share; afterwards each answer is judged: it
 may not be older than the last change whose invalidation had returned before it was asked for.
 """
@@ -17,15 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.blocking import boottime
 from .. import starting
-from ..promise import demand
+from ..histories import Verdict, judge_files, tell
 from ..surroundings import surroundings
 
 KEYS = 3
@@ -44,36 +43,24 @@ class Options(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run. ``stale``: answers that were too old, in words."""
+    """What came of a run."""
 
-    seed: int
-    gets: int
-    changes: int
-    computes: int
-    errors: int
-    kills: int
-    stops: int
-    restarts: int
-    longest: float
-    stale: list[str]
+    verdict: Verdict
+    strikes: dict[str, int]
 
     def demand(self) -> None:
         """Raise ``PromiseBroken`` if an answer was too old."""
-        demand(self.stale, (), str(self))
+        self.verdict.demand()
 
     def __str__(self) -> str:
-        head = (
-            f"seed {self.seed}: {self.gets} reads, {self.changes} changes, {self.computes} times "
-            f"computed, {self.errors} errors, {self.kills} kills, {self.stops} stops, "
-            f"{self.restarts} restarts, longest read {self.longest:.2f} s, {len(self.stale)} stale"
-        )
-        return "\n  ".join([head, *self.stale[:5]])
+        struck = ", ".join(f"{one} {count}" for one, count in sorted(self.strikes.items()))
+        return f"struck: {struck or 'nobody'}\n{tell(self.verdict)}"
 
 
 def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
     """Torture a store; ``dies``: its server is killed and started again, once in the middle."""
     rng = random.Random(options.seed)
-    kills = stops = restarts = 0
+    strikes: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="holdfast-guards-") as folder:
         place = Path(folder)
         (place / "versions").write_bytes(b"")
@@ -83,19 +70,23 @@ def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
             while boottime() < end - options.every:
                 time.sleep(options.every)
                 at = rng.randrange(len(crew))
-                if dies is not None and not restarts and boottime() > end - options.seconds / 2:
+                if (
+                    dies is not None
+                    and not strikes["restart"]
+                    and boottime() > end - options.seconds / 2
+                ):
                     dies()
-                    restarts += 1
+                    strikes["restart"] += 1
                 elif rng.random() < 0.6:
                     crew[at].kill()
                     crew[at].wait()
                     crew[at] = _start(options, place, rng)
-                    kills += 1
+                    strikes["kill"] += 1
                 else:
                     crew[at].send_signal(signal.SIGSTOP)
                     time.sleep(rng.uniform(0.2, 1.5))
                     crew[at].send_signal(signal.SIGCONT)
-                    stops += 1
+                    strikes["stop"] += 1
             ends = [one.wait(options.seconds + 60) for one in crew]
         finally:
             for one in crew:
@@ -103,14 +94,13 @@ def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
                 one.wait()
         if any(ends):
             raise AssertionError(f"seed {options.seed}: processes ended with {ends}")
-        judged = judge(place)
-    return judged._replace(seed=options.seed, kills=kills, stops=stops, restarts=restarts)
+        return Outcome(judge_files(*place.glob("*.jsonl")), dict(strikes))
 
 
 def _begun(place: Path, many: int, seconds: float) -> float:
     """Wait until all are there, and let them begin; when it ends."""
     late = boottime() + START_S
-    while len(list(place.glob("journal.*"))) < many:
+    while len(list(place.glob("*.jsonl"))) < many:
         if boottime() > late:
             raise AssertionError(f"the processes have not started within {START_S:g} s")
         time.sleep(0.01)
@@ -132,51 +122,6 @@ def _start(options: Options, place: Path, rng: random.Random) -> subprocess.Pope
     return starting.popen(command, env=surroundings(PYTHONPATH=path))
 
 
-def judge(place: Path) -> Outcome:
-    """Read the journals of a folder, and judge every answer."""
-    lines = [
-        line.split()
-        for journal in sorted(place.glob("journal.*"))
-        for line in journal.read_text("ascii").split("\n")[:-1]  # the last may be cut short
-    ]
-    returned: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for kind, key, *rest in lines:
-        if kind == "changed":
-            returned[key].append((int(rest[1]), int(rest[0])))
-    floors: dict[str, tuple[list[int], list[int]]] = {}
-    for key, some in returned.items():
-        moments, versions, most = [], [], 0
-        for moment, version in sorted(some):
-            most = max(most, version)
-            moments.append(moment)
-            versions.append(most)
-        floors[key] = moments, versions
-    stale, longest = [], 0.0
-    for kind, key, *rest in lines:
-        if kind != "got":
-            continue
-        value, begun, ended, how = int(rest[0]), int(rest[1]), int(rest[2]), rest[3]
-        longest = max(longest, (ended - begun) / 1e9)
-        moments, versions = floors.get(key, ([], []))
-        at = bisect_right(moments, begun - 1)
-        floor = versions[at - 1] if at else 0
-        if value < floor:
-            stale.append(f"{how}: version {value} of {key}, though {floor} was invalidated before")
-    count = [kind for kind, *_ in lines].count
-    return Outcome(
-        0,
-        count("got"),
-        count("changed"),
-        count("computed"),
-        count("error"),
-        0,
-        0,
-        0,
-        longest,
-        stale,
-    )
-
-
 def main(argv: list[str] | None = None) -> int:
     """The command: 0, or 1 if an answer was too old."""
     parser = argparse.ArgumentParser(
@@ -191,8 +136,8 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     seed = random.SystemRandom().getrandbits(32) if args.seed is None else args.seed
     outcome = run(Options(args.store, seed, args.seconds, args.processes, args.every))
-    sys.stdout.write(f"{outcome}\n")
-    return 1 if outcome.stale else 0
+    sys.stdout.write(f"seed {seed}, {outcome}\n")
+    return 0 if outcome.verdict.good else 1
 
 
 if __name__ == "__main__":

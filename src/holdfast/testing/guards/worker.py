@@ -21,6 +21,7 @@ from ...aio import AsyncClient
 from ...errors import HoldfastError
 from ...runtime.blocking import boottime, run_sync
 from ...sync import Client
+from ..histories import Recorder
 from .torture import KEYS
 
 LANES = 4
@@ -33,23 +34,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "early": {"ttl": 0.3, "stale": 1.0, "early": 3.0, "jitter": 0.5},
 }
 _RECORD = struct.Struct("<q")
-
-
-def _now() -> int:
-    """A clock that all processes of this machine share, in nanoseconds."""
-    return int(boottime() * 1e9)
-
-
-class Journal:
-    """What a process has seen; each line is written at once, so that it survives its end."""
-
-    def __init__(self, place: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._fd = os.open(place / f"journal.{os.getpid()}", flags, 0o600)
-
-    def note(self, *words: object) -> None:
-        """A line."""
-        os.write(self._fd, (" ".join(map(str, words)) + "\n").encode())
 
 
 class Source:
@@ -75,12 +59,14 @@ class Source:
 class Worker:
     """One lane of a process; written for asyncio, and run to its end in a thread as well."""
 
-    def __init__(self, task: dict[str, Any], client: Any, rng: random.Random, end: float) -> None:
+    def __init__(
+        self, task: dict[str, Any], client: Any, history: Recorder, number: int, end: float
+    ) -> None:
         self._place = Path(task["place"])
         self._end = end
         self._aio = bool(task["aio"])
-        self._rng = rng
-        self._journal = Journal(self._place)
+        self._rng = random.Random(task["seed"] + number)
+        self._history = history
         self._source = Source(self._place)
         self._guards = {
             kind: client.guard(f"torture {self._place}", lease=1.0, timeout=10.0, **options)
@@ -94,7 +80,7 @@ class Worker:
             try:
                 await (self._change(key) if self._rng.random() < 0.1 else self._get(key))
             except HoldfastError as failure:
-                self._journal.note("error", key, type(failure).__name__)
+                self._history.error(str(key), failure)
             await self._pause(0.005)
 
     async def _pause(self, longest: float) -> None:
@@ -108,37 +94,38 @@ class Worker:
         await self._pause(0.02)
         version = self._source.read(key)
         await self._pause(0.02)
-        self._journal.note("computed", key, version)
+        self._history.computed(str(key), version)
         return version
 
     async def _get(self, key: int) -> None:
         kind = self._rng.choice(sorted(self._guards))
-        guard, begun = self._guards[kind], _now()
+        guard, begun = self._guards[kind], boottime()
         if self._aio:
             value = await guard.get(lambda: self._compute(key), key=str(key))
         else:
             value = guard.get(lambda: run_sync(self._compute(key)), key=str(key))
-        self._journal.note("got", key, value, begun, _now(), kind)
+        self._history.got(begun, str(key), value, kind)
 
     async def _change(self, key: int) -> None:
         version = self._source.change(self._place, key)
         done = self._guards["plain"].invalidate(str(key))
         if self._aio:
             await done
-        self._journal.note("changed", key, version, _now())
+        self._history.changed(str(key), version)
 
 
 def _end(place: Path) -> float:
-    """Say that we are there, and wait until it begins; when it ends."""
-    Journal(place)
+    """Wait until it begins; when it ends."""
     while not (place / "end").exists():
         time.sleep(0.01)
     return float((place / "end").read_text(encoding="ascii"))
 
 
 def _lanes(task: dict[str, Any], client: Any) -> list[Worker]:
-    end = _end(Path(task["place"]))
-    return [Worker(task, client, random.Random(task["seed"] + at), end) for at in range(LANES)]
+    place, who = Path(task["place"]), f"process-{os.getpid()}"
+    history = Recorder(place / f"{who}.jsonl", who)  # which says that we are there
+    end = _end(place)
+    return [Worker(task, client, history, number, end) for number in range(LANES)]
 
 
 async def _tasks(task: dict[str, Any]) -> None:

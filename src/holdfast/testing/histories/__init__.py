@@ -1,4 +1,4 @@
-"""Histories: what workers wrote down of their locks, and the judgement over it.
+"""Histories: what workers wrote down of locks, queues and guards, and the judgement over it.
 
 A worker writes events with a :class:`Recorder`; :func:`judge` reads what all of them wrote and says
 which promises were broken, if any. It serves tests with real processes, against any store::
@@ -16,18 +16,16 @@ which promises were broken, if any. It serves tests with real processes, against
     verdict = judge_files(*folder.glob("*.jsonl"))
     verdict.demand()
 
-``python -m holdfast.testing.histories FILE...`` does the same for files.
+``python -m holdfast.testing judge FILE...`` does the same for files.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-
-from .judge import GRACE_S, LATE_PART, Verdict, Violation, judge
+from .judge import Verdict, judge, judge_files
 from .reader import BadHistory
 from .recorder import Recorder
 from .story import story, tell
+from .terms import GRACE_S, LATE_PART, Violation
 
 __all__ = [
     "GRACE_S",
@@ -41,9 +39,3 @@ __all__ = [
     "story",
     "tell",
 ]
-
-
-def judge_files(*paths: str | os.PathLike[str], grace: float = GRACE_S) -> Verdict:
-    """Judge the histories in these files, one per worker; see :func:`judge`."""
-    with contextlib.ExitStack() as stack:
-        return judge(*(stack.enter_context(open(path, "rb")) for path in paths), grace=grace)

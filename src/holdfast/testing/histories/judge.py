@@ -1,60 +1,31 @@
-"""The judgement: which promises a history breaks, and by which claims.
+"""The judgement: which promises a history breaks, by the rules of each product.
 
 Because every grant carries a fence, the order of the grants is known and nothing has to be
-searched: claims are sorted, by fence or by time, and looked through once. A million events are
-judged in some seconds.
-
-    exclusion            the weights of those who certainly believed add up to the capacity at most
-    fence order          who asked after another one held has the greater fence
-    duplicate fence      no two claims on a name ever got the same
-    FIFO                 of two whose places in the line are known, the first was served first
-    guarded writes       a thing accepts no fence smaller than one that it has accepted
-    served or told       every acquire of a worker that lives is answered
-    bounded waiting      acquire(timeout=T) is back within T and 0.25 s (all but one in a thousand)
-    no resurrection      no look passes once the loss was known
-
-Only what certainly was is held against anybody. A hold counts from the return of acquire until
-release is called, the loss is known, the worker is killed, or the time has come until which it was
-to be believed when last looked at, whichever is first. What a worker did that was killed is unknown
-from there. A claim that was there when its name's state was damaged counts no longer: a store can't
-know what was taken from it; what comes afterwards has to be right. Where the last fence may have
-been among it, the order of fences is judged before and afterwards, each by itself.
+searched. A million events are judged in some seconds. Only what certainly was is held against
+anybody: what a worker did that was killed is unknown from there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import math
-from bisect import bisect_left
-from collections.abc import Collection, Generator, Iterable, Iterator
+import os
+from collections.abc import Collection, Generator, Iterable
 from typing import NamedTuple
 
 from ...runtime.blocking import boottime
 from ..promise import demand
-from .reader import Claim, Reader, Write
+from . import lock_rules, queue_rules, refresh
+from .reader import Reader
 from .story import tell
+from .terms import GRACE_S, LATE_PART, Terms, Violation
 
-#: `acquire(timeout=T)` must be back within T and this much...
-GRACE_S = 0.25
-#: ...but for this part of all, because the machine may have been busy with something else.
-LATE_PART = 0.001
-#: An acquire that isn't answered so many seconds after its time-out never will be.
-SILENCE_S = 5.0
-#: What a slow machine breaks, too.
-BOUNDS = ("served or told", "bounded waiting")
+#: The rules of each product: ``judge`` finds what is broken, ``figures`` are for people.
+RULES = (lock_rules, queue_rules, refresh)
+#: What a slow machine breaks, too: a stop between an answer and its record shortens an interval.
+BOUNDS = ("served or told", "bounded waiting", "interval")
 #: Violations of one kind and name that are told; more are counted.
 TOLD = 5
-
-
-class Violation(NamedTuple):
-    """A broken promise: its name, the lock or thing, when, in words, and the claims concerned."""
-
-    promise: str
-    name: str
-    when: float
-    text: str
-    claims: tuple[Claim, ...] = ()
 
 
 class Verdict(NamedTuple):
@@ -86,32 +57,46 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    *histories: Iterable[str | bytes], grace: float = GRACE_S, late_part: float = LATE_PART
+    *histories: Iterable[str | bytes],
+    grace: float = GRACE_S,
+    late_part: float = LATE_PART,
+    interval: float = 0.0,
+    from_: str = "ack",
 ) -> Verdict:
     """Judge what these workers wrote down; each argument is the lines of one file.
 
     ``grace``: seconds by which an acquire may exceed its time-out, all but ``late_part`` of them.
-    ``BadHistory`` if a line isn't an event.
+    ``interval``, ``from_``: a queue's ``min_interval``, and from when it counts. ``BadHistory`` if
+    a line isn't an event.
     """
     begun = boottime()
-    reader = Reader()
+    reader, terms = Reader(), Terms(grace, late_part, interval, from_)
     with _no_collector():
         for number, lines in enumerate(histories, 1):
             reader.read(lines, f"history {number}")
         reader.finish()
-        found = [*_all(reader)]
-    late, waits = _late(reader, grace)
-    if len(late) > late_part * len(waits):
-        found += late
+        found = [one for rules in RULES for one in rules.judge(reader, terms)]
     counts: dict[str, int] = {}
     told: dict[tuple[str, str], list[Violation]] = {}
     for one in sorted(found, key=lambda one: one.when):
         counts[one.promise] = counts.get(one.promise, 0) + 1
         told.setdefault((one.promise, one.name), []).append(one)
     violations = sorted((v for some in told.values() for v in some[:TOLD]), key=lambda v: v.when)
-    figures = _figures(reader, late, waits)
+    figures = {name: n for rules in RULES for name, n in rules.figures(reader, terms).items()}
     took = boottime() - begun
     return Verdict(reader.events, reader.first, violations, counts, figures, took)
+
+
+def judge_files(
+    *paths: str | os.PathLike[str],
+    grace: float = GRACE_S,
+    interval: float = 0.0,
+    from_: str = "ack",
+) -> Verdict:
+    """Judge the histories in these files, one per worker; see :func:`judge`."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(path, "rb")) for path in paths]
+        return judge(*files, grace=grace, interval=interval, from_=from_)
 
 
 @contextlib.contextmanager
@@ -124,165 +109,3 @@ def _no_collector() -> Generator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def _all(reader: Reader) -> Iterator[Violation]:
-    for name, claims in reader.names.items():
-        held = [claim for claim in claims if claim.how == "held"]
-        held.sort(key=lambda claim: claim.fence)
-        yield from _exclusion(name, held)
-        for some in _spans(held, reader.forgotten.get(name, [])):
-            yield from _fences(name, some)
-            yield from _fifo(reader, name, some)
-        yield from _revived(name, held)
-        yield from _unanswered(reader, name, claims)
-    for thing, writes in reader.things.items():
-        yield from _writes(thing, [write for write in writes if write.accepted])
-
-
-def _spans(held: list[Claim], forgotten: list[float]) -> Iterator[list[Claim]]:
-    """Those that were asked for and granted between two moments at which the last fence, and so the
-    order, may have been lost."""
-    if not forgotten:
-        yield held
-        return
-    times = sorted(forgotten)
-    spans: dict[int, list[Claim]] = {}
-    for claim in held:
-        span = bisect_left(times, claim.asked)
-        if span == bisect_left(times, claim.held):
-            spans.setdefault(span, []).append(claim)
-    yield from spans.values()
-
-
-def _exclusion(name: str, held: list[Claim]) -> Iterator[Violation]:
-    """Go through the beginnings and ends of belief in the order of time."""
-    if not held:
-        return
-    capacity = max(claim.capacity for claim in held)
-    steps: list[tuple[float, int]] = []
-    for claim in held:
-        start, end, weight = claim.held, claim.end, claim.weight
-        if start >= end:
-            continue
-        steps.append((start, weight))
-        if claim.shrunk is not None and start < claim.shrunk[0] < end:
-            steps.append((claim.shrunk[0], claim.shrunk[1] - weight))
-            weight = claim.shrunk[1]
-        steps.append((end, -weight))
-    steps.sort()  # at one time ends come first, as they are negative
-    total, over = 0, False
-    for when, change in steps:
-        total += change
-        if change > 0 and total > capacity and not over:
-            inside = tuple(c for c in held if c.held <= when < c.end)
-            text = f"{total} of {capacity} held by {', '.join(map(repr, inside[:4]))}"
-            yield Violation("exclusion", name, when, text, inside[:4])
-        over = total > capacity
-
-
-def _fences(name: str, held: list[Claim]) -> Iterator[Violation]:
-    """From the greatest fence down: nobody who has a greater one held before this one asked."""
-    earliest, who = math.inf, None
-    former: Claim | None = None
-    for claim in reversed(held):
-        if former is not None and claim.fence == former.fence:
-            text = f"fence {claim.fence} was given to {claim} and to {former}"
-            when = max(claim.held, former.held)
-            yield Violation("duplicate fence", name, when, text, (claim, former))
-        elif who is not None and earliest < claim.asked:
-            text = f"{claim} asked after {who} held, and has fence {claim.fence} < {who.fence}"
-            yield Violation("fence order", name, claim.held, text, (who, claim))
-        if claim.held < earliest:
-            earliest, who = claim.held, claim
-        former = claim
-
-
-def _fifo(reader: Reader, name: str, held: list[Claim]) -> Iterator[Violation]:
-    """Who was stopped may have lost its place; of the others the first in line is served first."""
-    placed = [
-        claim
-        for claim in held
-        if claim.place is not None and not reader.stopped(claim.worker, claim.asked, claim.held)
-    ]
-    placed.sort(key=lambda claim: claim.place or 0)
-    greatest: Claim | None = None
-    for claim in placed:
-        if greatest is not None and claim.fence < greatest.fence:
-            text = f"{claim} stood in place {claim.place}, and {greatest} behind it came first"
-            yield Violation("FIFO", name, claim.held, text, (greatest, claim))
-        if greatest is None or claim.fence > greatest.fence:
-            greatest = claim
-
-
-def _revived(name: str, held: list[Claim]) -> Iterator[Violation]:
-    for claim in held:
-        if claim.revived > claim.lost:
-            text = f"{claim} was lost ({claim.why}), and then a look passed"
-            yield Violation("no resurrection", name, claim.revived, text, (claim,))
-
-
-def _unanswered(reader: Reader, name: str, claims: list[Claim]) -> Iterator[Violation]:
-    for claim in claims:
-        if claim.how or claim.worker in reader.dead:
-            continue
-        over = claim.asked + (math.inf if claim.timeout is None else claim.timeout + SILENCE_S)
-        over += reader.stopped(claim.worker, claim.asked, reader.last)
-        if claim.worker in reader.ended or over < reader.last:
-            text = f"{claim} was neither served nor told"
-            yield Violation("served or told", name, reader.last, text, (claim,))
-
-
-def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
-    """Two orders that may be known: which was over before which began; and what the thing says."""
-    greatest = 0
-    done = sorted(accepted, key=lambda write: write.done)
-    at = 0
-    for write in sorted(accepted, key=lambda write: write.asked):
-        while done[at].done < write.asked:
-            greatest = max(greatest, done[at].fence)
-            at += 1
-        if write.fence < greatest:
-            text = f"{thing} accepted fence {write.fence} of {write.worker} after {greatest}"
-            yield Violation("guarded writes", thing, write.done, text)
-    greatest = 0
-    ordered = [write for write in accepted if write.order is not None]
-    for write in sorted(ordered, key=lambda write: write.order or 0):
-        if write.fence < greatest:
-            text = f"{thing} says that fence {write.fence} of {write.worker} came after {greatest}"
-            yield Violation("guarded writes", thing, write.done, text)
-        greatest = max(greatest, write.fence)
-
-
-def _late(reader: Reader, grace: float) -> tuple[list[Violation], list[float]]:
-    """The acquires that came back too late, and by how much each exceeded its time-out."""
-    late, waits = [], []
-    for name, claims in reader.names.items():
-        for claim in claims:
-            if claim.timeout is None or not claim.how:
-                continue
-            took = claim.answered - claim.asked
-            if reader.stops:
-                took -= reader.stopped(claim.worker, claim.asked, claim.answered)
-            beyond = took - claim.timeout
-            waits.append(beyond)
-            if beyond > grace:
-                text = f"{claim} came back {beyond:.3f} s after its time-out of {claim.timeout:g} s"
-                one = Violation("bounded waiting", name, claim.answered, text, (claim,))
-                late.append(one)
-    return late, waits
-
-
-def _figures(reader: Reader, late: list[Violation], waits: list[float]) -> dict[str, float]:
-    claims = [claim for some in reader.names.values() for claim in some]
-    writes = [write for some in reader.things.values() for write in some]
-    figures: dict[str, float] = {"names": len(reader.names), "acquires": len(claims)}
-    for how in ("held", "busy", "failed"):
-        figures[how] = sum(claim.how == how for claim in claims)
-    figures["unknown"] = sum(not claim.how for claim in claims)
-    figures["lost"] = sum(claim.lost < math.inf for claim in claims)
-    figures["writes accepted"] = sum(write.accepted is True for write in writes)
-    figures["writes refused"] = sum(write.accepted is False for write in writes)
-    figures["late"] = len(late)
-    figures["worst lateness, s"] = max(waits, default=0.0)
-    return figures

@@ -25,6 +25,27 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
                                 at some moment since then
     forgotten who               so is its last fence: those given from then on may be less
     bye                         the worker ends, with nothing under way
+
+Of serial queues. An execution begins to count after take has returned, and ends to count before it
+is settled. Jobs of a group are put by one process, numbered from 1 on; ``group`` is ``""`` in the
+plain lane.
+
+    put       w jobs            these are about to be put: [group, number] each, in order
+    accepted  w dropped sent    the store has them; how many were duplicates, and were put how often
+    took      c asked group n fence attempt until
+                                a take that was begun at ``asked`` delivered job n of the group
+    leaving   c how             it is about to be settled: ack, retry or return
+    unknown   c                 the store did not say whether it was settled
+    there     jobs              nobody works any more, and the queue still has these
+    look, lost and left         as above
+
+Of refresh guards:
+
+    got       key version asked how
+                                a read that was begun at ``asked`` gave this version of the source
+    changed   key version       the invalidation after this version has returned
+    computed  key version       this version was computed
+    error     key why           a read or an invalidation has raised
 """
 
 from __future__ import annotations
@@ -32,6 +53,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ...runtime.blocking import boottime
@@ -52,6 +74,24 @@ class HoldLike(Protocol):
 
     def check(self) -> object:
         """Raise if it is lost."""
+        ...
+
+
+class DeliveryLike(Protocol):
+    """What is asked of a delivery."""
+
+    @property
+    def fence(self) -> int:
+        """Its fencing token."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """How often the job was delivered, this time included."""
+        ...
+
+    def remaining(self) -> float:
+        """Seconds for which it may be believed."""
         ...
 
 
@@ -136,6 +176,60 @@ class Recorder:
         """It was accepted or refused; ``order``: in which place, if the thing has said so."""
         known = {} if order is None else {"order": order}
         self._write("wrote", w=number, accepted=accepted, **known)
+
+    # -- queues ----------------------------------------------------------------------------
+
+    def put(self, jobs: Sequence[tuple[str, int]]) -> int:
+        """These are about to be put; the number that ``accepted`` takes."""
+        number = next(self._numbers)
+        self._write("put", w=number, jobs=jobs)
+        return number
+
+    def accepted(self, number: int, dropped: int, sent: int) -> None:
+        """The store has them; ``dropped`` of them were duplicates. They were put so many times."""
+        self._write("accepted", w=number, dropped=dropped, sent=sent)
+
+    def took(self, asked: float, group: str, number: int, job: DeliveryLike) -> int:
+        """A take has returned this job; the number by which the other events name it."""
+        execution = next(self._numbers)
+        now, left = boottime(), job.remaining()
+        # Who was stopped meanwhile, and finds it lost, doesn't know since when.
+        until = now + left if left else asked
+        known = {"asked": asked, "group": group, "n": number, "until": until}
+        self._write("took", now, c=execution, fence=job.fence, attempt=job.attempt, **known)
+        return execution
+
+    def settling(self, execution: int, how: str) -> None:
+        """It is about to be settled so: ``ack``, ``retry`` or ``return``."""
+        self._write("leaving", c=execution, how=how)
+
+    def unknown(self, execution: int) -> None:
+        """The store did not say whether it was settled."""
+        self._write("unknown", c=execution)
+
+    def there(self, jobs: Sequence[tuple[str, int]]) -> None:
+        """Nobody works any more, and the queue still has these."""
+        self._write("there", jobs=jobs)
+
+    # -- guards ----------------------------------------------------------------------------
+
+    def got(self, asked: float, key: str, version: int, how: str) -> None:
+        """A read that was begun at ``asked`` gave this version; ``how`` names its guard."""
+        self._write("got", key=key, version=version, asked=asked, how=how)
+
+    def changed(self, key: str, version: int) -> None:
+        """The invalidation after this version of the source has returned."""
+        self._write("changed", key=key, version=version)
+
+    def computed(self, key: str, version: int) -> None:
+        """This version was computed."""
+        self._write("computed", key=key, version=version)
+
+    def error(self, key: str, why: BaseException) -> None:
+        """A read or an invalidation has raised."""
+        self._write("error", key=key, why=f"{type(why).__name__}: {why}"[:300])
+
+    # -- processes -------------------------------------------------------------------------
 
     def happened(self, what: str, who: str, since: float | None = None) -> None:
         """Somebody else was killed (``dead``), ``stopped`` or ``continued``, or a name's state in

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .reader import Claim
+from .locks import Claim
 
 if TYPE_CHECKING:
-    from .judge import Verdict, Violation
+    from .judge import Verdict
+    from .terms import Violation
 
 
 def tell(verdict: Verdict) -> str:
@@ -24,7 +25,9 @@ def tell(verdict: Verdict) -> str:
         for one in verdict.violations[:10]
     ]
     first = verdict.violations[0]
-    return "\n".join([*lines, "the first of them:", *story(first, verdict.first)])
+    if first.claims:
+        lines += ["the first of them:", *story(first, verdict.first)]
+    return "\n".join(lines)
 
 
 def story(one: Violation, zero: float = 0.0) -> list[str]:

@@ -5,23 +5,10 @@ groups and work on them, and write down what they do. Meanwhile some are killed,
 longer than their leases. Afterwards the queue must be empty, and what they wrote down is judged
 beside what the queue still has: nothing lost, the order of each group, one at a time, the
 interval, nothing done again that was acked. The numbers come from a seed, which is printed.
-
-Programs of your own may write such histories too: see `QueueRecorder` and `judge`.
 """
 
 from __future__ import annotations
 
-from .judge import Broken, Judgement, judge, judge_files
-from .recorder import QueueRecorder
 from .run import Options, Outcome, run
 
-__all__ = [
-    "Broken",
-    "Judgement",
-    "Options",
-    "Outcome",
-    "QueueRecorder",
-    "judge",
-    "judge_files",
-    "run",
-]
+__all__ = ["Options", "Outcome", "run"]

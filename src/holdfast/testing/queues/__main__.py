@@ -1,4 +1,4 @@
-"""``python -m holdfast.testing.queues``: torture the queues of a store, or judge histories."""
+"""``python -m holdfast.testing.queues``: torture the queues of a store."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import shlex
 import subprocess
 import sys
 
-from ..histories import BadHistory
-from .judge import judge_files
 from .run import Options, run
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command: 0 if no promise is broken, 1 if one is, 2 if a file can't be read."""
+    """The command: 0 if no promise is broken, 1 if one is."""
     usual = Options()
     parser = argparse.ArgumentParser(
         prog="python -m holdfast.testing.queues",
@@ -52,19 +50,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--folder", default="", help="keep the histories there")
     parser.add_argument("--first", default="", metavar="MODULE", help="imported in each process")
-    parser.add_argument(
-        "--judge", nargs="+", metavar="FILE", help="only judge these histories, one per process"
-    )
     args = vars(parser.parse_args(argv))
-    files, command = args.pop("judge"), args.pop("restart")
-    if files:
-        try:
-            found = judge_files(*files, interval=args["interval"], from_=args["from_"])
-        except (OSError, BadHistory) as wrong:
-            print(wrong, file=sys.stderr)
-            return 2
-        print(found)
-        return 0 if found.good else 1
+    command = args.pop("restart")
     if args["seed"] is None:
         args["seed"] = random.SystemRandom().randrange(1 << 32)
     print(f"seed {args['seed']}, {args['jobs']} jobs, {args['workers']} workers", flush=True)

@@ -20,8 +20,7 @@ from ...errors import StoreUnavailable
 from ...runtime.blocking import boottime, run_sync
 from ...sync import Client
 from ..faults import Subject, SubjectGone
-from .judge import Judgement, judge_files
-from .recorder import QueueRecorder
+from ..histories import Recorder, Verdict, judge_files, tell
 from .worker import Work
 
 #: A process is ready, and ends when it is told to, within so many seconds.
@@ -66,23 +65,23 @@ class Options(NamedTuple):
 class Outcome(NamedTuple):
     """What came of a run. ``troubles``: what is wrong beyond the histories, in words."""
 
-    judgement: Judgement
+    verdict: Verdict
     strikes: dict[str, int]
     troubles: list[str]
 
     @property
     def good(self) -> bool:
         """Is no promise broken?"""
-        return self.judgement.good and not self.troubles
+        return self.verdict.good and not self.troubles
 
     def demand(self) -> None:
         """Raise ``PromiseBroken`` or ``AssertionError`` if it isn't good."""
-        self.judgement.demand()
+        self.verdict.demand()
         assert self.good, str(self)
 
     def __str__(self) -> str:
         struck = ", ".join(f"{one} {count}" for one, count in sorted(self.strikes.items()))
-        return "\n".join([f"struck: {struck or 'nobody'}", str(self.judgement), *self.troubles])
+        return "\n".join([f"struck: {struck or 'nobody'}", tell(self.verdict), *self.troubles])
 
 
 def run(options: Options, restart: Callable[[], object] | None = None) -> Outcome:
@@ -114,7 +113,7 @@ class _Run:
         )
         self._client = Client(store, label="nemesis")
         self._queues = queues_of(self._client._ctx.store)
-        self._recorder = QueueRecorder(folder / "nemesis.jsonl", "nemesis")
+        self._recorder = Recorder(folder / "nemesis.jsonl", "nemesis")
         self._count = 0
         self._putters: dict[str, Subject] = {}
         self._workers: dict[str, Subject] = {}
@@ -140,12 +139,12 @@ class _Run:
                 one.__exit__()
         self._recorder.close()
         self._client.close()
-        judgement = judge_files(
+        verdict = judge_files(
             *self._folder.glob("*.jsonl"),
             interval=self._options.interval,
             from_=self._options.from_,
         )
-        return Outcome(judgement, dict(self._strikes), self._troubles)
+        return Outcome(verdict, dict(self._strikes), self._troubles)
 
     def _subject(self, act: str, number: int) -> Subject:
         face = "aio" if number % 2 else "sync"

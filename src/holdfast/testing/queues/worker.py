@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ...errors import LockLost, NotHeld, StoreUnavailable
 from ..faces import FACES, Face, now
 from ..faults.stage import Stage
-from .recorder import QueueRecorder
+from ..histories import Recorder
 
 #: A process whose parent has died ends itself, after so many seconds at the latest.
 LIFE_S = 3600.0
@@ -66,7 +66,7 @@ class Process:
         self._face = face
         self._options = options
         self._dice = random.Random(f"{options.seed} {name}")
-        self._recorder = QueueRecorder(Path(options.folder) / f"{name}.jsonl", name)
+        self._recorder = Recorder(Path(options.folder) / f"{name}.jsonl", name)
         self._client = face.client(options.store, label=name)
         self._queue: Any = self._client.queue(
             options.queue,

@@ -8,7 +8,7 @@ from holdfast.core.finding import Level
 from tests.servers.cluster import Cluster
 from tests.servers.process import free_port, until
 from tests.servers.sentinels import Watched
-from tests.stores.redis.examined import KEPT, examined, troubles
+from tests.stores.examined import KEPT, examined, troubles
 
 
 def test_sentinels_that_agree_lead_to_the_primary(new_watched: Callable[..., Watched]) -> None:

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from holdfast.core.finding import Level
-from holdfast.stores.redis.blocking.doctor import values as doctor
+from holdfast.stores.redis.blocking.doctor.rights import VALUES
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import old_program, program
+from tests.stores.examined import one
 from tests.stores.redis.conftest import MakeClient
-from tests.stores.redis.examined import one
 from tests.stores.redis.test_rights import PAGE, PASSWORD, USER, rights
 from tests.stores.redis.values.test_value_dangers import Source, fail
 
@@ -63,7 +63,7 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
 def test_doctor_says_which_rights_are_missing_and_knows_the_keys(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
-    assert doctor.needed() == set(doctor.TRIALS) == {word[1:] for word in added()}
+    assert {word[1:] for word in added()} == VALUES
     server = new_redis(users=(" ".join([*rights(), "+getrange"]),))
     finding = one(server.url_for(USER, PASSWORD), "values")
     assert finding.level is Level.WARN

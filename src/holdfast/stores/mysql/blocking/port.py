@@ -11,13 +11,12 @@ thread, for the next one.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections import deque
 from weakref import WeakSet
 
 from ....errors import HoldfastError, StoreUnavailable
-from ....runtime.blocking import boottime
+from ....runtime.blocking import Turn, boottime
 from ....runtime.making.blocking import Makes
 from ..complaints import ServerSaid
 from ..config import Settings
@@ -46,7 +45,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         #: Every open connection; weakly, so that one that an exception made us lose is closed.
         self._links: WeakSet[ThreadLink] = WeakSet()
         self._lost = Graveyard()
-        self._killing = threading.Lock()
+        self._killing = Turn()
         self._closed = False
 
     async def _take(self, within: float, urgent: bool) -> ThreadLink:
@@ -89,13 +88,14 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
 
     def _end_the_stubborn(self, until: float) -> None:
         """What doesn't end by itself is ended by a request of its own, one after the other."""
-        if next(self._lost.stubborn(), None) is None or self._ending:
+        if next(self._lost.stubborn(), None) is None:
             return
-        if self._killing.acquire(blocking=False):
-            try:
+        key = object()
+        try:
+            if self._killing.take(key) and not self._ending:
                 self._kill(until)
-            finally:
-                self._killing.release()
+        finally:
+            self._killing.leave(key)
 
     def _kill(self, until: float) -> None:
         within = min(_KILL_S, until - boottime())

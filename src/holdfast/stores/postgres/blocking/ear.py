@@ -7,12 +7,11 @@ goes, another one takes over. So no thread is started for that.
 from __future__ import annotations
 
 import secrets
-import threading
 
 import psycopg
 
 from ....core.model import Granted
-from ....runtime.blocking import Bell, boottime
+from ....runtime.blocking import Bell, Turn, boottime
 from .link import Link
 from .wire import poked
 
@@ -39,7 +38,7 @@ class Ear:
         self.address = f"holdfast_{secrets.token_hex(9)}"
         self.link: Link | None = None
         self._boxes: dict[str, Box] = {}
-        self._reading = threading.Lock()
+        self._reading = Turn()
 
     def box(self, claim_id: str) -> None:
         """From now on pokes for this claim are kept."""
@@ -61,17 +60,16 @@ class Ear:
                 link = self.link
                 if left <= 0 or link is None:
                     return None
-                if not self._reading.acquire(blocking=False):
+                if self._reading.take(box):
+                    self._read(link, box, ticket, until)
+                    self._reading.leave(box)
+                else:
                     box.bell.wait(left)
                     box.bell.clear()
-                    continue
-                try:
-                    self._read(link, box, ticket, until)
-                finally:
-                    self._reading.release()
             return Granted(ticket)
         finally:
             box.sleeps = False
+            self._reading.leave(box)
             self._hand_on()
 
     def _read(self, link: Link, box: Box, ticket: int, until: float) -> None:
@@ -98,7 +96,7 @@ class Ear:
 
     def _hand_on(self) -> None:
         """If nobody reads now, one of those who sleep must."""
-        if self._reading.locked():
+        if self._reading.taken():
             return
         for box in list(self._boxes.values()):
             if box.sleeps:

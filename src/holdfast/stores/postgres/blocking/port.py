@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +23,7 @@ import psycopg
 from ....core.model import Granted
 from ....core.policy import NAP_S_MAX, back_off
 from ....errors import ConfigError, StoreUnavailable
-from ....runtime.blocking import boottime
+from ....runtime.blocking import Turn, boottime
 from ....runtime.making.blocking import Makes
 from ..calls import Call
 from ..complaints import READ_ONLY, ServerSaid, complaint
@@ -40,6 +39,8 @@ FRESH_S = 0.5
 CONNECT_S = 5.0
 #: When listening has failed, it isn't tried again before so many seconds.
 MUTE_S = 1.0
+#: Seconds between two looks of a thread that waits for another one to open the connection.
+_LOOK_S = 0.005
 #: What is said, once, where sessions turn out to be shared.
 SHARED = (
     "%s: one session of the server answers two connections of ours, so the pooler in between isn't "
@@ -65,7 +66,7 @@ class ThreadPort(Makes[Link]):
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
         self._ear = Ear()
-        self._opening = threading.Lock()
+        self._opening = Turn()
         self._mute_until = 0.0
         self._closed = False
         #: Was it seen that a pooler keeps no sessions, although it is said to?
@@ -100,16 +101,21 @@ class ThreadPort(Makes[Link]):
     async def listen(self, within: float) -> None:
         """See to it that pokes arrive; see the protocol."""
         until = boottime() + within
-        if boottime() < self._mute_until or not self._opening.acquire(timeout=max(0.0, within)):
-            return
+        key = object()
         try:
-            if self._ear.link is None and not self.deaf:
-                self._open_ear(until)
-        except BaseException:
-            self._mute_until = boottime() + MUTE_S
-            raise
+            while boottime() >= self._mute_until and self._ear.link is None and not self.deaf:
+                if self._opening.take(key):
+                    try:
+                        self._open_ear(until)
+                    except BaseException:
+                        self._mute_until = boottime() + MUTE_S
+                        raise
+                    return
+                if boottime() >= until:
+                    return
+                time.sleep(_LOOK_S)
         finally:
-            self._opening.release()
+            self._opening.leave(key)
 
     def _open_ear(self, until: float) -> None:
         link = self._dial(until)

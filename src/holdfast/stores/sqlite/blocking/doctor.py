@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import sqlite3
 import stat
 import time
 from collections.abc import Iterator
 
-from ....core.finding import Finding, Level
+from ....core.finding import Checks, Finding, Level, examined, fail, ok, warn
 from ....errors import ConfigError, HoldfastError
 from ....runtime.blocking import boottime, walltime
 from ....url import StoreURL
@@ -40,53 +41,50 @@ LOG_BIG = 64 << 20
 WRONG_MAX = 3
 #: Tickets start from the wall clock in microseconds; so far ahead of it is normal.
 AHEAD_S = 3600.0
+_JOBS = "SELECT ifnull(sum(waiting + taken + dead), 0), 'jobs' FROM queues"
+
+
+class Visit:
+    """One examination: where the store lies, and whether it is there already."""
+
+    def __init__(self, url: StoreURL) -> None:
+        self.url = url
+        self.path = database_path(url)
+        self.there = os.path.lexists(self.path)
+
+    @functools.cached_property
+    def place(self) -> Place:
+        """Its files; the folders that are missing are made."""
+        return prepare(self.path, self.url.options.get("any_fs") == "yes")
+
+    @property
+    def folder(self) -> str:
+        """Where they lie."""
+        return os.path.dirname(self.place.database)
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Look at every part of a store, in the order in which they are needed."""
-    path = database_path(url)
-    there = os.path.lexists(path)
-    yield _ok("file", path if there else f"{path}, which the first use will make")
-    place = prepare(path, url.options.get("any_fs") == "yes")
-    yield _ok("folder", _sharing(place))
-    yield _file_system(os.path.dirname(place.database))
-    yield _room(os.path.dirname(place.database))
-    yield foreign.version()
-    if os.path.exists(place.gate):
-        yield from _gate(place)
-    if there:
-        yield _database(place)
-        yield from _log(place)
-        yield from foreign.strangers(place)
-    yield from _sessions(place)
-    if os.path.lexists(path + QUEUES):
-        yield from _queues(prepare(path + QUEUES, True), url)
-    if os.path.lexists(path + VALUES):
-        yield from _values(prepare(path + VALUES, True))
+    return examined(Visit(url), _CHECKS)
 
 
 def mend(url: StoreURL) -> Iterator[Finding]:
     """Get damaged queues going again; what was wrong, and which jobs are gone."""
     path = database_path(url) + QUEUES
     if not os.path.lexists(path):
-        yield _ok("mend", "there are no queues in this store")
+        yield ok("there are no queues in this store", "mend")
         return
     yield from mending.mend(prepare(path, url.options.get("any_fs") == "yes"))
 
 
-def _ok(subject: str, text: str) -> Finding:
-    return Finding(Level.OK, subject, text)
-
-
-def _sharing(place: Place) -> str:
+def _folder(visit: Visit) -> Finding:
     """Who may use it."""
-    folder = os.path.dirname(place.database)
-    info = os.stat(folder)
-    mode = stat.S_IMODE(info.st_mode)
-    if place.shared:
-        return f"{folder} has mode {mode:o}: shared with the group {_group(info.st_gid)}"
-    text = f"{folder} has mode {mode:o}: for uid {info.st_uid} alone, on one machine or container"
-    return text + ("; others may list it, and read no lock" if others_read(place) else "")
+    info = os.stat(visit.folder)
+    text = f"{visit.folder} has mode {stat.S_IMODE(info.st_mode):o}"
+    if visit.place.shared:
+        return ok(f"{text}: shared with the group {_group(info.st_gid)}")
+    text += f": for uid {info.st_uid} alone, on one machine or container"
+    return ok(text + ("; others may list it, and read no lock" if others_read(visit.place) else ""))
 
 
 def _group(gid: int) -> str:
@@ -98,31 +96,27 @@ def _group(gid: int) -> str:
         return str(gid)
 
 
-def _file_system(folder: str) -> Finding:
-    kind = file_system(folder)
+def _file_system(visit: Visit) -> Finding:
+    kind = file_system(visit.folder)
     if kind is None:
-        return _ok("file system", "not told by this system; it must be a local one")
+        return ok("not told by this system; it must be a local one")
     if kind in TRUSTED:
-        return _ok("file system", f"{kind}, where kernel locks hold")
-    return Finding(
-        Level.WARN,
-        "file system",
+        return ok(f"{kind}, where kernel locks hold")
+    return warn(
         f"{kind} isn't known to lock between all who see it; ?any_fs=yes says that it may be used",
         "make sure that a single kernel serves everybody who uses it",
     )
 
 
-def _room(folder: str) -> Finding:
-    info = os.statvfs(folder)
+def _room(visit: Visit) -> Finding:
+    info = os.statvfs(visit.folder)
     free = info.f_bavail * info.f_frsize
     text = f"{free / (1 << 20):,.0f} MiB free"
     if info.f_files and not info.f_favail:
-        return Finding(Level.FAIL, "disk", "no inode is free", "delete some files")
+        return fail("no inode is free", "delete some files")
     if free < ROOM_NONE:
-        return Finding(Level.FAIL, "disk", text, "free some space: nothing new can be locked")
-    if free < ROOM_LOW:
-        return Finding(Level.WARN, "disk", text, "free some space before it runs out")
-    return _ok("disk", text)
+        return fail(text, "free some space: nothing new can be locked")
+    return warn(text, "free some space before it runs out") if free < ROOM_LOW else ok(text)
 
 
 # -- the gate and its header --------------------------------------------------------------------
@@ -132,12 +126,14 @@ def _gate(place: Place) -> Iterator[Finding]:
     """Is it free? And what does its header say?"""
     try:
         fd, info = open_file(place.gate, place, 0)
+    except FileNotFoundError:
+        return
     except (OSError, HoldfastError) as wrong:
-        yield Finding(Level.FAIL, "gate", str(wrong))
+        yield fail(str(wrong))
         return
     try:
         if info.st_size < SIZE:
-            yield Finding(Level.WARN, "gate", "it isn't complete; the next use makes it so")
+            yield warn("it isn't complete; the next use makes it so")
             return
         found = _free(fd, place)
         yield found
@@ -155,8 +151,8 @@ def _free(fd: int, place: Place) -> Finding:
     if waited is None:
         pid = int.from_bytes(os.pread(fd, 8, PID * 8), "little")
         text = f"not free within {GATE_S:g} s: {describe(pid)}" if pid else "locked by somebody"
-        return Finding(Level.FAIL, "gate", text, f"look who has it open: fuser {place.gate}")
-    return _ok("gate", "free" if waited < 0.01 else f"free after {waited * 1000:.0f} ms")
+        return fail(text, f"look who has it open: fuser {place.gate}")
+    return ok("free" if waited < 0.01 else f"free after {waited * 1000:.0f} ms")
 
 
 def _enter(fd: int) -> float | None:
@@ -177,50 +173,44 @@ def _header(header: Header) -> Iterator[Finding]:
     try:
         header.check()
     except ConfigError as wrong:
-        yield Finding(Level.FAIL, "gate", str(wrong))
+        yield fail(str(wrong))
         return
     now = boottime()
     if header.damaged(now):
-        yield Finding(
-            Level.WARN,
-            "gate",
+        yield warn(
             "it is damaged: it says what can't be",
             "the next use begins with new tickets, once the leases of this moment are over",
         )
         return
     boot = "" if header.same_boot() else "; the machine was started anew since the last use"
-    yield _ok("clock", f"counts from the machine's start, {now:,.0f} s ago{boot}")
-    words = header.words
-    ahead = words[NEXT] / 1e6 - walltime()
-    text = f"next {words[NEXT]}, reserved on the disk up to {words[LIMIT]}"
+    yield ok(f"counts from the machine's start, {now:,.0f} s ago{boot}", "clock")
+    ahead = header.words[NEXT] / 1e6 - walltime()
+    text = f"next {header.words[NEXT]}, reserved on the disk up to {header.words[LIMIT]}"
     if ahead > AHEAD_S:
-        yield Finding(
-            Level.WARN,
-            "fences",
-            f"{text}: {ahead:,.0f} s ahead of the wall clock",
-            "check the wall clock; as long as the gate's file stays, fences rise in any case",
-        )
+        remedy = "check the wall clock; as long as the gate's file stays, fences rise in any case"
+        yield warn(f"{text}: {ahead:,.0f} s ahead of the wall clock", remedy, "fences")
     else:
-        yield _ok("fences", text)
+        yield ok(text, "fences")
     quiet = header.floats[QUIET] - now
     if quiet > 0:
-        yield Finding(
-            Level.WARN,
-            "database",
+        yield warn(
             f"it was deleted while locks were held, so nobody is served for {quiet:,.0f} s more",
             "wait: whoever held a lock in the old one may still believe in it until then",
+            "database",
         )
 
 
-# -- the database and the sessions -----------------------------------------------------------------
+# -- the databases and the sessions ----------------------------------------------------------------
 
 
-def _database(place: Place) -> Finding:
-    """Can SQLite read it, and is it whole?"""
-    return _whole(place, "database", "SELECT count(*), 'rows of claims' FROM claims WHERE ticket")
+def _database(visit: Visit) -> Iterator[Finding]:
+    if visit.there:
+        yield _whole(visit.place, "SELECT count(*), 'rows of claims' FROM claims WHERE ticket")
+        yield from _log(visit.place)
+        yield from foreign.strangers(visit.place)
 
 
-def _whole(place: Place, subject: str, count: str) -> Finding:
+def _whole(place: Place, count: str) -> Finding:
     """Can SQLite read the file, is it whole, and how many are in it?"""
     try:
         require_companions(place.database)  # SQLite would wait for ever for who writes to a FIFO
@@ -233,80 +223,69 @@ def _whole(place: Place, subject: str, count: str) -> Finding:
         finally:
             connection.close()
     except HoldfastError as wrong:
-        return Finding(Level.FAIL, subject, str(wrong))
+        return fail(str(wrong))
     except sqlite3.Error as wrong:
-        return Finding(Level.FAIL, subject, str(explain(wrong, place.database, True)))
+        return fail(str(explain(wrong, place.database, True)))
     size = os.stat(place.database).st_size / (1 << 20)
     if verdict != "ok":
-        return Finding(
-            Level.FAIL,
-            subject,
-            f"damaged: {verdict}",
-            f"end the processes that use it, then move {place.database} away",
-        )
-    return _ok(subject, f"whole, {size:.1f} MiB, {what}: {rows}")
+        remedy = f"end the processes that use it, then move {place.database} away"
+        return fail(f"damaged: {verdict}", remedy)
+    return ok(f"whole, {size:.1f} MiB, {what}: {rows}")
 
 
-def _queues(place: Place, url: StoreURL) -> Iterator[Finding]:
-    """The same of the files of the serial queues, and do its tables agree with one another?"""
-    whole = _whole(
-        place, "queues", "SELECT ifnull(sum(waiting + taken + dead), 0), 'jobs' FROM queues"
-    )
-    if whole.level is Level.OK and (wrong := mending.looked(place)):
-        text = f"damaged: {'; '.join(wrong[:WRONG_MAX])}"
-        whole = Finding(Level.FAIL, "queues", text)
-    yield whole._replace(remedy=remedy(url)) if whole.level is Level.FAIL else whole
-    yield from foreign.strangers(place)
-    yield from _shut(place, "queues")
-
-
-def _values(place: Place) -> Iterator[Finding]:
-    """The same of the files of the refresh guards."""
-    yield _whole(place, "values", "SELECT count(*), 'values' FROM cached")
+def _beside(visit: Visit, end: str, count: str) -> Iterator[Finding]:
+    """The same of the files of queues or of values; and can their gate be entered?"""
+    path = visit.path + end
+    if not os.path.lexists(path):
+        return
+    place = prepare(path, True)
+    whole = _whole(place, count)
+    if end == QUEUES:  # do its tables agree with one another?
+        if whole.level is Level.OK and (wrong := mending.looked(place)):
+            whole = fail(f"damaged: {'; '.join(wrong[:WRONG_MAX])}")
+        if whole.level is Level.FAIL:
+            whole = whole._replace(remedy=remedy(visit.url))
+    yield whole
     yield from _log(place)
     yield from foreign.strangers(place)
-    yield from _shut(place, "values")
-
-
-def _shut(place: Place, subject: str) -> Iterator[Finding]:
-    """A word if a gate can't be entered."""
-    with contextlib.suppress(FileNotFoundError):
-        try:
-            fd, _ = open_file(place.gate, place, 0)
-        except HoldfastError as wrong:
-            yield Finding(Level.FAIL, subject, str(wrong))
-            return
-        try:
-            if (found := _free(fd, place)).level is not Level.OK:
-                yield found._replace(subject=subject)
-        finally:
-            os.close(fd)
+    gate = list(_gate(place))[:1]
+    yield from (found for found in gate if found.level is not Level.OK)
 
 
 def _log(place: Place) -> Iterator[Finding]:
-    try:
+    with contextlib.suppress(OSError):
         size = os.stat(place.database + "-wal").st_size
-    except OSError:
-        return
-    if size > LOG_BIG:
-        yield Finding(
-            Level.WARN,
-            "log",
-            f"the write-ahead log has grown to {size >> 20} MiB",
-            "another program seems to keep the database open for reading: end it",
-        )
+        if size > LOG_BIG:
+            text = f"the write-ahead log has grown to {size >> 20} MiB"
+            remedy = "another program seems to keep the database open for reading: end it"
+            yield warn(text, remedy, "log")
 
 
-def _sessions(place: Place) -> Iterator[Finding]:
+def _sessions(visit: Visit) -> Finding:
     """Which clients are alive by the kernel's word?"""
     try:
-        others = Others(place)
+        others = Others(visit.place)
         names = others.names()
         dead = sum(others.ended(name) for name in names)
     except (OSError, HoldfastError) as wrong:
-        yield Finding(Level.FAIL, "sessions", str(wrong))
-        return
+        return fail(str(wrong))
     text = f"{len(names) - dead} alive"
     if dead:
         text += f", {dead} dead; whoever opens the store next clears up after those"
-    yield _ok("sessions", text)
+    return ok(text)
+
+
+_CHECKS: Checks[Visit] = {
+    "file": lambda visit: ok(
+        visit.path if visit.there else f"{visit.path}, which the first use will make"
+    ),
+    "folder": _folder,
+    "file system": _file_system,
+    "disk": _room,
+    "sqlite": lambda _: foreign.version(),
+    "gate": lambda visit: _gate(visit.place),
+    "database": _database,
+    "sessions": _sessions,
+    "queues": lambda visit: _beside(visit, QUEUES, _JOBS),
+    "values": lambda visit: _beside(visit, VALUES, "SELECT count(*), 'values' FROM cached"),
+}

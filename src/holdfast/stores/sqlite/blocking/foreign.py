@@ -12,7 +12,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 
-from ....core.finding import Finding, Level
+from ....core.finding import Finding, ok, warn
 from .gate import command_of
 from .paths import Place
 
@@ -40,19 +40,18 @@ def version() -> Finding:
             ", which has SQLite's WAL-reset bug; the gate keeps it out as long as no other program "
             "checkpoints these files"
         )
-    return Finding(Level.OK, "sqlite", text)
+    return ok(text)
 
 
 def strangers(place: Place) -> Iterator[Finding]:
     """A warning for each process that may write to the database and doesn't know the gate."""
     for pid in sorted(_locking(place.database + "-shm")):
         if pid != os.getpid() and _writes_past(pid, place):
-            yield Finding(
-                Level.WARN,
-                "foreign",
+            yield warn(
                 f"process {pid} ({command_of(pid) or 'no command line'}) has {place.database} open "
                 "for writing and goes past the gate: if it writes or checkpoints, jobs can be lost",
                 f"end it; read with sqlite3 -readonly {place.database}, which can do neither",
+                "foreign",
             )
 
 

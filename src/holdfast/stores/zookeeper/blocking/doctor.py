@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 import socket
-import statistics
 from collections.abc import Iterator
 
 from kazoo.exceptions import KazooException
 
-from ....core.finding import Finding, Level
+from ....core.finding import Checks, Finding, Found, examined, fail, latency, ok, warn
 from ....errors import HoldfastError
 from ....runtime.blocking import boottime, run_sync
 from ..config import Settings
@@ -25,9 +24,8 @@ from ..requests import Children, Look, No, Stat
 from ..standing import Standing
 from .port import ThreadPort
 
-ROUNDS = 20
-#: What a write may take, in the middle and at worst, seconds.
-SLOW_S, WORST_S = 0.05, 0.5
+#: What a write may take at worst, seconds.
+WORST_S = 0.5
 #: A server is asked for its role for no longer than this.
 ASK_S = 2.0
 #: A session must be there within so many seconds, and everything else be over.
@@ -38,78 +36,59 @@ _NAMES_MAX = 200
 _ALL = 31
 
 
+class Visit:
+    """One examination of an ensemble, by a session of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.port = ThreadPort(settings)
+        self.until = boottime() + ALL_S
+        line = Standing(self.port, settings.recipe)
+        entering = Entering(self.port, line, settings.root, settings.recipe)
+        self.keeping = Keeping(self.port, Own(), line, entering, settings.session)
+
+
 def examine(settings: Settings) -> Iterator[Finding]:
     """Look at the ensemble that a URL names."""
-    yield from _members(settings)
-    port = ThreadPort(settings)
+    visit = Visit(settings)
     try:
-        try:
-            until = boottime() + ALL_S
-            line = Standing(port, settings.recipe)
-            entering = Entering(port, line, settings.root, settings.recipe)
-            keeping = Keeping(port, Own(), line, entering, settings.session)
-            run_sync(keeping.mark(boottime() + REACH_S))
-        except HoldfastError as wrong:
-            yield Finding(
-                Level.FAIL, "session", str(wrong), "are the hosts, the login and the ports right?"
-            )
-            return
-        yield _session(settings, port)
-        yield _writing(settings, keeping, until)
-        yield from _acl(settings, port)
-        yield from _nodes(settings, port, until)
-        yield from _secrecy(settings)
+        yield from examined(visit, _REACH, _PARTS)
     finally:
-        run_sync(port.close())
+        run_sync(visit.port.close())
 
 
-def _members(settings: Settings) -> Iterator[Finding]:
+def _members(visit: Visit) -> Iterator[Finding]:
     """What each of the hosts says that it is."""
     roles: list[str] = []
-    for place in settings.hosts.split(","):
-        said = "" if settings.tls else _ask(place)
+    tls = visit.settings.tls
+    for place in visit.settings.hosts.split(","):
+        said = "" if tls else _ask(place)
         role = re.search(r"^Mode: (\w+)", said, re.MULTILINE)
         version = re.search(r"^Zookeeper version: ([0-9]+)\.([0-9]+)[0-9.]*", said, re.MULTILINE)
         if role is None:
             if "not currently serving" in said:
-                yield Finding(
-                    Level.WARN,
-                    "server",
-                    f"{place} serves nobody: it sees no majority",
-                    "look after its connections to the other servers, and its log",
-                )
-            elif not settings.tls and not said:
-                yield Finding(
-                    Level.WARN, "server", f"{place} doesn't answer", "is it up, and in reach?"
-                )
+                text = f"{place} serves nobody: it sees no majority"
+                yield warn(text, "look after its connections to the other servers, and its log")
+            elif not tls and not said:
+                yield warn(f"{place} doesn't answer", "is it up, and in reach?")
             continue
         roles.append(role[1])
         if version is not None and (int(version[1]), int(version[2])) < (3, 5):
-            yield Finding(
-                Level.FAIL,
-                "server",
-                f"{place} runs ZooKeeper {version[1]}.{version[2]}",
-                "3.5 or later is needed",
-            )
+            text = f"{place} runs ZooKeeper {version[1]}.{version[2]}"
+            yield fail(text, "3.5 or later is needed")
         else:
-            text = f"{place} is {role[1]}" + (f", {version[0].split(': ')[1]}" if version else "")
-            yield Finding(Level.OK, "server", text)
+            yield ok(f"{place} is {role[1]}" + (f", {version[0][19:]}" if version else ""))
     if roles == ["standalone"]:
-        yield Finding(
-            Level.WARN,
-            "ensemble",
+        yield warn(
             "one server alone: while it is down nobody gets a lock, and holds end with their lease",
             "three servers go on when one is lost",
-        )
-    elif roles and "leader" not in roles and "standalone" not in roles and len(roles) > 1:
-        yield Finding(
-            Level.WARN,
             "ensemble",
-            "none of the hosts that answered leads",
-            "name all servers of the ensemble in the URL",
         )
+    elif len(roles) > 1 and not {"leader", "standalone"} & set(roles):
+        text = "none of the hosts that answered leads"
+        yield warn(text, "name all servers of the ensemble in the URL", "ensemble")
     elif len(roles) > 1:
-        yield Finding(Level.OK, "ensemble", f"{len(roles)} servers answer, one of them leads")
+        yield ok(f"{len(roles)} servers answer, one of them leads", "ensemble")
 
 
 def _ask(place: str) -> str:
@@ -126,91 +105,85 @@ def _ask(place: str) -> str:
     return b"".join(parts).decode(errors="replace") or "silent"
 
 
-def _session(settings: Settings, port: ThreadPort) -> Finding:
-    granted = port.granted()
-    if granted > settings.session + 0.001:
-        return Finding(
-            Level.WARN,
-            "session",
-            f"{settings.session:g} s are asked for, and the servers give {granted:g} s at least: a "
-            "dead process is noticed that late",
-            f"write session={granted:g}, or lower minSessionTimeout (two ticks, if it isn't set)",
-        )
-    return Finding(Level.OK, "session", f"{granted:g} s: as late as that a crash is noticed")
-
-
-def _writing(settings: Settings, keeping: Keeping, until: float) -> Finding:
-    times = []
+def _session(visit: Visit) -> Finding:
     try:
-        for _ in range(ROUNDS):
-            begun = boottime()
-            run_sync(keeping.list_now(settings.root, until))
-            times.append(boottime() - begun)
+        run_sync(visit.keeping.mark(boottime() + REACH_S))
     except HoldfastError as wrong:
-        return Finding(Level.FAIL, "writing", str(wrong), "see the log of the servers")
-    middle, worst = statistics.median(times), max(times)
-    text = f"a write takes {middle * 1000:.2f} ms, {worst * 1000:.2f} ms at worst of {len(times)}"
-    if middle > SLOW_S or worst > WORST_S:
-        return Finding(
-            Level.WARN,
-            "writing",
-            text,
-            "a write is one disk write on a majority of the servers: give dataLogDir a disk of "
-            "its own, and look at the network between them",
-        )
-    return Finding(Level.OK, "writing", text)
+        return fail(str(wrong), "are the hosts, the login and the ports right?")
+    wanted, granted = visit.settings.session, visit.port.granted()
+    if granted <= wanted + 0.001:
+        return ok(f"{granted:g} s: as late as that a crash is noticed")
+    return warn(
+        f"{wanted:g} s are asked for, and the servers give {granted:g} s at least: a dead process "
+        "is noticed that late",
+        f"write session={granted:g}, or lower minSessionTimeout (two ticks, if it isn't set)",
+    )
 
 
-def _acl(settings: Settings, port: ThreadPort) -> Iterator[Finding]:
+def _writing(visit: Visit) -> Finding:
+    def write() -> None:
+        run_sync(visit.keeping.list_now(visit.settings.root, visit.until))
+
+    try:
+        return latency(boottime, write, _SLOW, "a write takes", WORST_S)
+    except HoldfastError as wrong:
+        return fail(str(wrong), "see the log of the servers")
+
+
+def _acl(visit: Visit) -> Finding:
     """Who may do what in our folder."""
+    root = visit.settings.root
     try:
-        acls, _ = port.kazoo().get_acls(settings.root)
+        acls, _ = visit.port.kazoo().get_acls(root)
     except KazooException as wrong:
-        yield Finding(Level.WARN, "rights", f"the ACL of {settings.root} can't be read: {wrong!r}")
-        return
-    for acl in acls:
-        if acl.id.scheme == "world" and acl.perms == _ALL:
-            yield Finding(
-                Level.WARN,
-                "rights",
-                f"whoever reaches the servers may do anything in {settings.root}: break locks, "
-                "and take them",
-                "zookeeper://user:password@..., from the first use on, gives it to that user alone",
-            )
-            return
-    yield Finding(Level.OK, "rights", f"{settings.root} belongs to {len(acls)} users or groups")
+        return warn(f"the ACL of {root} can't be read: {wrong!r}")
+    if any(acl.id.scheme == "world" and acl.perms == _ALL for acl in acls):
+        return warn(
+            f"whoever reaches the servers may do anything in {root}: break locks, and take them",
+            "zookeeper://user:password@..., from the first use on, gives it to that user alone",
+        )
+    return ok(f"{root} belongs to {len(acls)} users or groups")
 
 
-def _nodes(settings: Settings, port: ThreadPort, until: float) -> Iterator[Finding]:
+def _nodes(visit: Visit) -> Finding | None:
     """Whose nodes there are."""
+    root, recipe, ask = visit.settings.root, visit.settings.recipe, visit.port.ask
     try:
-        (names,) = run_sync(port.ask([Children(settings.root)], until))
+        (names,) = run_sync(ask([Children(root)], visit.until))
         if isinstance(names, No):
-            return
+            return None
         known = [(one, name) for one in names if (name := decoded(one)) is not None]
         for folder, name in known[:_NAMES_MAX]:
-            path = f"{settings.root}/{folder}"
-            node, nodes = run_sync(port.ask([Look(path), Children(path)], until))
+            path = f"{root}/{folder}"
+            node, nodes = run_sync(ask([Look(path), Children(path)], visit.until))
             if not isinstance(node, Stat):
                 continue
-            if settings.recipe == SIMPLE:
+            if recipe == SIMPLE:
                 if lies_a_line(node):
                     raise line_in_use(name)
             elif node.session:
                 raise simple_in_use(name)
             elif isinstance(nodes, list):
-                entries(nodes, settings.recipe, name)
+                entries(nodes, recipe, name)
     except HoldfastError as wrong:
-        yield Finding(Level.WARN, "nodes", str(wrong), "another prefix, or the other recipe")
-        return
-    yield Finding(Level.OK, "nodes", f"{len(known)} names are there, or were until a while ago")
+        return warn(str(wrong), "another prefix, or the other recipe")
+    return ok(f"{len(known)} names are there, or were until a while ago")
 
 
-def _secrecy(settings: Settings) -> Iterator[Finding]:
-    if settings.auth and not settings.tls:
-        yield Finding(
-            Level.WARN,
-            "secrecy",
-            "the password goes over the network as it is",
-            "tls=on, where the servers have a secure port",
-        )
+def _secrecy(visit: Visit) -> Found:
+    plain = bool(visit.settings.auth) and not visit.settings.tls
+    text = "the password goes over the network as it is"
+    return plain and warn(text, "tls=on, where the servers have a secure port")
+
+
+_SLOW = (
+    "a write is one disk write on a majority of the servers: give dataLogDir a disk of "
+    "its own, and look at the network between them"
+)
+_REACH: Checks[Visit] = {"server": _members, "session": _session}
+_PARTS: Checks[Visit] = {
+    "writing": _writing,
+    "rights": _acl,
+    "nodes": _nodes,
+    "secrecy": _secrecy,
+}

@@ -146,6 +146,12 @@ class Settling:
     async def give_back(self, take: Take, taking: Taking, until: float) -> int:
         """Return what this take got; see the contract."""
         taker = self._loans.bury(take, self._talk.port.now())
+        space, waiting = self._talk.space(take.queue), None
+        if take.wait:
+            # Its node goes first: from then on no poke goes to it. Meanwhile another thread that
+            # did not see yet that it is buried sends what it is about to send.
+            asked = [*self._idle.leave(take), self._idle.look(space)]
+            waiting = (await self._talk.ask(asked, until))[-1]
         if taker.doubts:
             await taking.resolve(taker, until)
         what = [
@@ -153,11 +159,8 @@ class Settling:
             for one in taker.loans.values()
         ]
         answers = await self.settle(what, until)
-        if take.wait and not what:  # a poke for what is due may have gone to it
-            space = self._talk.space(take.queue)
-            # Its node goes first: from then on no poke goes to it.
-            asked = [*self._idle.leave(take), self._idle.look(space)]
-            self._idle.poke(space, (await self._talk.ask(asked, until))[-1], 1)
+        if not what:  # a poke for what is due may have gone to it
+            self._idle.poke(space, waiting, 1)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, LockLost):
                 raise answer

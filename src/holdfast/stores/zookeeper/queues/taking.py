@@ -51,7 +51,7 @@ class Taking:
                 # Who will be poked asks only in case a poke was lost: one list serves many of them.
                 shared = self._idle.standing(take) and space.listed(talk.port.now())
                 await self._find(space, taker, until, fresh=shared)
-            if take.wait and not (taker.loans or taker.buried or self._idle.standing(take)):
+            if take.wait and not taker.loans and not self._idle.standing(take):
                 await self._stand(space, taker, until)
         finally:
             taker.release(space.busy)
@@ -81,6 +81,8 @@ class Taking:
     async def _stand(self, space: Space, taker: Taker, until: float) -> None:
         """Have it woken when there is a job; and look once more, as one may have come meanwhile."""
         take = taker.take
+        if taker.buried:  # while we asked: it is given back, and nobody may poke it
+            return
         stood = await self.look_up(space, until, first=self._idle.stand(space, take))
         if not self._idle.stood(take, stood):
             await self._talk.make(space.place, until)
@@ -121,7 +123,7 @@ class Taking:
         rated = take.pace.rate < math.inf
         if rated:
             await talk.tell_time(space, until)
-        if taker.buried:  # while we asked: it was given back, so it gets nothing more
+        if taker.buried:  # while we asked: it is given back, and gets nothing more
             return []
         if rated and space.pace is None:
             await self._read_pace(space, until)

@@ -8,27 +8,14 @@ commands in a form that has no effect, as ``DEL`` of a key that isn't there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
-from .....core.finding import Finding, Level
+from .....core.finding import Checks, Finding, Level, examined, fail, ok, warn
 from .....errors import HoldfastError
 from .....url import StoreURL
 from ...config import settings
-from ...topology import Members, Place, Sentinels, shown, topology
+from ...topology import Members, Sentinels, shown, topology
 from ..sentinel import WatchedDialler
-from . import (
-    clocks,
-    cluster,
-    guard,
-    keeping,
-    keys,
-    queues,
-    reach,
-    rights,
-    sentinels,
-    server,
-    values,
-)
+from . import clocks, cluster, guard, keeping, keys, reach, rights, sentinels, server
 from .visit import Visit
 
 
@@ -44,73 +31,61 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 def _watched(watch: Sentinels) -> Iterator[Finding]:
     """The sentinels, and then whom they name."""
-    sound = True
-    for finding in sentinels.examine(watch):
-        yield finding
-        sound = sound and finding.level is not Level.FAIL
-    if sound:
-        yield from examine_server(Visit(watch.settings, WatchedDialler(watch)))
+
+    def primary(watch: Sentinels) -> Iterator[Finding]:
+        return examine_server(Visit(watch.settings, WatchedDialler(watch)))
+
+    return examined(watch, {"sentinels": sentinels.examine}, {"server": primary})
 
 
 def _cluster(members: Members) -> Iterator[Finding]:
-    """The cluster, its first primary, and what isn't well at the others."""
+    """The cluster, its first primary, what isn't well at the others, and all their clocks."""
     found: list[cluster.Primary] = []
-    yield from cluster.examine(members, found)
-    for number, primary in enumerate(found):
-        name, well = shown(primary.place), 0
-        try:
-            place = members.at(primary.place)
-            for finding in examine_server(Visit(place, buckets=primary.buckets)):
-                if number and finding.level is Level.OK:
-                    well += 1
-                else:
-                    yield finding._replace(text=f"{name}: {finding.text}")
-        except HoldfastError as wrong:
-            yield Finding(Level.FAIL, "node", str(wrong))
-        if well:
-            yield Finding(Level.OK, "node", f"{name}: {well} more parts are well")
-    yield from _clocks(members, [primary.place for primary in found])
 
+    def nodes(members: Members) -> Iterator[Finding]:
+        for number, primary in enumerate(found):
+            name, well = shown(primary.place), 0
+            try:
+                visit = Visit(members.at(primary.place), buckets=primary.buckets)
+                for finding in examine_server(visit):
+                    if number and finding.level is Level.OK:
+                        well += 1
+                    else:
+                        yield finding._replace(text=f"{name}: {finding.text}")
+            except HoldfastError as wrong:
+                yield fail(str(wrong))
+            if well:
+                yield ok(f"{name}: {well} more parts are well")
 
-def _clocks(members: Members, places: list[Place]) -> Iterator[Finding]:
-    """The clocks of the primaries: a slot may move from one to another."""
-    seen: dict[str, clocks.Ahead] = {}
-    for place in places:
-        with suppress(HoldfastError), Visit(members.at(place)) as visit:
-            if found := clocks.of(visit):
-                seen[f"the node {shown(place)}"] = found
-    if len(seen) > 1:
-        (first, mine), *rest = seen.items()
-        yield clocks.compared(first, mine, dict(rest))
+    checks: Checks[Members] = {
+        "cluster": lambda members: cluster.examine(members, found),
+        "node": nodes,
+        "clocks": lambda members: clocks.of_cluster(members, [one.place for one in found]),
+    }
+    return examined(members, checks)
 
 
 def examine_server(visit: Visit) -> Iterator[Finding]:
     """Look at every part of one server, in the order in which they are needed; ends the visit."""
+    parts = {
+        **reach.CHECKS,
+        **rights.CHECKS,
+        "guard": guard.examine,
+        **keeping.CHECKS,
+        "clocks": clocks.examine,
+        "keys": keys.examine,
+        "unseen": _unseen,
+    }
     with visit:
-        usable = True
-        for finding in server.examine(visit):
-            yield finding
-            usable = usable and finding.level is not Level.FAIL
-        if not usable:
-            return  # the rest would only repeat it in other words
-        yield from reach.examine(visit)
-        yield from rights.examine(visit)
-        yield from queues.examine(visit)
-        yield from values.examine(visit)
-        yield from guard.examine(visit)
-        yield from keeping.examine(visit)
-        yield from clocks.examine(visit)
-        yield from keys.examine(visit)
-        yield from _unseen(visit)
+        yield from examined(visit, server.CHECKS, parts)
 
 
-def _unseen(visit: Visit) -> Iterator[Finding]:
+def _unseen(visit: Visit) -> Finding | None:
     """What could not be looked at for want of rights."""
-    if visit.unseen:
-        rights = " ".join(f"+{one}" for one in sorted(visit.unseen))
-        yield Finding(
-            Level.WARN,
-            "unseen",
-            f"not everything could be looked at: {visit.user} has no right to that",
-            f"examine it once as somebody who may: {rights}",
-        )
+    if not visit.unseen:
+        return None
+    return warn(
+        f"not everything could be looked at: {visit.user} has no right to that",
+        "examine it once as somebody who may: "
+        + " ".join(f"+{one}" for one in sorted(visit.unseen)),
+    )

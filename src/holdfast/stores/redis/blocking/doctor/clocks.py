@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
-from .....core.finding import Finding, Level
+from .....core.finding import Finding, ok, warn
 from .....errors import HoldfastError
 from ...config import Settings
-from ...topology import Place, shown
-from .visit import Clock, Visit, well
+from ...topology import Members, Place, shown
+from .visit import Visit
 
 #: Number of looks at a clock, of which the quickest one counts.
 LOOKS = 3
@@ -28,27 +29,27 @@ class Ahead(NamedTuple):
     by: float
 
 
-def ahead(looks: list[Clock]) -> Ahead | None:
-    """What these looks tell; None if there is none."""
+def of(visit: Visit) -> Ahead | None:
+    """The clock of the server that is visited, by the quickest of some looks."""
+    looks = [look for look in (visit.clock() for _ in range(LOOKS)) if look]
     if not looks:
         return None
     best = min(looks, key=lambda look: look.took)
     return Ahead(best.server - best.ours, best.took)
 
 
-def of(visit: Visit) -> Ahead | None:
-    """The clock of the server that is visited."""
-    return ahead([look for look in (visit.clock() for _ in range(LOOKS)) if look])
-
-
-def examine(visit: Visit) -> Iterator[Finding]:
+def examine(visit: Visit) -> Finding | None:
     """A primary and its replicas; nothing if it has none."""
     clocks: dict[str, Ahead] = {}
     silent: list[str] = []
     mine = of(visit)
-    places = list(_replicas(visit))
+    places = [
+        (seen["ip"], int(seen["port"]))
+        for seen in visit.replicas()
+        if "ip" in seen and seen.get("port", "").isdecimal()
+    ]
     if mine is None or not places:
-        return
+        return None
     for place in places:
         try:
             with Visit(_at(visit.settings, place)) as replica:
@@ -59,7 +60,20 @@ def examine(visit: Visit) -> Iterator[Finding]:
             silent.append(shown(place))
         else:
             clocks[f"the replica {shown(place)}"] = found
-    yield compared("the primary", mine, clocks, silent)
+    return compared("the primary", mine, clocks, silent)
+
+
+def of_cluster(members: Members, places: list[Place]) -> Finding | None:
+    """The primaries of a cluster: a slot may move from one to another."""
+    seen: dict[str, Ahead] = {}
+    for place in places:
+        with suppress(HoldfastError), Visit(members.at(place)) as visit:
+            if found := of(visit):
+                seen[f"the node {shown(place)}"] = found
+    if len(seen) < 2:
+        return None
+    (first, mine), *rest = seen.items()
+    return compared(first, mine, dict(rest))
 
 
 def compared(
@@ -75,29 +89,17 @@ def compared(
             wrong.append(f"{name} is {abs(apart):,.1f} s {way} {first}")
     unseen = f"; can't be asked from here: {', '.join(silent)}" if silent else ""
     if wrong:
-        return Finding(
-            Level.WARN,
-            "clocks",
+        return warn(
             f"{'; '.join(wrong)}{unseen}. Once one that is behind has taken over, leases end later "
             "and fences may fall; ahead, leases end sooner than their holders think",
             _REMEDY,
         )
     if not others:
-        return Finding(
-            Level.WARN,
-            "clocks",
+        return warn(
             f"the clocks of {first} and its replicas could not be compared{unseen}",
             "run this where the replicas can be reached, or compare the answers to TIME by hand",
         )
-    return well("clocks", f"{first} and {len(others)} more differ by {most * 1000:.0f} ms{unseen}")
-
-
-def _replicas(visit: Visit) -> Iterator[Place]:
-    for at in range(visit.number("connected_slaves") or 0):
-        parts = (part.partition("=") for part in visit.info.get(f"slave{at}", "").split(","))
-        seen = {key: value for key, _, value in parts}
-        if "ip" in seen and seen.get("port", "").isdecimal():
-            yield seen["ip"], int(seen["port"])
+    return ok(f"{first} and {len(others)} more differ by {most * 1000:.0f} ms{unseen}")
 
 
 def _at(base: Settings, place: Place) -> Settings:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .....core.finding import Finding, Level
+from .....core.finding import Finding, fail, ok, warn
 from .....errors import HoldfastError
 from ...complaints import ServerSaid, rules
 from ...slots import BUCKET_SLOTS, SLOTS
 from ...topology import Members, Place, shown
-from .visit import Visit, well
+from .visit import Visit
 
 _STATE = re.compile(rb"cluster_state:(\w+)")
 
@@ -31,38 +31,29 @@ def examine(members: Members, found: list[Primary]) -> Iterator[Finding]:
                 said, state = visit.ask(b"CLUSTER", b"SLOTS"), visit.ask(b"CLUSTER", b"INFO")
                 user = visit.user_name
         except HoldfastError as wrong:
-            remedy = "start it again, or take it out of the URL"
-            yield Finding(Level.WARN, "cluster", f"{shown(place)}: {wrong}", remedy)
+            yield warn(f"{shown(place)}: {wrong}", "start it again, or take it out of the URL")
             continue
         yield _verdict(place, said, state, user)
         if isinstance(said, list):
             found += _primaries(members, place, said)
         return
-    yield Finding(Level.FAIL, "cluster", "none of its nodes can be reached")
+    yield fail("none of its nodes can be reached")
 
 
 def _verdict(asked: Place, said: Any, state: Any, user: str) -> Finding:
     if isinstance(said, ServerSaid):
         lacking = said.code == "NOPERM"
         remedy = rules(user, "+cluster|slots") if lacking else "is it a cluster?"
-        return Finding(
-            Level.FAIL, "cluster", f"{shown(asked)} doesn't tell its nodes: {said}", remedy
-        )
+        return fail(f"{shown(asked)} doesn't tell its nodes: {said}", remedy)
     served = sum(end - begin + 1 for begin, end, *_ in said)
     primaries = len({tuple(row[2][:2]) for row in said})
     alone = sum(len(row) < 4 for row in said)
     text = f"{primaries} primaries have {served:,} of {SLOTS:,} slots"
     known = _STATE.search(state) if isinstance(state, bytes) else None
     if served < SLOTS or (known and known[1] != b"ok"):
-        return Finding(
-            Level.FAIL,
-            "cluster",
-            f"{text}: names in the others can't be locked",
-            "look which nodes are down (CLUSTER NODES)",
-        )
-    if alone:
-        return well("cluster", f"{text}; those of {alone} have no replica")
-    return well("cluster", text)
+        text += ": names in the others can't be locked"
+        return fail(text, "look which nodes are down (CLUSTER NODES)")
+    return ok(f"{text}; those of {alone} have no replica" if alone else text)
 
 
 def _primaries(members: Members, asked: Place, said: list[Any]) -> list[Primary]:

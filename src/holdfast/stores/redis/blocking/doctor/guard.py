@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from .....core.finding import Finding, Level
+from .....core.finding import Finding, ok, warn
 from ...guard import YOUNG_S, Guard, barred
 from ...keys import guard_of
-from .visit import Visit, well
+from .visit import Visit
 
 _RECORD = re.compile(rb"([0-9a-f]{40})(?: (\d+) (\w))?")
 
 
-def examine(visit: Visit) -> Iterator[Finding]:
+def examine(visit: Visit) -> Finding | None:
     """What the records say of this server; nothing if it doesn't say which one it is."""
     guard = Guard(visit.settings)
     run_id = visit.info.get("run_id", "")
     if not guard.on:
-        yield well("guard", "off, as the URL says: after a restart without data two may hold")
-    elif run_id.strip("0"):
-        yield _records(visit, guard, run_id.encode())
+        return ok("off, as the URL says: after a restart without data two may hold")
+    return _records(visit, guard, run_id.encode()) if run_id.strip("0") else None
 
 
 def _records(visit: Visit, guard: Guard, run_id: bytes) -> Finding:
@@ -33,23 +31,19 @@ def _records(visit: Visit, guard: Guard, run_id: bytes) -> Finding:
     if shut:
         latest = max(shut, key=lambda one: int(one[2]))
         words = str(barred(visit.label, int(latest[2]) / 1e6 - now, latest[3]))
-        return Finding(Level.WARN, "guard", words, "wait, and find out why that happened")
+        return warn(words, "wait, and find out why that happened")
     young = max(YOUNG_S, guard.window) if guard.mode == "strict" else YOUNG_S
     if up is not None and up < young and len(records) < len(visit.buckets):
-        return Finding(
-            Level.WARN,
-            "guard",
+        return warn(
             f"lets nobody in at first, as it started {up} s ago: whoever asks in the next "
             f"{max(1.0, young - up):.0f} s is let in {guard.window:g} s after that, so that "
             "holders from before the start can say so first",
             f"wait, or start the server {young:.0f} s before its first client",
         )
     if any(one[1] != run_id for one in records):
-        return Finding(
-            Level.WARN,
-            "guard",
+        return warn(
             "this isn't the server that gave the latest grants: it started again, or was promoted. "
             f"Nobody will be let in for {guard.window:g} s, so that holders can say so first",
             "nothing, if you know of it; otherwise look why it happened",
         )
-    return well("guard", f"{guard.mode}, {guard.window:g} s; knows this server")
+    return ok(f"{guard.mode}, {guard.window:g} s; knows this server")

@@ -6,12 +6,12 @@ import re
 import struct
 from collections.abc import Iterator
 
-from .....core.finding import Finding, Level
+from .....core.finding import Finding, ok, warn
 from .....runtime.blocking import boottime
 from ...complaints import ServerSaid
 from ...keys import bucket_of
 from ...queue_keys import HASHES, MARKS, is_shard
-from .visit import Visit, well
+from .visit import Visit
 
 #: Looking through a large database is ended after so long, seconds.
 LOOK_S = 2.0
@@ -85,27 +85,16 @@ class _Found:
 def examine(visit: Visit) -> Iterator[Finding]:
     """Who writes under the prefix, and do the fences lie behind the server's clock?"""
     found = _Found(visit.prefix)
-    refusal = whole = None
-    cursor, end = b"0", boottime() + LOOK_S
-    while not whole:
-        said = visit.ask(
-            b"SCAN", cursor, b"MATCH", f"{visit.prefix}:*".encode(), b"COUNT", b"%d" % STEP
-        )
+    pattern, cursor, end = f"{visit.prefix}:*".encode(), b"", boottime() + LOOK_S
+    while cursor != b"0" and (not cursor or boottime() <= end):
+        said = visit.ask(b"SCAN", cursor or b"0", b"MATCH", pattern, b"COUNT", b"%d" % STEP)
         if isinstance(said, ServerSaid):
-            refusal = said
-            break
+            return  # said under "rights"
         cursor, keys = said
         _sort(visit, found, keys)
-        whole = cursor == b"0"
-        if boottime() > end:
-            break
-    if refusal:
-        return  # said under "rights"
     yield from _others(visit, found)
-    if not whole:
-        yield Finding(
-            Level.WARN,
-            "keys",
+    if cursor != b"0":
+        yield warn(
             f"the database is so large that it wasn't seen whole within {LOOK_S:g} s",
             "holdfast ls looks through all of it: a database of its own makes that quick",
         )
@@ -125,29 +114,23 @@ def _sort(visit: Visit, found: _Found, keys: list[bytes]) -> None:
 def _others(visit: Visit, found: _Found) -> Iterator[Finding]:
     prefix = f"{visit.prefix}:"
     if found.foreign:
-        yield Finding(
-            Level.WARN,
-            "keys",
+        yield warn(
             f"{len(found.foreign)} under {prefix} aren't holdfast's: {_some(found.foreign)}",
             "somebody else writes there: give the locks a prefix or a database of their own",
         )
     if found.mistaken:
-        yield Finding(
-            Level.WARN,
-            "keys",
+        yield warn(
             f"{len(found.mistaken)} that holdfast needs are of another type: "
             f"{_some(found.mistaken)}. Their names can't be locked",
             "find out who has written them, and delete or rename them",
         )
     if found.endless:
-        yield Finding(
-            Level.WARN,
-            "keys",
+        yield warn(
             f"{len(found.endless)} have no end any more: {_some(found.endless)}",
             "holdfast gives an end to all of its keys; somebody has taken it away (PERSIST)",
         )
     if not (found.foreign or found.mistaken or found.endless):
-        yield well("keys", f"{found.all:,} under {prefix}, all of them holdfast's")
+        yield ok(f"{found.all:,} under {prefix}, all of them holdfast's")
 
 
 def _some(keys: list[bytes]) -> str:
@@ -164,13 +147,12 @@ def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
         return
     ahead = max((ticket_of(state) / 1e6 - clock.server for state in states), default=0.0)
     if ahead > AHEAD_S:
-        yield Finding(
-            Level.WARN,
-            "fences",
+        yield warn(
             f"the server's clock was set back: a fence lies {ahead:,.0f} s ahead of it. Of names "
             "that are used fences go on rising; one that was idle for 90 minutes starts at the "
             "clock, and may be given smaller ones than before",
             "put the clock right, and keep it from jumping (NTP)",
+            "fences",
         )
 
 

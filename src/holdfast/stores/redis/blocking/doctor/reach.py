@@ -2,56 +2,26 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator
-
-from .....core.finding import Finding, Level
+from .....core.finding import Checks, Finding, latency, ok, warn
 from .....runtime.blocking import boottime
 from ...complaints import ServerSaid, rules
 from ...slots import address_in
-from .visit import Clock, Visit, well
+from . import clocks
+from .visit import Visit
 
-ROUNDS = 20
-#: What a request may take, in the middle and at worst, seconds.
-SLOW_S, WORST_S = 0.05, 0.25
-#: Clocks that follow the same time differ by milliseconds; by so much, one follows none.
-APART_S = 1.0
 #: A message to oneself that takes longer than this is taken to be lost, seconds.
 LOST_S = 1.0
 
 
-def examine(visit: Visit) -> Iterator[Finding]:
-    """Latency, clock, pokes."""
-    looks = [look for look in (visit.clock() for _ in range(ROUNDS)) if look]
-    if looks:
-        yield _latency(looks)
-        yield _clock(min(looks, key=lambda look: look.took))
-    yield _pokes(visit)
-
-
-def _latency(looks: list[Clock]) -> Finding:
-    times = [look.took for look in looks]
-    middle, worst = statistics.median(times), max(times)
-    text = f"a request takes {middle * 1000:.2f} ms, {worst * 1000:.2f} ms at worst of {len(times)}"
-    if middle > SLOW_S or worst > WORST_S:
-        return Finding(
-            Level.WARN,
-            "latency",
-            text,
-            "acquire and release cost one request each: is the server far away, or busy with slow "
-            "commands (SLOWLOG GET)?",
-        )
-    return well("latency", text)
-
-
-def _clock(look: Clock) -> Finding:
-    apart = look.server - look.ours
-    if abs(apart) - look.took < APART_S:
-        return well("clock", f"{apart * 1000:+.0f} ms beside ours")
+def _clock(visit: Visit) -> Finding | None:
+    found = clocks.of(visit)
+    if found is None:
+        return None
+    apart, by = found
+    if abs(apart) - by < clocks.APART_S:
+        return ok(f"{apart * 1000:+.0f} ms beside ours")
     way = "ahead of" if apart > 0 else "behind"
-    return Finding(
-        Level.WARN,
-        "clock",
+    return warn(
         f"{abs(apart):,.1f} s {way} ours. That alone does no harm, but when it is put right "
         "by a jump, leases end sooner or later than their holders think",
         "have both machines follow the time of the network (NTP), which moves clocks gently",
@@ -73,7 +43,7 @@ def _pokes(visit: Visit) -> Finding:
                 return _deaf(f"the server refuses them ({reached})", _remedy(visit, reached))
             if ear.listen(visit.word, begun + LOST_S):
                 took = boottime() - begun
-                return well("pokes", f"arrive after {took * 1000:.2f} ms")
+                return ok(f"arrive after {took * 1000:.2f} ms")
         except OSError as wrong:
             return _deaf(f"listening failed ({wrong})", "is a proxy in between?")
     return _deaf(
@@ -83,8 +53,7 @@ def _pokes(visit: Visit) -> Finding:
 
 
 def _deaf(why: str, remedy: str) -> Finding:
-    text = f"without pokes a waiter asks again every second at least: {why}"
-    return Finding(Level.WARN, "pokes", text, remedy)
+    return warn(f"without pokes a waiter asks again every second at least: {why}", remedy)
 
 
 def _remedy(visit: Visit, refusal: ServerSaid) -> str:
@@ -93,3 +62,14 @@ def _remedy(visit: Visit, refusal: ServerSaid) -> str:
     if refusal.code == "NOPERM":
         return rules(visit.user_name, "+subscribe", "+publish", f"&{visit.prefix}:*")
     return "is a proxy in between? Connect to the server itself"
+
+
+_FAR = (
+    "acquire and release cost one request each: is the server far away, or busy with slow "
+    "commands (SLOWLOG GET)?"
+)
+CHECKS: Checks[Visit] = {
+    "latency": lambda visit: latency(boottime, visit.clock, _FAR),
+    "clock": _clock,
+    "pokes": _pokes,
+}

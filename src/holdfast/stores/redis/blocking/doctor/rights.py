@@ -7,43 +7,65 @@ has no ``ACL DRYRUN``, a proxy has no ACL at all, and ``rename-command`` shows i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from .....core.finding import Finding, Level
+from .....core.finding import Checks, Finding, fail, ok, warn
 from ...complaints import ServerSaid, complaint, rules
 from ...config import Settings
 from ...keys import tag_of
-from ...library import SCRIPTS, Script
-from .visit import Visit, well
+from ...library import QUEUE_SCRIPTS, SCRIPTS, VALUE_SCRIPTS, Script
+from .visit import Visit
 
 #: How each command is tried. In the place of ``KEY`` there is the name of a key that isn't there.
+#: What is wrong with some is only noticed by the command itself, after the rights: a value is
+#: missing, or is no number. Only dialects call those that make the key, and ``DEL`` comes last.
 KEY = b"KEY"
+_KEY_ALONE = (
+    "get", "exists", "type", "pttl", "persist", "strlen", "hlen", "hkeys", "hgetall", "zcard",
+    "zpopmin", "llen", "lpop", "unlink",
+)  # fmt: skip
 TRIALS: dict[str, tuple[bytes, ...]] = {
     "evalsha": (b"0" * 40, b"1", KEY),
     "script|load": (b"return 1",),
+    "client|tracking": (b"OFF",),
     "ping": (),
-    "scan": (b"0", b"COUNT", b"1"),
+    "info": (b"server",),
     "time": (),
+    "wait": (b"0", b"1"),
+    "scan": (b"0", b"COUNT", b"1"),
+    "set": (KEY, b"x", b"XX"),
+    "expire": (KEY, b"1"),
+    "pexpire": (KEY, b"1000"),
+    "getrange": (KEY, b"0", b"0"),
+    "incrby": (KEY, b"x"),
+    "decrby": (KEY, b"x"),
+    "hset": (KEY, b"x", b"1", b"y"),
     "hget": (KEY, b"x"),
     "hmget": (KEY, b"x"),
-    # A value is missing: that is only noticed by the command itself, after the rights.
-    "hset": (KEY, b"x", b"1", b"y"),
     "hdel": (KEY, b"x"),
-    "hlen": (KEY,),
-    "hgetall": (KEY,),
-    "hkeys": (KEY,),
+    "hexists": (KEY, b"x"),
+    "hincrby": (KEY, b"x", b"x"),
     "hrandfield": (KEY, b"1"),
+    "hscan": (KEY, b"0"),
     "zadd": (KEY, b"XX", b"1", b"x"),
+    "zincrby": (KEY, b"x", b"x"),
     "zscore": (KEY, b"x"),
+    "zmscore": (KEY, b"x"),
+    "zcount": (KEY, b"0", b"0"),
+    "zrange": (KEY, b"0", b"0"),
+    "zrevrange": (KEY, b"0", b"0"),
+    "zrangebyscore": (KEY, b"0", b"0"),
     "zremrangebyscore": (KEY, b"1", b"0"),
-    "get": (KEY,),
-    "set": (KEY, b"x", b"XX"),
-    "info": (b"server",),
-    "pexpire": (KEY, b"1000"),
-    "pttl": (KEY,),
+    "zrem": (KEY, b"x"),
+    "zscan": (KEY, b"0"),
+    "lindex": (KEY, b"0"),
+    "lrange": (KEY, b"0", b"0"),
+    "lrem": (KEY, b"0", b"x"),
+    **dict.fromkeys(_KEY_ALONE, (KEY,)),
+    "lpush": (KEY, b"x"),
+    "setnx": (KEY, b"x"),
+    "getset": (KEY, b"x"),
     "del": (KEY,),
-    "type": (KEY,),
-    "wait": (b"0", b"1"),
 }
 #: What goes without, and what that means.
 SPARE = {
@@ -55,96 +77,68 @@ SPARE = {
 OURS = frozenset({"evalsha", "script|load", "ping", "scan"})
 #: What only the guard calls, and what it can do nothing without.
 GUARD, GUARD_KEY = frozenset({"info", "get", "set"}), "info"
-#: Its refusals are the affair of `reach`, because nothing but time is lost by them.
-_POKES = "publish"
+#: Their refusals are the affair of `reach`, because nothing but time is lost by them.
+_POKES = frozenset({"publish", "spublish"})
 #: The user, or the server, doesn't know or allow the command.
 _UNKNOWN = re.compile(r"unknown (?:sub)?command|not supported", re.IGNORECASE)
 _A_KEY = re.compile(r"\bkeys?\b")
+#: A refusal of these is no want of rights: the server takes in nothing at the moment.
+_SHUT = frozenset({"OOM", "READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "BUSY"})
+
+
+def called_by(scripts: Iterable[Script]) -> frozenset[str]:
+    """Every command that one of these scripts calls, but for the pokes."""
+    texts = (re.findall(rb"(?:call|many)\(\s*'(\w+)'", script.text) for script in scripts)
+    return frozenset(name.decode().lower() for text in texts for name in text) - _POKES
+
+
+LOCKS = called_by(SCRIPTS) | OURS | GUARD | {"wait"}
+#: What serial queues and refresh guards need besides.
+QUEUES, VALUES = called_by(QUEUE_SCRIPTS) - LOCKS, called_by(VALUE_SCRIPTS) - LOCKS
 
 
 def needed(settings: Settings) -> frozenset[str]:
-    """Every command that the store or one of its scripts calls."""
-    called = called_by(SCRIPTS)
+    """Every command that locks need."""
     idle = GUARD if settings.guard == "off" else frozenset[str]()
-    return (frozenset(called - {_POKES}) | OURS | _confirming(settings)) - idle
+    return LOCKS - idle - (frozenset() if settings.replicas else {"wait"})
 
 
-def called_by(scripts: Iterable[Script]) -> set[str]:
-    """Every command that one of these scripts calls."""
-    return {
-        name.decode().lower()
-        for script in scripts
-        for name in re.findall(rb"call\(\s*'(\w+)'", script.text)
-    }
-
-
-def _confirming(settings: Settings) -> frozenset[str]:
-    return frozenset({"wait"} if settings.replicas else ())
-
-
-def examine(visit: Visit) -> Iterator[Finding]:
-    """Which commands and keys are missing, and does it take in what is written?"""
-    names = [name for name in TRIALS if name in needed(visit.settings)]
-    refused = refusals(visit, {name: TRIALS[name] for name in names})
-    if GUARD_KEY in refused:  # then it is as if it were off
-        refused = {name: one for name, one in refused.items() if name not in GUARD - {GUARD_KEY}}
-    findings = [*_commands(visit, refused), *_keys(visit, refused)]
-    yield from findings or [well("rights", f"{visit.user} may do all that is needed")]
-    yield from _writing(visit, refused)
-
-
-def refusals(visit: Visit, trials: dict[str, tuple[bytes, ...]]) -> dict[str, ServerSaid]:
+def refusals(visit: Visit, names: Collection[str], prefix: str) -> dict[str, ServerSaid]:
     """What is said to those of these commands that aren't carried out."""
-    said = visit.ask_many([_trial(visit, name, words) for name, words in trials.items()])
-    return {
-        name: one for name, one in zip(trials, said, strict=True) if isinstance(one, ServerSaid)
-    }
+    key = f"{prefix}{tag_of(visit.buckets[0])}!".encode() + visit.word
+    tried = {name: words for name, words in TRIALS.items() if name in names}
+    said = visit.ask_many(
+        [
+            (*name.upper().encode().split(b"|"), *(key if word is KEY else word for word in words))
+            for name, words in tried.items()
+        ]
+    )
+    return {name: one for name, one in zip(tried, said, strict=True) if isinstance(one, ServerSaid)}
 
 
-def _trial(visit: Visit, name: str, trial: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    key = f"{visit.prefix}:{tag_of(visit.buckets[0])}!".encode() + visit.word
-    words = (key if word is KEY else word for word in trial)
-    return *name.upper().encode().split(b"|"), *words
+def lacking(
+    visit: Visit, refused: Mapping[str, ServerSaid], spare: Mapping[str, str], absent: str = ""
+) -> Iterator[Finding]:
+    """The commands that the user may not call, and those that aren't there (told as ``absent``).
 
-
-def forbidden(refused: dict[str, ServerSaid]) -> list[str]:
-    """Those that the user may not call."""
-    return [name for name, said in refused.items() if said.code == "NOPERM" and not _key(said)]
-
-
-def absent(refused: dict[str, ServerSaid]) -> list[str]:
-    """Those that aren't there."""
-    return [name for name, said in refused.items() if _UNKNOWN.search(said.text)]
-
-
-def _commands(visit: Visit, refused: dict[str, ServerSaid]) -> Iterator[Finding]:
-    """Those that the user may not call, and those that aren't there."""
-    denied, gone = forbidden(refused), absent(refused)
-    for names, who, remedy in (
-        (denied, f"{visit.user} may not call", rules(visit.user_name, "{}")),
-        (gone, "there is no command", "is it a proxy, or was {} renamed (rename-command)?"),
-    ):
-        must = [name for name in names if name not in SPARE]
-        words = " ".join(f"+{name}" if names is denied else shown(name) for name in names)
-        if must:
-            yield Finding(
-                Level.FAIL,
-                "rights" if names is denied else "commands",
-                f"{who} {', '.join(map(shown, must))}, which holdfast needs",
-                remedy.replace("{}", words),
-            )
-        for name in sorted(set(names) - set(must)):
-            yield Finding(
-                Level.WARN,
-                "rights" if names is denied else "commands",
-                f"{who} {shown(name)}: {SPARE[name]}",
-                remedy.replace("{}", f"+{name}" if names is denied else shown(name)),
-            )
-
-
-def shown(name: str) -> str:
-    """A command as people write it."""
-    return name.upper().replace("|", " ")
+    ``spare``: what it means where one is missing that isn't always needed.
+    """
+    denied = [name for name, said in refused.items() if said.code == "NOPERM" and not _key(said)]
+    gone = [name for name, said in refused.items() if _UNKNOWN.search(said.text)]
+    for names in filter(None, (denied, gone)):
+        who, subject = f"{visit.user} may not call", ""
+        if names is gone:
+            who, subject = "there is no command", absent
+        for meaning in dict.fromkeys(spare.get(name, "") for name in sorted(names)):
+            these = [name for name in sorted(names) if spare.get(name, "") == meaning]
+            shown = ", ".join(name.upper().replace("|", " ") for name in these)
+            remedy = f"is it a proxy, or was {shown} renamed (rename-command)?"
+            if names is denied:
+                remedy = rules(visit.user_name, *(f"+{name}" for name in these))
+            if meaning:
+                yield warn(f"{who} {shown}: {meaning}", remedy, subject)
+            else:
+                yield fail(f"{who} {shown}, which holdfast needs", remedy, subject)
 
 
 def _key(said: ServerSaid) -> bool:
@@ -152,22 +146,42 @@ def _key(said: ServerSaid) -> bool:
     return bool(_A_KEY.search(said.text))
 
 
-def _keys(visit: Visit, refused: dict[str, ServerSaid]) -> Iterator[Finding]:
+def examine(
+    visit: Visit, names: Collection[str], spare: Mapping[str, str], prefix: str
+) -> Iterator[Finding]:
+    """Which commands and keys are missing, and does it take in what is written?"""
+    refused = refusals(visit, names, prefix)
+    if GUARD_KEY in refused:  # then it is as if it were off
+        refused = {name: one for name, one in refused.items() if name not in GUARD - {GUARD_KEY}}
+    findings = list(lacking(visit, refused, spare, "commands"))
     if any(said.code == "NOPERM" and _key(said) for said in refused.values()):
-        yield Finding(
-            Level.FAIL,
-            "rights",
-            f"{visit.user} may not touch keys that begin with {visit.prefix}:",
-            rules(visit.user_name, f"~{visit.prefix}:*"),
-        )
-
-
-#: A refusal of these is no want of rights: the server takes in nothing at the moment.
-_SHUT = frozenset({"OOM", "READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "BUSY"})
-
-
-def _writing(visit: Visit, refused: dict[str, ServerSaid]) -> Iterator[Finding]:
+        text = f"{visit.user} may not touch keys that begin with {prefix or 'anything'}"
+        findings.append(fail(text, rules(visit.user_name, f"~{prefix}*")))
+    yield from findings or [ok(f"{visit.user} may do all that is needed")]
     for said in refused.values():
         if said.code in _SHUT:
-            yield Finding(Level.FAIL, "writing", str(complaint(said, visit.label)))
+            yield fail(str(complaint(said, visit.label)), subject="writing")
             return
+
+
+def _besides(visit: Visit, names: Collection[str], meaning: str, well: str) -> Iterator[Finding]:
+    """What else the server can be used for."""
+    refused = refusals(visit, names, f"{visit.prefix}:")
+    yield from list(lacking(visit, refused, dict.fromkeys(names, meaning))) or [ok(well)]
+
+
+CHECKS: Checks[Visit] = {
+    "rights": lambda visit: examine(visit, needed(visit.settings), SPARE, f"{visit.prefix}:"),
+    "queues": lambda visit: _besides(
+        visit,
+        QUEUES,
+        "there can be no serial queues, only locks",
+        f"{visit.user} may do all that serial queues need",
+    ),
+    "values": lambda visit: _besides(
+        visit,
+        VALUES,
+        "refresh guards (client.guard) don't work here",
+        "refresh guards may keep their values here",
+    ),
+}

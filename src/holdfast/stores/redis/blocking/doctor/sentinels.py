@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....core.finding import Finding, Level
+from .....core.finding import Finding, fail, ok, warn
 from .....errors import ConfigError, HoldfastError
 from .....runtime.blocking import boottime
 from ...config import Settings
@@ -13,7 +13,6 @@ from ...topology import Place, Sentinels, shown
 from ..dial import Dialler
 from ..link import Link
 from ..sentinel import LOCKED_OUT
-from .visit import well
 
 #: No sentinel is waited for longer than this, seconds.
 WITHIN_S = 1.0
@@ -27,25 +26,23 @@ def examine(watch: Sentinels) -> Iterator[Finding]:
         try:
             primary = _asked(watch, place)
         except (HoldfastError, OSError) as wrong:
-            yield Finding(Level.WARN, "sentinel", f"{shown(place)}: {wrong}", _remedy(wrong))
+            yield warn(f"{shown(place)}: {wrong}", _remedy(wrong), "sentinel")
             continue
         if primary is None:
             text = f"{shown(place)} doesn't know {watch.service!r}"
-            yield Finding(Level.WARN, "sentinel", text, "look how the servers are called there")
+            yield warn(text, "look how the servers are called there", "sentinel")
         else:
             named.setdefault(shown(primary), []).append(shown(place))
     if not named:
         text = f"none of {len(watch.places)} names a primary of {watch.service!r}"
-        yield Finding(Level.FAIL, "sentinels", text, "are the addresses and the name right?")
+        yield fail(text, "are the addresses and the name right?")
     elif len(named) > 1:
         told = "; ".join(f"{', '.join(by)}: {primary}" for primary, by in named.items())
         text = f"they name different primaries ({told})"
-        yield Finding(
-            Level.WARN, "sentinels", text, "wait for the end of a fail-over, if it is one"
-        )
+        yield warn(text, "wait for the end of a fail-over, if it is one")
     else:
         ((primary_shown, by),) = named.items()
-        yield well("sentinels", f"{len(by)} of {len(watch.places)} name {primary_shown}")
+        yield ok(f"{len(by)} of {len(watch.places)} name {primary_shown}")
 
 
 def _remedy(wrong: Exception) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from .....core.finding import Finding, Level
-from .visit import Visit, well
+from .....core.finding import Checks, Finding, fail, ok, warn
+from .visit import Visit
 
 OLDEST = (6, 2)
 #: Servers that take Redis's commands, by the line of INFO that tells their own version.
@@ -15,14 +14,6 @@ KIN = {"valkey_version": "Valkey", "dragonfly_version": "Dragonfly", "keydb_vers
 #: So many connections are asked whether they lead to the same server.
 CONNECTIONS = 4
 _NO_ID = re.compile(r"0*")
-
-
-def examine(visit: Visit) -> Iterator[Finding]:
-    """Version, kind, role and identity."""
-    yield version(visit.hello, visit.info, visit.protocol)
-    yield from _kind(visit)
-    yield from _role(visit)
-    yield from _identity(visit)
 
 
 def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Finding:
@@ -38,81 +29,64 @@ def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Findi
         words.append(f"up for {_span(int(uptime))}")
     text = ", ".join(words)
     if not told:
-        return Finding(
-            Level.WARN,
-            "server",
-            f"{text}: INFO and HELLO aren't answered",
-            "a proxy, or another program? Redis 6.2 or Valkey is needed",
-        )
-    if numbers < OLDEST:
-        return Finding(Level.FAIL, "server", text, "it must be Redis 6.2 or later, or Valkey")
-    return well("server", text)
+        text += ": INFO and HELLO aren't answered"
+        return warn(text, "a proxy, or another program? Redis 6.2 or Valkey is needed")
+    return fail(text, "it must be Redis 6.2 or later, or Valkey") if numbers < OLDEST else ok(text)
 
 
-def _kind(visit: Visit) -> Iterator[Finding]:
+def _kind(visit: Visit) -> Finding | None:
     """A sentinel and a node of a cluster take connections as a server does."""
     mode = visit.info.get("redis_mode") or _text(visit.hello.get("mode"))
     if mode == "sentinel":
-        yield Finding(
-            Level.FAIL,
-            "kind",
+        return fail(
             "this is a sentinel, which keeps no data",
             "name it as one: redis+sentinel://host1,host2/NAME/0, or the server that it watches",
         )
-    elif mode == "cluster" and not visit.sharded:
+    if mode == "cluster" and not visit.sharded:
         state = visit.look("cluster|info", b"CLUSTER", b"INFO")
         found = re.search(rb"cluster_state:(\w+)", state) if isinstance(state, bytes) else None
         how = f"; the cluster's state is {found[1].decode()}" if found else ""
-        yield Finding(
-            Level.FAIL,
-            "kind",
+        return fail(
             f"this is one node of a cluster, with a part of the names only{how}",
             "name the cluster: redis+cluster://host1,host2 (rediss+cluster:// with TLS)",
         )
+    return None
 
 
-def _role(visit: Visit) -> Iterator[Finding]:
+def _role(visit: Visit) -> Finding | None:
     info = visit.info
     role = info.get("role") or _text(visit.hello.get("role"))
     if role in ("slave", "replica"):
-        link = info.get("master_link_status", "")
         place = f" of {info['master_host']}:{info['master_port']}" if "master_host" in info else ""
-        down = ", which it has lost" if link == "down" else ""
-        yield Finding(
-            Level.FAIL,
-            "role",
+        down = ", which it has lost" if info.get("master_link_status") == "down" else ""
+        return fail(
             f"it is a replica{place}{down}, and takes in nothing",
             "name the primary, or an address that follows it",
         )
-    elif role:
-        yield well("role", "a primary, which takes in what is written")
+    return ok("a primary, which takes in what is written") if role else None
 
 
-def _identity(visit: Visit) -> Iterator[Finding]:
+def _identity(visit: Visit) -> Finding | None:
     """Do all connections lead to one server, and does it say which one it is?"""
     if not visit.info:
-        return  # said under "unseen"
+        return None  # said under "unseen"
     ids = {visit.info.get("run_id", "")}
     for _ in range(CONNECTIONS):
         with visit.connected() as link:
             ids.add(visit.told(link).get("run_id", ""))
     if len(ids) > 1:
-        yield Finding(
-            Level.FAIL,
-            "identity",
+        return fail(
             f"{CONNECTIONS + 1} connections have led to {len(ids)} different servers, or it was "
             "started anew meanwhile",
             "a proxy or a name that stands for several servers can't keep a lock: name one of them",
         )
-    elif _NO_ID.fullmatch(next(iter(ids))):
-        yield Finding(
-            Level.WARN,
-            "identity",
+    (run_id,) = ids
+    if _NO_ID.fullmatch(run_id):
+        return warn(
             "it hides its run id, so a restart without data isn't noticed",
             "connect to the server itself, not through a proxy, if you can",
         )
-    else:
-        yield well("identity", f"run id {next(iter(ids))[:8]}..., the same on every connection")
+    return ok(f"run id {run_id[:8]}..., the same on every connection")
 
 
 def _text(raw: Any) -> str:
@@ -129,3 +103,11 @@ def _span(seconds: int) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+CHECKS: Checks[Visit] = {
+    "server": lambda visit: version(visit.hello, visit.info, visit.protocol),
+    "kind": _kind,
+    "role": _role,
+    "identity": _identity,
+}

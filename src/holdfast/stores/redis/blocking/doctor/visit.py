@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
-from .....core.finding import Finding, Level
 from .....errors import StoreUnavailable
 from .....runtime.blocking import boottime, walltime
 from ...complaints import ServerSaid
@@ -140,6 +139,12 @@ class Visit:
         text = self.info.get(key, "")
         return int(text) if text.isdecimal() else None
 
+    def replicas(self) -> Iterator[dict[str, str]]:
+        """What INFO says of each of its replicas."""
+        for at in range(self.number("connected_slaves") or 0):
+            parts = (one.partition("=") for one in self.info.get(f"slave{at}", "").split(","))
+            yield {key: value for key, _, value in parts}
+
     def setting(self, name: str) -> str | None:
         """One line of the server's configuration; None if it isn't told."""
         said = self.look("config|get", b"CONFIG", b"GET", name.encode())
@@ -166,8 +171,3 @@ class Visit:
 
     def __exit__(self, *_: object) -> None:
         self._main.close()
-
-
-def well(subject: str, text: str) -> Finding:
-    """A part that is as it should be."""
-    return Finding(Level.OK, subject, text)

@@ -1,4 +1,4 @@
-"""``python -m holdfast.testing.histories FILE...``: judge histories, and tell the first story."""
+"""``python -m holdfast.testing judge FILE...``: judge histories, and tell the first story."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from . import GRACE_S, BadHistory, judge_files, tell
 def main(argv: list[str] | None = None) -> int:
     """The command: 0 if no promise is broken, 1 if one is, 2 if a file can't be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m holdfast.testing.histories",
-        description="Judge what workers wrote down of their locks.",
+        prog="python -m holdfast.testing judge",
+        description="Judge what workers wrote down of their locks, queues and guards.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="one per worker, JSON lines")
     parser.add_argument(
@@ -22,15 +22,21 @@ def main(argv: list[str] | None = None) -> int:
         metavar="SECONDS",
         help=f"an acquire may exceed its time-out by this much ({GRACE_S:g})",
     )
-    args = parser.parse_args(argv)
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="between two executions in a group of a queue (0)",
+    )
+    parser.add_argument(
+        "--from", dest="from_", choices=("ack", "take"), default="ack", help="when that begins, ack"
+    )
+    args = vars(parser.parse_args(argv))
     try:
-        verdict = judge_files(*args.files, grace=args.grace)
+        verdict = judge_files(*args.pop("files"), **args)
     except (OSError, BadHistory) as wrong:
         print(wrong, file=sys.stderr)
         return 2
     print(tell(verdict))
     return 0 if verdict.good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

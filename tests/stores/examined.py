@@ -13,7 +13,7 @@ from holdfast.core.finding import Finding, Level
 from holdfast.url import find
 from tests.servers.redis_server import RedisServer
 
-#: Settings of a server of which `doctor` has nothing to say.
+#: Settings of a Redis of which `doctor` has nothing to say.
 KEPT = ("appendonly yes",)
 
 
@@ -30,6 +30,15 @@ def one(url: str, subject: str) -> Finding:
     """What is found of one subject, which must be a single thing."""
     (finding,) = examined(url)[subject]
     return finding
+
+
+def worst(url: str) -> dict[str, Finding]:
+    """The worst that is found of each subject."""
+    grave = list(Level).index
+    return {
+        subject: max(found, key=lambda one: grave(one.level))
+        for subject, found in examined(url).items()
+    }
 
 
 def troubles(url: str) -> dict[str, Level]:

@@ -1,0 +1,120 @@
+"""What is known of jobs and of their executions, from the events of a history."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+#: A job: its group and its number there.
+Key = tuple[str, int]
+
+
+class Execution:
+    """One delivery of one job, and what came of it. Times are infinite where nothing is known."""
+
+    __slots__ = (
+        "asked",
+        "died",
+        "fence",
+        "group",
+        "how",
+        "kept",
+        "leaving",
+        "left",
+        "lost",
+        "number",
+        "took",
+        "until",
+        "worker",
+    )
+
+    def __init__(self, event: dict[str, Any]) -> None:
+        self.worker: str = event["p"]
+        self.took: float = event["t"]
+        self.asked: float = event["asked"]
+        self.group: str = event["group"]
+        self.number: int = event["n"]
+        self.fence: int = event["fence"]
+        self.until: float = event["until"]
+        self.lost = self.leaving = self.left = self.died = math.inf
+        self.how = ""
+        #: What settling it returned; None if that isn't known.
+        self.kept: bool | None = None
+
+    @property
+    def end(self) -> float:
+        """Until then it certainly went on, as far as its worker knew."""
+        return min(self.leaving, self.lost, self.died, self.until)
+
+    @property
+    def done(self) -> bool:
+        """May it have been acked?"""
+        return self.how == "ack" and self.kept is not False
+
+    def on_look(self, event: dict[str, Any]) -> None:
+        """A look has passed."""
+        self.until = max(self.until, event["until"])
+
+    def on_lost(self, event: dict[str, Any]) -> None:
+        """The loss is known."""
+        self.lost = min(self.lost, event["t"])
+
+    def on_leaving(self, event: dict[str, Any]) -> None:
+        """It is about to be settled."""
+        self.leaving, self.how = event["t"], event["how"]
+
+    def on_left(self, event: dict[str, Any]) -> None:
+        """That has returned."""
+        self.left, self.kept = event["t"], event["kept"]
+
+    def on_unknown(self, event: dict[str, Any]) -> None:
+        """The store said nothing to that."""
+        self.left = event["t"]
+
+    def __repr__(self) -> str:
+        return f"{self.worker} at {self.group or 'plain'}#{self.number} with fence {self.fence}"
+
+
+class Jobs:
+    """Every job, and every execution by its group."""
+
+    def __init__(self, acts: dict[tuple[str, int], Any]) -> None:
+        #: Jobs that were put, and whether the store has certainly accepted them.
+        self.put: dict[Key, bool] = {}
+        #: Jobs that the queue still had at the end.
+        self.there: set[Key] = set()
+        #: (process, duplicates) of what was sent once and has lost jobs as duplicates.
+        self.dropped: list[tuple[str, int]] = []
+        self.groups: dict[str, list[Execution]] = {}
+        self._puts: dict[tuple[str, int], list[Key]] = {}
+        self._executions = acts
+        self.takes = {
+            "put": self._put,
+            "accepted": self._accepted,
+            "took": self._took,
+            "there": self._there,
+        }
+
+    def finish(self, dead: dict[str, float]) -> None:
+        """There are no more lines."""
+        for executions in self.groups.values():
+            for one in executions:
+                one.died = dead.get(one.worker, math.inf)
+            executions.sort(key=lambda one: one.fence)
+
+    def _put(self, event: dict[str, Any]) -> None:
+        keys = [(group, number) for group, number in event["jobs"]]
+        self._puts[event["p"], event["w"]] = keys
+        self.put.update(dict.fromkeys(keys, False))
+
+    def _accepted(self, event: dict[str, Any]) -> None:
+        self.put.update(dict.fromkeys(self._puts.pop((event["p"], event["w"])), True))
+        if event["dropped"] and event["sent"] == 1:
+            self.dropped.append((event["p"], event["dropped"]))
+
+    def _took(self, event: dict[str, Any]) -> None:
+        one = self._executions[event["p"], event["c"]] = Execution(event)
+        self.groups.setdefault(one.group, []).append(one)
+
+    def _there(self, event: dict[str, Any]) -> None:
+        self.there.update((group, number) for group, number in event["jobs"])

@@ -1,0 +1,34 @@
+"""What the rules of every product are given, and what they find."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .locks import Claim
+
+#: `acquire(timeout=T)` must be back within T and this much...
+GRACE_S = 0.25
+#: ...but for this part of all, because the machine may have been busy with something else.
+LATE_PART = 0.001
+
+
+class Terms(NamedTuple):
+    """What the rules allow; see ``judge``."""
+
+    grace: float
+    late_part: float
+    interval: float
+    from_: str
+
+
+class Violation(NamedTuple):
+    """A broken promise: its name; the lock, thing, group or key; when, and in words.
+
+    ``claims``: those of locks that it is about.
+    """
+
+    promise: str
+    name: str
+    when: float
+    text: str
+    claims: tuple[Claim, ...] = ()
