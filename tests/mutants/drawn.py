@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +34,10 @@ class Drawn(NamedTuple):
     module: str
     number: int
     mutation: Mutation
+
+    def source(self) -> bytes:
+        """The module without it."""
+        return SOURCE.joinpath(*self.module.split(".")).with_suffix(".py").read_bytes()
 
     def __str__(self) -> str:
         return f"{self.module}:{self.mutation.line}: {self.mutation.what}"
@@ -70,16 +75,26 @@ def noticed(bug: Drawn) -> str:
     return ""
 
 
+def judged_all(
+    bugs: Sequence[Drawn], at_once: int, tell: Callable[[str], object] = str
+) -> dict[Drawn, str]:
+    """What notices each; ``tell`` is called with a line about each, in this order."""
+    found: dict[Drawn, str] = {}
+    with ThreadPoolExecutor(at_once) as pool:
+        for bug, how in zip(bugs, pool.map(noticed, bugs), strict=True):
+            found[bug] = how
+            tell(f"{'ok  ' if how else 'LEFT'} {bug}" + f" -- {how[:160]}" * bool(how))
+    return found
+
+
 def main(count: str = "200", seed: str = "1", part: str = "") -> int:
-    """Draw some, and tell what came of each that survives."""
+    """Draw some, and tell what came of each."""
     bugs = random.Random(int(seed)).sample(everything(part), int(count))
-    by: Counter[str] = Counter()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for bug, said in zip(bugs, pool.map(noticed, bugs), strict=True):
-            judge = said.partition(":")[0] or "nobody"
-            by["what can't run" if ": ?" in said else judge] += 1
-            print(f"{'ok  ' if said else 'LEFT'} {bug}" + f" -- {said[:160]}" * bool(said))
-            sys.stdout.flush()
+    found = judged_all(bugs, AT_ONCE, lambda line: print(line, flush=True))
+    by = Counter(
+        "what can't run" if ": ?" in how else how.partition(":")[0] or "nobody"
+        for how in found.values()
+    )
     print(f"{count} drawn by seed {seed}: " + ", ".join(f"{by[one]} {one}" for one in sorted(by)))
     return 0
 

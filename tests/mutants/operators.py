@@ -8,7 +8,6 @@ selection", 1978): a comparison that is off by one, a condition negated, a call 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import NamedTuple
 
 #: Each comparison, and what stands in its place.
@@ -163,22 +162,7 @@ def _name(node: ast.expr) -> str:
 
 
 def mutations(source: bytes) -> list[Mutation]:
-    """All changes of a module that can be compiled, in the order of their lines."""
+    """All changes of a module, in the order of their lines."""
     places = _Places(source)
     places.visit(ast.parse(source))
-    return sorted(one for one in places.found if _compiles(one.of(source)))
-
-
-def _compiles(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return False
-    return True
-
-
-def all_of(sources: dict[str, bytes]) -> Iterator[tuple[str, Mutation]]:
-    """The changes of these modules, with the module of each."""
-    for module, source in sorted(sources.items()):
-        for one in mutations(source):
-            yield module, one
+    return sorted(places.found)
