@@ -36,9 +36,9 @@ def prove(planted: Planted, seen: Seen) -> int:
     os.environ["HOLDFAST_TORTURE"] = "full" if planted.full else ""
     if planted.commands:
         with _in_commands(planted.edits):
-            return _tested(planted.node, seen)
+            return tested([planted.node], seen)
     plant(planted.edits)
-    return _tested(planted.node, seen)
+    return tested([planted.node], seen)
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ class Seen:
     """A plugin of pytest: how the first test has failed."""
 
     def __init__(self) -> None:
-        self.failure = ""
+        self.node = self.failure = ""
         #: What says that code could not run.
         self.broken = ""
 
@@ -81,18 +81,19 @@ class Seen:
         if call.excinfo is None or self.failure:
             return
         error = call.excinfo.value
-        self.failure = str(failure(error))
+        self.node, self.failure = report.nodeid, str(failure(error))
         self.broken = broken(error)
         if call.when != "call":
             self.broken = self.broken or f"an error in {call.when}: {self.failure}"
 
 
-def _tested(node: str, seen: Seen) -> int:
+def tested(what: Sequence[str], seen: Seen) -> int:
+    """Run these tests until one fails; pytest's exit code, and 10."""
     import pytest
 
     # A folder of its own: in the common one several that start at once clear each other's away.
     with tempfile.TemporaryDirectory(prefix="holdfast-proof-") as place:
-        ways = [*_WAYS, *_NO_MORE, "--basetemp", f"{place}/t", node]
+        ways = [*_WAYS, *_NO_MORE, "--basetemp", f"{place}/t", *what]
         return 10 + int(pytest.main(ways, plugins=[seen]))
 
 

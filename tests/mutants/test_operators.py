@@ -1,0 +1,54 @@
+"""Bugs made by rule: which there are, and that few of those that are drawn go unnoticed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.torture.scale import FULL, seed_of
+
+from .drawn import AT_ONCE, everything, judged_all
+from .operators import mutations
+
+DRAWN = 200
+#: Some change nothing that anybody can see: an order, a length of a list that is only a hint.
+NOTICED = 0.9
+
+SOURCE = b'''
+def one(self, left, right):
+    """A text: left < right."""
+    self.x = 0
+    if left < right and not self.done:
+        log.info("left < right")
+        await self.tell(min(left, 3))
+    raise ValueError(left < right)
+'''
+
+
+def test_each_rule_changes_what_runs_and_no_text() -> None:
+    assert [one.what for one in mutations(SOURCE)] == [
+        "'self.x = 0' becomes 'pass'",
+        "'left < right and not self.done' becomes '((left < right))'",
+        "'left < right and not self.done' becomes '((not self.done))'",
+        "'left < right' becomes 'left <= right'",
+        "'not self.done' becomes 'bool(self.done)'",
+        "'await self.tell(min(left, 3))' becomes 'pass'",
+        "'min' becomes 'max'",
+    ]
+
+
+def test_there_are_thousands_and_each_can_be_compiled() -> None:
+    bugs = everything()
+    assert len(bugs) > 3000
+    for bug in random.Random(seed_of("bugs made by rule")).sample(bugs, 200):
+        compile(bug.mutation.of(bug.source()), str(bug), "exec")
+
+
+@pytest.mark.skipif(not FULL, reason="half an hour for 200 bugs: HOLDFAST_TORTURE=full")
+def test_few_of_the_bugs_that_are_drawn_go_unnoticed() -> None:
+    bugs = random.Random(seed_of("bugs made by rule")).sample(everything(), DRAWN)
+    said = judged_all(bugs, AT_ONCE)
+    left = [str(bug) for bug, how in said.items() if not how]
+    ran = [how for how in said.values() if ": ?" not in how]
+    assert len(left) <= (1 - NOTICED) * len(ran), "\n".join(left)
