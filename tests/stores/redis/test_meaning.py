@@ -27,7 +27,7 @@ class RedisTwins(Twins):
     """The scripts and the memory store; the pokes are those of the memory store, too."""
 
     start = START
-    near = 0.002
+    near = 0.001
     notices_ends = False
 
     def __init__(self, verbs: Verbs, seed: int) -> None:
