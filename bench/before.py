@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -35,6 +36,10 @@ def extract(revision: str, place: Path) -> Path:
         subprocess.run(["tar", "-x", "-C", str(place)], stdin=git.stdout, check=True)
     if git.returncode:
         raise SystemExit(f"bench: git knows no revision {revision!r} here")
+    # What starts the servers is of this tree, and needs these.
+    testing = place / "src" / "holdfast" / "testing"
+    shutil.rmtree(testing, ignore_errors=True)
+    testing.symlink_to(ROOT / "src" / "holdfast" / "testing")
     return place / "src"
 
 
