@@ -103,7 +103,7 @@ def clock(ahead: float, by: float = 0.0) -> Finding:
 
 
 def lines(wrong: int) -> Finding:
-    """Do the lines of names say what their claims say, but for so many?"""
+    """The finding about names whose line contradicts its claims; ``wrong``: their number."""
     if not wrong:
         return ok("each says what its claims say")
     return warn(

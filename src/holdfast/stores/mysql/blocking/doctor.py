@@ -182,7 +182,7 @@ def _connections(visit: Visit) -> Finding:
 
 def _idle(visit: Visit) -> Found:
     idle = visit.number("wait_timeout", 28_800)
-    text = f"wait_timeout is {idle} s: idle connections are ended, and made anew"
+    text = f"wait_timeout is {idle} s: the server ends idle connections, and we connect again"
     return idle < IDLE_S and warn(text, f"{IDLE_S} s or more")
 
 

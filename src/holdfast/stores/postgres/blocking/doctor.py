@@ -26,7 +26,7 @@ CONNECT_S = 5.0
 _BUSY = "is the network slow, or the server very busy?"
 #: Percentage of the queue of messages in use from which doctor warns.
 NOTIFY_FULL = 50
-#: A transaction that is open for so many seconds keeps what is over from being removed.
+#: Seconds from which an open transaction keeps the server from removing dead rows.
 OPEN_S = 600
 #: What a fresh hit reads: the one table that is read without a function.
 VALUES = "refresh_values"
@@ -67,7 +67,7 @@ class Visit:
 
     @functools.cached_property
     def user(self) -> str:
-        """Who we are there."""
+        """The name of the user that we log in as."""
         return self.value("SELECT current_user")
 
     @functools.cached_property
