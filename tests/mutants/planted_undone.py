@@ -31,7 +31,8 @@ CLOSES = "holdfast.core.closing"
 COMPUTING = "holdfast.core.guard.computing"
 TOGETHER = "holdfast.core.together"
 TAKING = "holdfast.core.queue.taking"
-NOTED = "ctx.under_way[self] = lambda: (self.leave(suspect=True),)"
+NOTED = "ctx.under_way[self] = self.undos"
+GIVING = "ctx.under_way[lease] = lease.again"
 
 UNDONE = [
     bug(
@@ -305,12 +306,12 @@ UNDONE = [
     bug(
         "a close leaves a release that is on its way",
         f"{GIVES}[release-False]",
-        ("holdfast.core.hold", "                    leaving.note(ctx, lease, leave)\n", ""),
+        ("holdfast.core.hold", f"                    {GIVING}\n", ""),
     ),
     bug(
         "a close leaves a release of several that is on its way",
         f"{GIVES}[release of several-False]",
-        (TOGETHER, "            leaving.note(ctx, lease, leave)\n", ""),
+        (TOGETHER, f"            {GIVING}\n", ""),
     ),
     bug(
         "a close leaves an undo that is on its way",
@@ -344,7 +345,7 @@ UNDONE = [
     bug(
         "a release that a close overtakes is a loss",
         f"{AMID}::test_a_release_that_a_close_overtakes_is_no_loss[release]",
-        ("holdfast.core.leaving", "        lease.unheard = True\n", ""),
+        ("holdfast.core.lease", "        self.unheard = True\n", ""),
     ),
     bug(
         "a close waits for no settle",

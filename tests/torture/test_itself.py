@@ -1,4 +1,4 @@
-"""On every store a thread or task that waits for itself for ever is told so at once."""
+"""On every store a thread or task that waits for itself for ever is told so."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Attempt:
     def ask(self) -> Awaitable[Joined]:
         """Send the join. One id for all attempts: only one can enter."""
         self.listening = self.wait
-        self.ctx.under_way[self] = lambda: (self.leave(suspect=True),)
+        self.ctx.under_way[self] = self.undos
         if self.ctx.closed:  # nobody would undo what is sent now
             self.ctx.require_open()
         self.asked = now = self.ctx.now()
@@ -200,6 +200,10 @@ class Attempt:
         spec = self.spec
         return Leave(spec.name, self.claim.id, self.ticket, 0.0, suspect, spec.ttl)
 
+    def undos(self) -> tuple[Leave]:
+        """What gives back what it may have got; a close asks for it."""
+        return (self.leave(suspect=True),)
+
     def _renew_claim(self) -> None:
         self.settle()
         self.claim = Claim(self.ctx.runtime.new_id(), self.spec)
@@ -227,7 +231,7 @@ class Attempt:
             await self._withdraw()
             return None
         if self.tell_at < 0.0:
-            self.tell_at = await waits.begin(self, waiting)
+            self.tell_at = waits.begin(self, waiting)
         elif self.asked >= self.tell_at:
             self.tell_at = await waits.tell(self, waiting)
         left = self.end - ctx.now()  # only now, as to tell of it takes time

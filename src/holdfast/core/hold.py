@@ -180,7 +180,8 @@ class HoldBase:
                     # First, so that the keeper reports no false loss. What else is to be done
                     # comes after the sending, because whoever is next waits for that.
                     leave = self._leave_of(lease)
-                    leaving.note(ctx, lease, leave)
+                    lease.sent = leave
+                    ctx.under_way[lease] = lease.again
                     lease.closing = True
                     lease.leaving += 1
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)

@@ -1,7 +1,7 @@
 """Does a thread or task wait for itself? It would wait for ever, without a word.
 
-Looked for only when an acquire begins to wait and when it has waited for a while, so that taking a
-free name costs no more than a note of where it was taken: see ``place.Spot``.
+Looked for only when an acquire has waited for a while, so that taking a free name costs
+no more than a note of where it was taken (see ``place.Spot``), and a hand-off nothing at all.
 
 It is certain, and an error, where a ``with`` that gives the hold back is open around what waits:
 it is found among the callers, and nothing goes on there before the wait has ended. That isn't so

@@ -61,6 +61,8 @@ class Lease:
     #: So many releases of it are under way; and was one not answered?
     leaving = 0
     unheard = False
+    #: What the last of them sends.
+    sent: Undo
     #: Was less asked for than its ttl, because ``max_hold`` allows no more?
     cut = False
     failures = 0
@@ -110,6 +112,12 @@ class Lease:
         """What gives it back when it is lost, for this reason, or when its client is closed."""
         del reason
         return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.longest_asked)
+
+    def again(self) -> tuple[Undo]:
+        """What a close sends while a release is under way, because it ends the connections:
+        whichever comes second finds no claim, and that is no loss."""
+        self.unheard = True
+        return (self.sent,)
 
     def loss(self, now: float) -> Loss | None:
         """Why it is lost, or None; what is seen here stays true."""

@@ -9,22 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import StoreUnavailable
-from .model import Leave, Loss
+from .model import Loss
 
 if TYPE_CHECKING:
     from .context import Context
     from .lease import Lease
-
-
-def note(ctx: Context, lease: Lease, leave: Leave) -> None:
-    """A release is about to send this. A close that comes meanwhile sends it, too, because it ends
-    the connections; whichever comes second finds no claim, and that is no loss."""
-
-    def again() -> tuple[Leave]:
-        lease.unheard = True
-        return (leave,)
-
-    ctx.under_way[lease] = again
 
 
 async def others(ctx: Context, lease: Lease, until: float) -> None:

@@ -211,7 +211,8 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
     if lease.end is None:
         if hold.lost is not Loss.FORKED:
             leave = hold._leave_of(lease)
-            leaving.note(ctx, lease, leave)
+            lease.sent = leave
+            ctx.under_way[lease] = lease.again
             lease.closing = True  # before anything is sent, so that there is no false loss
             lease.leaving += 1
             ctx.keeper.drop(lease)

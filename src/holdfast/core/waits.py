@@ -27,17 +27,16 @@ WHO_S = 0.1
 LOOK_EVERY_S = 1.0
 
 
-async def begin(attempt: Attempt, waiting: Waiting) -> float:
-    """Log that a claim waits; when it is worth a line again. Raises if it waits for itself."""
+def begin(attempt: Attempt, waiting: Waiting) -> float:
+    """Log that a claim waits; when it is worth a line again."""
     if log.isEnabledFor(logging.DEBUG):
         log.debug("waiting for %r%s", attempt.spec.name, _place(waiting))
-    if attempt.end == math.inf:
-        await itself.refuse(attempt.ctx, attempt.spec)
     return attempt.begun + min(SOON_S, LONG_S)
 
 
 async def tell(attempt: Attempt, waiting: Waiting) -> float:
-    """Log that a claim has waited for long; when it is worth a line again."""
+    """Log that a claim has waited for long; when it is worth a line again. Raises if it waits for
+    itself."""
     ctx, name, begun = attempt.ctx, attempt.spec.name, attempt.begun
     if attempt.tell_at < begun + LONG_S:
         if attempt.end == math.inf:
