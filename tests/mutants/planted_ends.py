@@ -38,7 +38,7 @@ ENDS = [
     ),
     bug(
         "a hold whose body ends in another loop is given back there",
-        f"{WALK}[sqlite-aio-semaphore]",
+        f"{WALK}[sqlite-aio-lock]",
         (LOOPS_OF, "    if not away(ctx):\n        await hold", "    if True:\n        await hold"),
     ),
     bug(
