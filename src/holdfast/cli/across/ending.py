@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 
 #: What ends us like Ctrl-C, so that what was asked for is withdrawn.
 QUITTING = ("INT", "TERM", "HUP", "QUIT")
@@ -49,7 +49,7 @@ class Ending:
             raise ended
 
     @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
+    def at_once(self) -> Generator[None]:
         """A step that may take for ever: one signal ends it, and what follows isn't disturbed."""
         self._noting = False
         try:
