@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from collections.abc import Generator
 
 import pytest
 
@@ -44,8 +45,10 @@ class Both:
 
 
 @pytest.fixture
-def both(here: Here) -> Both:
-    return Both(here)
+def both(here: Here) -> Generator[Both]:
+    with handlers_kept():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ``nohup`` has it ignored
+        yield Both(here)
 
 
 @pytest.mark.parametrize("place", PLACES)
