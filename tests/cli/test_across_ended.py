@@ -47,7 +47,8 @@ class Both:
 @pytest.fixture
 def both(here: Here) -> Generator[Both]:
     with handlers_kept():
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ``nohup`` has it ignored
+        for name in QUITTING:  # ``nohup`` and a shell in the background have some ignored
+            signal.signal(signal.Signals["SIG" + name], signal.SIG_DFL)
         yield Both(here)
 
 
