@@ -1,6 +1,7 @@
 """Bugs made by rule, drawn and judged: ``python -m tests.mutants.drawn [N] [SEED] [PART]``.
 
-It tells each survivor with its line, and at last how many were noticed by what.
+It tells each survivor with its line, and at last how many were noticed by what. ``PART`` is a part
+of a path below ``src``, such as ``core/queue``, ``redis/lua`` or ``postgres/schema``.
 """
 
 from __future__ import annotations
@@ -16,54 +17,74 @@ from typing import NamedTuple
 
 from holdfast.testing.surroundings import surroundings
 
-from .operators import Mutation, mutations
+from . import operators, statements
+from .operators import Mutation
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 #: What the simulator and the tests of the core judge: the core, and the store that means each verb.
-JUDGED = ("holdfast/core", "holdfast/stores/memory")
-JUDGES = ("histories", "tests")
+CORE = ("holdfast/core", "holdfast/stores/memory")
+#: Scripts, and the store that runs them: its kit, the comparison with the model, and its own tests.
+SCRIPTS = {
+    "holdfast/stores/redis/lua": "redis",
+    "holdfast/stores/postgres/schema": "postgres",
+    "holdfast/stores/mysql/schema": "mysql",
+    "holdfast/stores/sqlite/schema": "sqlite",
+}
 #: Seconds until a judge has noticed that it hangs.
-HANGS_S = 400.0
+HANGS_S = {True: 400.0, False: 900.0}
 AT_ONCE = 3
 
 
-class Drawn(NamedTuple):
-    """A bug, and where it is."""
+def mutations(path: Path) -> list[Mutation]:
+    """All changes of a module or a script."""
+    source = path.read_bytes()
+    if path.suffix == ".py":
+        return operators.mutations(source)
+    return statements.mutations(source, path.suffix)
 
-    module: str
+
+class Drawn(NamedTuple):
+    """A bug, and where it is: below ``src``."""
+
+    path: str
     number: int
     mutation: Mutation
 
     def source(self) -> bytes:
-        """The module without it."""
-        return SOURCE.joinpath(*self.module.split(".")).with_suffix(".py").read_bytes()
+        """The file without it."""
+        return SOURCE.joinpath(self.path).read_bytes()
+
+    def judges(self) -> tuple[str, ...]:
+        """What must notice it."""
+        return ("histories", "tests") if self.path.endswith(".py") else ("scripts",)
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.mutation.line}: {self.mutation.what}"
+        return f"{self.path}:{self.mutation.line}: {self.mutation.what}"
 
 
 def everything(part: str = "") -> list[Drawn]:
-    """All bugs that the rules make in what is judged."""
+    """All bugs that the rules make in what is judged; of scripts only where a part is named."""
+    places = [*CORE, *(SCRIPTS if part else ())]
     found = []
-    for path in sorted(path for place in JUDGED for path in (SOURCE / place).rglob("*.py")):
-        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        if part in module and path.name != "__init__.py":
-            changes = enumerate(mutations(path.read_bytes()))
-            found += [Drawn(module, number, one) for number, one in changes]
+    for path in sorted(path for place in places for path in (SOURCE / place).rglob("*.*")):
+        inside = path.relative_to(SOURCE).as_posix()
+        judged = path.suffix in (".py", *statements.RULES) and path.name != "__init__.py"
+        if judged and part in inside:
+            found += [Drawn(inside, number, one) for number, one in enumerate(mutations(path))]
     return found
 
 
 def noticed(bug: Drawn) -> str:
     """What notices it, and how; nothing if nobody does."""
-    for judge in JUDGES:
-        words = [sys.executable, "-m", "tests.mutants.judged", judge, bug.module, str(bug.number)]
+    for judge in bug.judges():
+        words = [sys.executable, "-m", "tests.mutants.judged", judge, bug.path, str(bug.number)]
         try:
             done = subprocess.run(
                 words,
                 capture_output=True,
                 text=True,
-                timeout=HANGS_S,
+                timeout=HANGS_S[bug.path.endswith(".py")],
                 cwd=ROOT,
                 env=surroundings(PYTHONPATH=str(SOURCE)),
             )

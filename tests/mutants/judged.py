@@ -1,19 +1,22 @@
-"""What notices a bug made by rule: ``python -m tests.mutants.judged JUDGE MODULE NUMBER``.
+"""What notices a bug made by rule: ``python -m tests.mutants.judged JUDGE PATH NUMBER``.
 
-``JUDGE`` is ``histories``, of the simulator, or ``tests``: those of the core, on memory. In a
-process of its own, as a bug stays planted. It prints what has noticed the bug, or nothing. What
-can't run at all, by an unknown name, proves nothing: a question mark stands before it then.
+``JUDGE`` is ``histories``, of the simulator, ``tests``: those of the core, on memory, or
+``scripts``: the kit, the comparison with the model and the tests of the store whose script it is.
+In a process of its own, as a bug stays planted. It prints what has noticed the bug, or nothing.
+What can't run at all, by an unknown name, proves nothing: a question mark stands before it then.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from .drawn import SCRIPTS, mutations
 from .failure import NOTES, noted
-from .operators import mutations
 from .plant import Edit, plant
 from .prove import Seen, tested
 
@@ -53,15 +56,45 @@ def tests(part: str) -> str:
     return said * (code != 10)
 
 
-def main(judge: str, module: str, number: str) -> int:
+def scripts(store: str) -> str:
+    """The same of the tests of a store with a server or a file."""
+    seen = Seen()
+    places = ["conformance/test_differential.py", KIT, f"stores/{store}"]
+    only = ["-k", f"{store} and not several", "--deselect", "tests/stores/redis/several"]
+    code = tested([*only, *(str(TESTS / place) for place in places)], seen)
+    return f"{seen.node}: {seen.failure or code}" * (code != 10)
+
+
+def _copied(place: Path, path: str, changed: str) -> None:
+    """Import holdfast, here and in what is started from here, from a copy with this script."""
+    copy = place / "src"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / path).write_text(changed, "utf-8")
+    sys.path.insert(0, str(copy))
+    os.environ["PYTHONPATH"] = str(copy)
+
+
+JUDGES: dict[str, Callable[[str], str]] = {
+    "histories": histories,
+    "tests": tests,
+    "scripts": scripts,
+}
+
+
+def main(judge: str, path: str, number: str) -> int:
     """Plant it, and have it judged."""
-    source = SOURCE.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
-    plant([Edit(module, source.decode(), mutations(source)[int(number)].of(source))])
-    part = next((one for one in OF if one in module), "locks")
+    changed = mutations(SOURCE / path)[int(number)].of((SOURCE / path).read_bytes())
+    part = next((one for one in OF if one in path), "locks")
     with tempfile.TemporaryDirectory(prefix="holdfast-notes-") as place:
+        if path.endswith(".py"):
+            module = ".".join(Path(path).with_suffix("").parts)
+            plant([Edit(module, (SOURCE / path).read_text("utf-8"), changed)])
+        else:
+            part = next(store for at, store in SCRIPTS.items() if path.startswith(at))
+            _copied(Path(place), path, changed)
         os.environ[NOTES] = f"{place}/notes"
         os.environ["HOLDFAST_TORTURE"] = ""
-        found = {"histories": histories, "tests": tests}[judge](part)
+        found = JUDGES[judge](part)
         sys.stdout.write(f"\n{'?' * bool(noted() and found)}{found.lstrip('?')}\n")
     return 0
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.torture.scale import FULL, seed_of
 
+from . import statements
 from .drawn import AT_ONCE, everything, judged_all
 from .operators import mutations
 
@@ -38,7 +39,70 @@ def test_each_rule_changes_what_runs_and_no_text() -> None:
     ]
 
 
+LUA = b"""
+-- if a < b then
+if a < b and not c then
+  redis.call('SET', k, v)
+  call('x < y')
+  n = math.min(n, 2)
+  local m = n + 1
+end
+"""
+SQL = b"""
+-- AND a = 1
+UPDATE t SET a = b WHERE name = p_name AND id = 'AND';
+IF NOT FOUND THEN
+    PERFORM save(l);
+    l.used := l.used - 1;
+    SET v_a = LEAST(v_b, 1);
+END IF;
+"""
+
+
+@pytest.mark.parametrize(
+    "source, suffix, made",
+    [
+        (
+            LUA,
+            ".lua",
+            [
+                "'if a < b and not c then' becomes 'if not (a < b and not c) then'",
+                "'<' becomes '<='",
+                "'and' becomes 'or'",
+                "'not' becomes ''",
+                "\"redis.call('SET', k, v)\" becomes ''",
+                "\"call('x < y')\" becomes ''",
+                "'n = math.min(n, 2)' becomes ''",
+                "'math.min' becomes 'math.max'",
+                "'+' becomes '-'",
+            ],
+        ),
+        (
+            SQL,
+            ".sql",
+            [
+                "'name =' becomes 'name <>'",
+                "'AND' becomes 'OR'",
+                "'id =' becomes 'id <>'",
+                "'IF NOT FOUND THEN' becomes 'IF NOT (NOT FOUND) THEN'",
+                "'PERFORM save(l);' becomes ''",
+                "'l.used := l.used - 1;' becomes 'NULL;'",
+                "'-' becomes '+'",
+                "'SET v_a = LEAST(v_b, 1);' becomes 'DO 0;'",
+                "'LEAST' becomes 'GREATEST'",
+            ],
+        ),
+    ],
+)
+def test_each_rule_changes_statements_and_no_comment(
+    source: bytes, suffix: str, made: list[str]
+) -> None:
+    assert sorted(one.what for one in statements.mutations(source, suffix)) == sorted(made)
+
+
 def test_there_are_thousands_and_each_can_be_compiled() -> None:
+    assert len(everything("/lua/")) > 2000
+    assert len(everything("/schema/")) > 4000
     bugs = everything()
     assert len(bugs) > 3000
     for bug in random.Random(seed_of("bugs made by rule")).sample(bugs, 200):
