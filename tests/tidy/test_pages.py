@@ -20,6 +20,7 @@ NEEDED = [
     "docs/cli.md",
     "docs/fencing.md",
     "docs/guarantees.md",
+    "docs/proof.md",
 ]
 
 
