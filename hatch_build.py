@@ -14,7 +14,7 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 #: The section whose links become the paths of pages.
-LIST = "## Where to read on\n"
+LIST = "## Documentation\n"
 WHERE = (
     "These pages are in the source distribution (`pip download --no-binary holdfast holdfast`):\n"
 )

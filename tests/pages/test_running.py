@@ -6,6 +6,7 @@ import importlib
 import inspect
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import holdfast
 from tests.tidy.covered import enough
-from tests.tidy.pages import snippets
+from tests.tidy.pages import Snippet, snippets
 from tests.tidy.tree import ROOT, files, relative
 
 PAGES = files(".md")
@@ -37,6 +38,28 @@ for name in sys.argv[1:]:
     results.append(doctest.testmod(module, globs=seen, optionflags=doctest.ELLIPSIS))
 print(sum(result.attempted for result in results))
 sys.exit(any(result.failed for result in results))
+"""
+
+
+#: The code of a line of the chooser.
+CHOICE = re.compile(r"^\| [^|]+ \| `([^`]+)` \| \[", re.MULTILINE)
+#: What the Python there names.
+CHOOSING = """
+import sys
+import psycopg
+from holdfast import Client
+from holdfast.sql import row_lock
+worked = led = 0
+client = Client()
+def work():
+    global worked
+    worked += 1
+def main(hold):
+    global led
+    led += 1
+def render():
+    return "page"
+connection = psycopg.connect(sys.argv[1])
 """
 
 
@@ -101,6 +124,37 @@ def test_each_snippet_of_the_readme_runs_when_it_alone_is_pasted(
 ) -> None:
     page = [str(ROOT / "README.md"), str(line)]
     run([sys.executable, "-Werror", "-m", "tests.pages.run_page", *page], surroundings)
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [s for s in snippets(text(ROOT / "README.md")) if "needs a Redis" in s.mark],
+    ids=lambda one: f"{one.language}-{one.line}",
+)
+def test_the_snippets_of_the_readme_for_redis_run_on_one(
+    snippet: Snippet, redis_url: str, surroundings: dict[str, str]
+) -> None:
+    code = snippet.code.replace("redis://localhost:6379/0", redis_url)
+    assert redis_url in code
+    shell = {"python": [sys.executable, "-Werror", "-c"], "sh": ["sh", "-eux", "-c"]}
+    run([*shell[snippet.language], code], surroundings)
+
+
+def test_each_line_of_the_chooser_of_the_readme_runs(
+    postgres_url: str, surroundings: dict[str, str]
+) -> None:
+    """Each with what it names: a client, some work, a connection in a transaction, a script."""
+    home = Path(surroundings["HOME"])
+    (home / "report.sh").write_text("#!/bin/sh\necho reported\n", encoding="utf-8")
+    (home / "report.sh").chmod(0o755)
+    surroundings["HOLDFAST_URL"] = f"sqlite://{home}/locks.db"
+    lines = CHOICE.findall(text(ROOT / "README.md"))
+    assert len(lines) == 9
+    shell = [one for one in lines if one.startswith("holdfast ")]
+    run(["sh", "-eux", "-c", "\n".join(shell)], surroundings)
+    python = [one for one in lines if one not in shell]
+    code = "\n".join([CHOOSING, *python, "assert [worked, led] == [3, 1], (worked, led)"])
+    run([sys.executable, "-Werror", "-c", code, postgres_url], surroundings)
 
 
 def test_the_readme_opens_with_what_somebody_has_who_installed_the_package() -> None:

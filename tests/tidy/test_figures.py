@@ -1,4 +1,4 @@
-"""Figures of the comparison, in README and docs/choosing.md, are those that a suite measured.
+"""Figures of the comparison, in README and two pages of docs, are those that a suite measured.
 
 A figure is the text of a link to the section of a performance page, and must stand there. After a
 measurement that moved one, write the new one into the comparison.
@@ -15,8 +15,8 @@ import pytest
 from tests.tidy.pages import anchors, prose
 from tests.tidy.tree import ROOT
 
-PAGES = ("README.md", "docs/choosing.md")
-_LINK = re.compile(r"\[([^\]]+)\]\(((?:docs/)?performance[\w-]*\.md)#([\w-]+)\)")
+PAGES = ("README.md", "docs/choosing.md", "docs/stores/README.md")
+_LINK = re.compile(r"\[([^\]]+)\]\(((?:docs/|\.\./)?performance[\w-]*\.md)#([\w-]+)\)")
 _NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w,.]*\d)")
 #: What looks like a measurement.
 _FIGURE = re.compile(r"\d[\d,.]* (?:x |times|µs|us\b)")

@@ -10,7 +10,7 @@ from tests.tidy.covered import enough
 from tests.tidy.pages import broken_links
 from tests.tidy.tree import ROOT, files, relative
 
-PAGES = files(".md")
+PAGES = [*files(".md"), ROOT / "llms.txt"]
 #: The pages that must be there, whatever else is.
 NEEDED = [
     "README.md",
@@ -20,6 +20,7 @@ NEEDED = [
     "docs/cli.md",
     "docs/fencing.md",
     "docs/guarantees.md",
+    "docs/proof.md",
 ]
 
 
