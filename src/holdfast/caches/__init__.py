@@ -1,4 +1,4 @@
-"""A refresh guard before the cache that you have: what may be given as ``cache=``.
+"""A refresh guard before the cache that you have: the objects that ``cache=`` accepts.
 
 ``client.guard("page", ttl=60, cache=django.core.cache.cache)`` keeps the duties (who computes, who
 waits) in the store, and the values in that cache. The caches of Django, aiocache and cashews are

@@ -1,4 +1,4 @@
-"""What a cache is to a guard, and what is told when one fails."""
+"""The port through which a guard uses a cache, and the log lines of a failing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The keeper of ``holdfast run``: waits for the lock, renews it, and ends the command in time.
+"""The holder process of ``holdfast run``: waits for the lock, renews it, and ends the command in
+time.
 
 It has a process group of its own, so that nothing done at the terminal reaches it: while the
 command is stopped with Ctrl-Z the lock is renewed all the same. What it is sent by name (its

@@ -1,4 +1,4 @@
-"""What an option of a command may be: each a check, with a message that helps."""
+"""Checks of the options of commands, each with a message that helps."""
 
 from __future__ import annotations
 

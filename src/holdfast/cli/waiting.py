@@ -1,4 +1,4 @@
-"""The time before a lock is held, of ``holdfast run`` or ``acquire``: in line, and in words."""
+"""The wait for a lock in ``holdfast run`` and ``acquire``: in the line, and in messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers may hand in: names, seconds, counts. Each refusal names the input and the remedy."""
+"""Checks of arguments: names, seconds, counts. Each refusal names the input and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a wish to a hold: the one waiting loop of the library, and the one place of undoing.
+"""Acquire a hold: the one waiting loop of the library, and the one place of undoing.
 
     join --Held--> deadline not past? --> lease
       | Waiting          ^   | past: leave, join anew with a new id

@@ -1,4 +1,4 @@
-"""Everything of a client but the sync or async face: from options to wishes."""
+"""The part of a client that both faces share: its options, and the requests made from them."""
 
 from __future__ import annotations
 

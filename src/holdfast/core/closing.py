@@ -1,4 +1,4 @@
-"""The end of a context: what it holds is given back, then its connections end.
+"""Close a context: release its holds, then end its connections.
 
 The first call of `close` does the work. Each later call waits for the first one, and goes on with
 the work where the first one was interrupted. No later call ends the connections before: holds that

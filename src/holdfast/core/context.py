@@ -1,4 +1,4 @@
-"""What the parts of one client share: its store, its runtime, its keeper, and who is inside what.
+"""The state that all parts of one client share: store, runtime, renewer, and open holds.
 
 One context per client. In the child of a fork it starts afresh: the epoch moves, so that every
 hold of the parent is seen as lost, the keeper and the registry are new, the store lets go.

@@ -1,4 +1,4 @@
-"""Who went in by which ``with`` statement: so that leaving gives back exactly that hold.
+"""The ``with`` statements that entered a lock: each releases exactly its own hold.
 
 A lock object may be inside several ``with`` statements at once, of several threads or tasks, and
 each must give back its own hold: releasing another's would be the very trap that this library is

@@ -1,4 +1,5 @@
-"""What an acquire returns: the caller's part of a hold. Ours is its lease, which may outlive it."""
+"""The result of an acquire: the caller's part of a hold. Its lease is a separate object, which can
+outlive it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a thread or task wait for itself? It would wait for ever, without a word.
+"""Detection of a thread or task that waits for itself: such a wait would never end.
 
 Looked for only when an acquire has waited for a while, so that taking a free name costs
 no more than a note of where it was taken (see ``place.Spot``), and a hand-off nothing at all.

@@ -1,4 +1,4 @@
-"""Keeping holds alive: one thread or task per client, however many holds there are.
+"""The renewer: one thread or task per client renews all its leases.
 
 Renewals go out in batches, one round trip each; which lease is due when stands in ``schedule``.
 

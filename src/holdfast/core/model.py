@@ -1,4 +1,4 @@
-"""The nouns: what a claim is, what a store may answer, what people may look at.
+"""Data types: the claim, the replies of a store, and the records that listings show.
 
 Everything here is immutable and says nothing about how it is stored or sent. A claim's ``id``
 is a secret of 128 random bits, chosen before the first byte is sent: whoever knows it owns the

@@ -1,4 +1,4 @@
-"""Where a ``with`` statement stands: what tells one entry of a lock object from another.
+"""The position of a ``with`` statement, which identifies an entry of a lock object.
 
 Python hands ``__exit__`` nothing that says which ``__enter__`` it belongs to. The frame of the
 statement does: a generator or a coroutine keeps its frame wherever its body is moved to, and an

@@ -1,4 +1,4 @@
-"""The arithmetic of leases, as pure functions: who fits, until when, how soon again.
+"""The arithmetic of leases, as pure functions: grants, deadlines, pauses.
 
 Two rules carry the safety of everything above:
 

@@ -1,4 +1,4 @@
-"""When each lease is to be renewed.
+"""The schedule: the moment at which each lease is renewed.
 
 Leases of one length are renewed in the order in which they came, so each length has a queue of
 its own and the next one due is at the head of one of them: adding, dropping and finding the next

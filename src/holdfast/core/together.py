@@ -1,4 +1,4 @@
-"""Several names in one round trip: all of them at once, if nobody at all is in the way.
+"""Several names in one round trip: all of them in one step, if all are free.
 
 Letting in all or none is one step of the store, so nobody holds one name while he waits for
 another, and no dead-lock can come of it. Where anybody is in the way, the answer is None, and the

@@ -1,4 +1,4 @@
-"""A detached hold as text: what another process needs to go on with it.
+"""A detached hold as text: the token with which another process continues it.
 
 It contains the claim's secret, so it is worth as much as the hold: keep it out of logs. Adopting
 exchanges the secret, so a token is adopted once. A checksum tells a token that was cut or altered

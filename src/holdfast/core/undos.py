@@ -1,4 +1,4 @@
-"""What could not be given back at once, and is tried again until it doesn't matter any more.
+"""Releases that failed: each is tried again until it no longer matters.
 
 Any thread may add, also from a finalizer or a signal handler; the keeper alone takes out. So what
 comes in waits in a deque, whose ends are moved by single steps, and only the keeper has the heap.

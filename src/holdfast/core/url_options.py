@@ -1,4 +1,4 @@
-"""Readers of what a URL says behind its question mark: each gives the value, or raises
+"""Readers of the options of a URL: each returns the value, or raises
 ``ValueError`` with what is allowed."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a payload or a guard's value may be: what comes back equal and of the same type.
+"""Allowed payloads and values of a guard: they come back equal and of the same type.
 
 Anything else is refused before it is stored, with its place in the value. This is the one rule for
 queues and guards; their pages say it to users.

@@ -1,4 +1,4 @@
-"""A file that refuses whoever writes with an older fence."""
+"""A file that refuses writes with an older fence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns of the row lock, and the two ports that it is written over.
+"""Data types of the row lock, and the two ports that it is written over.
 
 The **teller** carries out statements in the caller's own transaction. What must be committed at
 once goes **beside** it, over a connection of ours that is never in anybody's transaction. Blocking

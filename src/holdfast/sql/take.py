@@ -1,4 +1,4 @@
-"""From a wish to a lock on a row, and the removal of rows that nobody wants any more."""
+"""Take a lock on a row, and remove rows that are no longer used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tokens come from, and where they go: stdout, stdin, the environment, or a file; one a line.
+"""Sources and targets of tokens: stdout, stdin, the environment, or a file; one a line.
 
 Whoever has the token has the hold. So a file with it is made for its owner alone, never through a
 link, and one that others may read is refused.

@@ -1,4 +1,4 @@
-"""A worker: a process of its own that does what it is ordered to and tells what happens to it.
+"""A worker: a separate process that carries out orders and reports its events.
 
 When its pipe ends, because the story is gone, the worker goes too.
 """

@@ -1,4 +1,4 @@
-"""What one agent holds, and what it is told: short texts that a model can act on.
+"""The holds of one agent, and the replies to it: short texts that a model can act on.
 
 A hold is renewed in short leases as long as the session's process lives, so a process that is
 killed keeps nobody out for long; and it is released when the time that the agent asked for is over.

@@ -1,4 +1,4 @@
-"""The nursery of ``holdfast queue work``: starts the commands, and ends them in time.
+"""The supervisor of ``holdfast queue work``: starts the commands, and ends them in time.
 
 A process of its own with one thread, which a stopped or killed worker doesn't take along. It knows
 until when each delivery may be believed, because the worker says so whenever a lease was renewed.

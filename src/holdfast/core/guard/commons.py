@@ -1,4 +1,4 @@
-"""What all guards of one name share in one client: who asks what just now, and what was counted.
+"""State that all guards of one name share in a client: requests under way, and counts.
 
 A guard may be made anew for each request: as long as any of its name is in use, they go together.
 The numbers wait here until somebody who comes by tells them to the store.

@@ -1,4 +1,4 @@
-"""The work of whoever has the duty: compute, and store what came of it, or say that nothing did.
+"""Compute under a refresh lease: store the value, or report the failure.
 
 The duty's lease is renewed by the keeper meanwhile. The store takes the value only as long as the
 duty is ours: a computation that outlives its lease, or an invalidation, overwrites nothing.

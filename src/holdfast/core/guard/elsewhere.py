@@ -1,4 +1,4 @@
-"""Values in a cache of the user's, duties in the store.
+"""Values in a cache of the user's, refresh leases in the store.
 
 In the store an entry's value is an empty *marker*, as old as the value that stands for it in the
 cache and under the same version. So all that is promised of duties holds: one computes, the others

@@ -1,4 +1,4 @@
-"""The record of a duty for the keeper, which renews it as it renews a hold."""
+"""The record of a refresh lease for the renewer, which renews it like a hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns of the refresh guard: what is kept, who has the duty to renew it, what they are told.
+"""Data types of the refresh guard: entries, values, refresh leases, requests and replies.
 
 A **guard** has **entries**, told apart by a key; each has at most one **value** and at most one
 **duty**: the lease of the one caller in the whole cluster that computes the next value. A value is

@@ -1,4 +1,4 @@
-"""The way of one caller who leads: read, take the duty or wait for whoever has it, compute, store.
+"""One leading caller: read, acquire the refresh lease or wait for its holder, compute, store.
 
 Costs: a fresh value is one read. A stale one that somebody computes already is one read, too, as
 that is remembered for a moment. To compute is a read, a ``begin`` and a ``finish``. Who waits asks

@@ -1,4 +1,4 @@
-"""A delivery as its worker has it: the caller's part; our part of it is its lease."""
+"""A delivery as its worker uses it: the caller's part; its lease is a separate object."""
 
 from __future__ import annotations
 

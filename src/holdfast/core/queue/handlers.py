@@ -1,4 +1,4 @@
-"""What a worker may call: a handler whose work is over when its call is.
+"""Check of a handler: its work must have ended when its call returns.
 
 A coroutine function does nothing when it is merely called, and neither does a generator function.
 Taken for done, its job would be acked without having been run. So such a handler is refused at

@@ -1,4 +1,5 @@
-"""Mending a queue by hand: what stood so when it began; of what is purged no more, oldest first.
+"""Repairs of a queue by hand: of the jobs in a state at the start; a purge takes no more, oldest
+first.
 
 Jobs die again, and are put, while this goes on; so what is to be done is known before the first
 request that does something. Else one call would try the same jobs again and again, and a purge

@@ -1,4 +1,4 @@
-"""The nouns of serial queues: what is put, what is delivered, what becomes of it.
+"""Data types of serial queues: puts, deliveries and their outcomes.
 
 A **job** is put into a queue, in a **group** or in the **plain lane** (no group). Jobs of one group
 are delivered one at a time, in the order in which the store accepted them; jobs of the plain lane

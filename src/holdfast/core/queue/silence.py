@@ -1,4 +1,4 @@
-"""When a worker tells that its store does not answer: after a second, and again each minute."""
+"""Log messages of a worker whose store does not answer: after a second, then each minute."""
 
 from __future__ import annotations
 

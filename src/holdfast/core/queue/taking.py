@@ -1,4 +1,4 @@
-"""From the wish for a job to its delivery: the one loop that waits, and the one undo.
+"""Take jobs: the one loop that waits, and the one undo.
 
 Whatever interrupts it, a take that may have got something is given back.
 """

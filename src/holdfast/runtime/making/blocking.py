@@ -1,4 +1,4 @@
-"""How a verb in a thread gets a connection of its client's pool: an idle one, or a new one.
+"""A connection of the client's pool for a verb in a thread: an idle one, or a new one.
 
 A verb that gave up what it has half made would leave the next one to begin again: where connecting
 takes longer than a verb has, none would ever get through. So what a verb with little time begins

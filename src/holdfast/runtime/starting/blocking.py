@@ -1,4 +1,4 @@
-"""Threads whose start never waits for ever."""
+"""Threads whose start has a time limit."""
 
 from __future__ import annotations
 

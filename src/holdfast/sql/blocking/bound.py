@@ -1,4 +1,4 @@
-"""A time limit for what a driver does over a connection: when it is over the connection is cut.
+"""A time limit for a driver's work over a connection: when it expires, the connection is cut.
 
 No driver has a limit that holds behind a pooler, where a statement waits for a session before any
 server sees it. So the socket is shut down, and the driver finds its connection lost.

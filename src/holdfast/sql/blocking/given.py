@@ -1,4 +1,4 @@
-"""What the caller has given: whose connection it is, and where another one comes from."""
+"""The object that the caller passed: its kind of connection, and the source of another one."""
 
 from __future__ import annotations
 
