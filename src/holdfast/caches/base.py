@@ -47,7 +47,7 @@ def told(cache: object) -> Generator[None]:
 
 
 def given(cache: object) -> object:
-    """The cache that an adapter is over; any other as it is."""
+    """The cache under an adapter; any other unchanged."""
     return cache._cache if isinstance(cache, Adapter) else cache
 
 

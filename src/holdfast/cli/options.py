@@ -61,7 +61,7 @@ def kinds(parser: argparse.ArgumentParser) -> None:
 
 
 def busy(group: Any) -> None:
-    """What to say and to answer when the time to wait is over."""
+    """What to say and to answer when the time to wait has ended."""
     group.add_argument(
         "-E", "--conflict-exit-code", dest="busy", metavar="N", type=checked(byte),
         default=codes.BUSY, help="exit status when busy (75)",

@@ -26,7 +26,7 @@ _LOCK = Kind.LOCK
 
 
 class ClientBase:
-    """A client: one store, one keeper, any number of locks."""
+    """A client: one store, one renewer, any number of locks."""
 
     __slots__ = ("__weakref__", "_ctx", "_source", "_ttl")
 

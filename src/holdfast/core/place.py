@@ -40,7 +40,7 @@ class Spot(NamedTuple):
     at: int
     #: The thread or task.
     whose: ref[object] | None
-    #: The number of the frame whose ``with`` gives it back; 0: none does.
+    #: The number of the frame whose ``with`` releases it; 0: none does.
     number: int = 0
     #: The holds that it is one of, where several names were taken together.
     several: ref[object] | None = None

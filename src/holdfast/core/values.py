@@ -17,7 +17,7 @@ from .checks import shown
 DEPTH_MAX = 100
 #: Digits of an integer: as many as Python reads unless it is told otherwise.
 DIGITS_MAX = 4300
-#: So much of a place is shown, steps.
+#: Maximum steps of a place that are shown.
 _STEPS_SHOWN = 8
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})

@@ -102,7 +102,7 @@ def _why(wrong: Exception) -> str:
 
 
 def remove(options: argparse.Namespace) -> None:
-    """Remove the token file: all that it stands for is over."""
+    """Remove the token file: all that it stands for has ended."""
     if options.token_file not in (None, "-"):
         with contextlib.suppress(OSError):
             os.unlink(options.token_file)

@@ -81,7 +81,7 @@ class Scene(NamedTuple):
     def holds(self) -> list[Span]:
         """Who held the lock, from when to when: one span for each hold, in order of time.
 
-        A frozen holder still excludes the others until its lease is over.
+        A frozen holder still excludes the others until its lease has expired.
         """
         whole: dict[int, Span] = {}
         for span in self.spans:

@@ -8,7 +8,7 @@ from ...errors import StoreUnavailable
 
 #: Seconds of failures before the first message.
 FIRST_S = 1.0
-#: Seconds between two messages while the store goes on failing.
+#: Seconds between two messages while the store continues failing.
 AGAIN_S = 60.0
 
 
