@@ -4,23 +4,22 @@ One family, each member also a builtin where the language has a word for it, so 
 ``except TimeoutError`` or ``except ConnectionError`` written years ago still works::
 
     HoldfastError
-      NotAcquired(TimeoutError)         somebody else holds it, and the time to wait is over
-      LockLost                          the hold ended without our release
+      NotAcquired(TimeoutError)         another owner holds it, and the time-out has expired
+      LockLost                          the hold ended before it was released
         FenceRejected                   a resource has already seen a later fence
       RefreshTimeout(TimeoutError)      a guard's value was not there in time
       ComputeFailed                     a guard's value could not be computed a moment ago
-      NotHeld(RuntimeError)             released, renewed or adopted what isn't ours
-      StoreUnavailable(ConnectionError) the store didn't answer: neither "held" nor "busy" is known
+      NotHeld(RuntimeError)             released, renewed or adopted what this client doesn't hold
+      StoreUnavailable(ConnectionError) the store didn't answer: held or busy, this is unknown
       NotSupported(NotImplementedError) this store can't do that (see its Capabilities)
-      StaleSnapshot                     your transaction reads what was before the row lock
+      StaleSnapshot                     your transaction reads data from before the row lock
       Deadlock                          your transaction and another waited for each other
       ConfigError(ValueError)           a wrong name, number, option or URL; also a wrong file
         CapacityMismatch                the name is in use as another kind or with another capacity
 
-"Busy" is no exception from ``acquire``: it answers ``None``. Only where a hold was asked for
-without a word about waiting (``with``, or a bare ``acquire()`` of a lock that was made with a
-``timeout``) it is ``NotAcquired``. A message says what was
-tried, on which name, for how long, who holds it, and what to do.
+A busy name is no exception from ``acquire(timeout=...)``: it returns ``None``. It is
+``NotAcquired`` only for ``with``, and for a bare ``acquire()`` of a lock that was made with a
+``timeout``. A message names the operation, the name, the time waited, the holder, and the remedy.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class HoldfastError(Exception):
-    """The base of everything that holdfast raises on purpose."""
+    """The base of all errors that holdfast raises on purpose."""
 
     def __reduce__(self) -> Any:
         # Whatever `__init__` takes: an error that can't be unpickled ends a pool of processes.
@@ -48,10 +47,10 @@ def _again(cls: type[HoldfastError], args: tuple[Any, ...], state: dict[str, Any
 
 
 class NotAcquired(HoldfastError, TimeoutError):
-    """A ``with`` statement, or a bare ``acquire()``, could not get its lock in the lock's time.
+    """A ``with`` statement or a bare ``acquire()`` did not get its lock within its time-out.
 
-    ``name`` is the name that was wanted (of several, the one that was busy), ``holder`` the owner
-    who holds it (empty where that isn't known), ``waited`` the seconds that it was tried.
+    ``name`` is the requested name (of several, the busy one), ``holder`` its owner (empty if
+    unknown), ``waited`` the seconds spent waiting.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class NotAcquired(HoldfastError, TimeoutError):
 
 
 class LockLost(HoldfastError):
-    """The hold ended without our release; ``reason`` says why (a :class:`holdfast.Loss`)."""
+    """The hold ended before it was released; ``reason`` is the cause (a :class:`holdfast.Loss`)."""
 
     def __init__(self, message: str, reason: Loss | None = None) -> None:
         super().__init__(message)
@@ -72,10 +71,10 @@ class LockLost(HoldfastError):
 
 
 class FenceRejected(LockLost):
-    """A guarded resource refused a write, because it has accepted one with a later fence.
+    """A fenced resource refused a write, because it has accepted one with a later fence.
 
-    ``fence`` is the refused one, ``greatest`` the greatest that the resource has accepted; each
-    is None where it isn't known.
+    ``fence`` is the refused one, ``greatest`` the greatest that the resource has accepted; each is
+    None if unknown.
     """
 
     def __init__(
@@ -92,12 +91,12 @@ class FenceRejected(LockLost):
 
 
 class RefreshTimeout(HoldfastError, TimeoutError):
-    """A guard has no value, another caller computes it, and it was not there in time."""
+    """A guard has no value; another caller computes it, and it was not ready in time."""
 
 
 class ComputeFailed(HoldfastError):
-    """A guard has no value, and was told a moment ago that it could not be computed; it is tried
-    again in ``retry_in`` seconds."""
+    """A guard has no value and the last computation failed. The next attempt starts in ``retry_in``
+    seconds."""
 
     def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)
@@ -105,11 +104,11 @@ class ComputeFailed(HoldfastError):
 
 
 class NotHeld(HoldfastError, RuntimeError):
-    """Something was released, extended, detached or adopted that isn't held (any more)."""
+    """A release, extension, detach or adoption of something that is not, or no longer, held."""
 
 
 class StoreUnavailable(HoldfastError, ConnectionError):
-    """The store did not answer in time, so it isn't known whether the lock is free."""
+    """The store did not answer in time, so it is unknown whether the lock is free."""
 
 
 class NotSupported(HoldfastError, NotImplementedError):
@@ -117,7 +116,7 @@ class NotSupported(HoldfastError, NotImplementedError):
 
 
 class StaleSnapshot(HoldfastError):
-    """A row lock would protect nothing: the transaction reads what was before its last holder.
+    """A row lock would protect nothing: the transaction reads data from before its last holder.
 
     Roll back, and start a new transaction that takes the row lock first.
     """
@@ -126,8 +125,8 @@ class StaleSnapshot(HoldfastError):
 class Deadlock(HoldfastError):
     """The database ended a wait for a row lock, because two transactions waited for each other.
 
-    The transaction is over: roll back, and start a new one. It is never repeated for you, because
-    what you did in it before is undone as well.
+    The transaction has ended: roll back, and start a new one. It is never repeated for you, because
+    your earlier statements in it are undone as well.
     """
 
 
@@ -138,7 +137,7 @@ class ConfigError(HoldfastError, ValueError):
 class CapacityMismatch(ConfigError):
     """The name is in use as another kind or with another capacity; both are in the message.
 
-    ``kind`` and ``capacity`` are those that the name, ``name``, has in the store.
+    ``kind`` and ``capacity`` are the ones that ``name`` has in the store.
     """
 
     def __init__(

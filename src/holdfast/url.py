@@ -1,4 +1,4 @@
-"""From what the user hands in to a store: URLs, options, and the table of schemes.
+"""Stores from URLs: the reading of URLs and options, and the table of schemes.
 
 A store is a module with four names: ``CAPABILITIES``, ``OPTIONS`` (option name -> a function that
 reads its text or raises ``ValueError`` with what is allowed), ``open_blocking(url)`` and
@@ -117,8 +117,8 @@ class NativeEnsemble(Protocol):
 
 
 class NativePool(Protocol):
-    """A pool of connections, such as a ``psycopg_pool.ConnectionPool``; it is never closed by us,
-    nor used: connections of our own are made as its own are."""
+    """A pool of connections, such as a ``psycopg_pool.ConnectionPool``; holdfast neither closes nor
+    uses it, but makes separate connections like the pool's."""
 
     @property
     def conninfo(self) -> Any:
@@ -154,7 +154,7 @@ class StoreURL(NamedTuple):
 
     @property
     def login(self) -> tuple[str, str | None]:
-        """User and password, as they are meant; None: no password is given."""
+        """User and password, decoded; None: no password is given."""
         user, colon, password = self.secret.partition(":")
         return plain(user), plain(password) if colon else None
 
@@ -334,7 +334,8 @@ def plain(text: str) -> str:
 
 
 def _check_text(scheme: str, what: str, text: str) -> None:
-    """Refuse what no server can be told. Drivers cut it off, or raise what they like."""
+    """Refuse text that no server can receive. Drivers cut it off, or raise errors of their
+    choice."""
     try:
         if "%" in text:
             from urllib.parse import unquote

@@ -45,7 +45,7 @@ class AsyncClient(ClientBase):
     """Locks in one store, for asyncio: ``AsyncClient("sqlite:///var/lib/app/locks.db")``.
 
     Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. Cheap
-    to make, safe to share between tasks and event loops, so it may stand at module level: it
+    to make, safe to share between tasks and event loops, so it can be made at module level: it
     connects in each loop when first used there, and closes that with the loop. Use it as a context
     manager or ``close()`` it; it pickles as its URL. After a fork the child starts with nothing
     held.
@@ -114,11 +114,11 @@ class AsyncClient(ClientBase):
 
         ``ttl``: length of the lease in seconds, renewed every third of it while held
         (``auto_renew=False``: a hard limit). ``timeout``: how long ``with`` waits before it
-        raises ``NotAcquired``; None, -1: for ever. ``reentrant``: the same thread or task may
+        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may
         enter again, counted. ``max_hold``: renewed no longer than this. ``min_hold``: the name
-        stays occupied at least this long, even if released sooner. ``on_lost(hold, reason)`` is
-        called on the keeper's task. ``cancel_on_lost``: the task inside ``async with`` is
-        cancelled on a loss, and ``LockLost`` raised. ``meta``: text for people who look.
+        stays occupied at least this long, even if released earlier. ``on_lost(hold, reason)`` is
+        called on the renewer's task. ``cancel_on_lost``: the task inside ``async with`` is
+        cancelled on a loss, and ``LockLost`` raised. ``meta``: text that listings show.
         """
         wish = self._wish(
             Kind.LOCK,
@@ -229,12 +229,12 @@ class AsyncClient(ClientBase):
 
         ``min_interval``: seconds between two executions in one group, over all workers, by the
         store's clock, from the end of the last one (``from_="ack"``) or its start (``"take"``).
-        ``rate``: the most deliveries per second in the whole queue. ``ttl``: length of a
+        ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of a
         delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
-        after it. ``max_attempts``: deliveries before a job that fails is a dead letter;
-        ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds. ``on_dead``:
-        a dead letter lets its group go on (``"skip"``) or holds it back (``"block"``). ``window``:
-        seconds for which the id of a job is remembered.
+        when the lease expires. ``max_attempts``: deliveries before a job that fails is a dead
+        letter; ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds.
+        ``on_dead``: after a dead letter its group continues (``"skip"``) or stops (``"block"``).
+        ``window``: seconds for which the id of a job is remembered.
         """
         from .queue import AsyncQueue  # because few programs have queues
 
@@ -289,10 +289,11 @@ class AsyncClient(ClientBase):
         a computing process that dies costs the others, in seconds, renewed while it lives.
         ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good value; 0:
         never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds for which
-        a failure is remembered, doubling up to ``failure_max``. ``local``: serve from this process
-        for up to so many seconds, ``local_size`` values at most. ``max_bytes``: of one value.
-        ``codec``: how values become bytes, if not as bytes, text or JSON. ``cache``: keep the
-        values in this cache of yours, and only the duties in the store (see ``holdfast.caches``).
+        a failure is remembered, doubling up to ``failure_max``. ``local``: seconds for which this
+        process serves a value without asking the store, at most ``local_size`` values.
+        ``max_bytes``: limit of one value. ``codec``: how values become bytes, if not as bytes, text
+        or JSON. ``cache``: keep the values in this cache of yours, and only the refresh leases in
+        the store (see ``holdfast.caches``).
         """
         from ..caches.aio import port  # because few programs have guards
         from .guard import AsyncGuard
@@ -339,23 +340,23 @@ class AsyncClient(ClientBase):
     async def adopt(
         self, token: str, *, auto_renew: bool = True, on_lost: OnLost | None = None
     ) -> AsyncHold:
-        """Go on with a hold that another process detached; ``NotHeld`` if it is gone or taken."""
+        """Continue a hold that another process detached; ``NotHeld`` if it is gone or adopted."""
         return await self._adopt(token, auto_renew, on_lost)  # type: ignore[return-value]
 
     async def inspect(self, prefix: str = "", *, exact: bool = False) -> list[LineRecord]:
-        """Who holds what and who waits: the lines whose name begins with (or is) ``prefix``."""
+        """List holders and waiters: the lines whose name begins with (or is) ``prefix``."""
         return await self._inspect(prefix, exact)
 
     async def break_(self, name: str, fence: int) -> bool:
         """Take the hold or claim with this fence away from its owner; False if it isn't there.
 
-        The owner is told at its next renewal, at the latest after a third of its ttl. Until then
-        it may believe that it holds: that is what the fence is for.
+        The owner notices at its next renewal, at the latest after a third of its ttl. Until then it
+        can still act as the holder; the fence protects against that.
         """
         return await self._break(name, fence)
 
     async def close(self) -> None:
-        """End the connection; what is still held is released and told as lost."""
+        """End the connection; holds that are left are released and reported as lost."""
         await self._close()
 
     async def __aenter__(self) -> Self:

@@ -55,12 +55,12 @@ class AsyncGuard(GuardBase):
         key: str = "",
         timeout: float | None = DEFAULT,
     ) -> R:
-        """The value of ``key``: as it is kept, or what ``compute()`` gives.
+        """Return the value of ``key``: the stored one, or the result of ``compute()``.
 
-        Whatever ``compute`` raises comes out at the one caller who computes. With nothing to serve:
-        ``RefreshTimeout`` if another's value wasn't there within ``timeout`` seconds (None: wait
-        without end), ``ComputeFailed`` if a failure is remembered. A value comes back
-        equal and of the same type; one that would not is ``ConfigError``, and isn't stored.
+        An exception of ``compute`` is raised for the caller that computes. With nothing to serve:
+        ``RefreshTimeout`` if another's value wasn't there within ``timeout`` seconds (None: no
+        limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
+        same type; one that would not is ``ConfigError``, and isn't stored.
         """
         ours = self
         if self._ctx.runs._thread_id != get_ident():
@@ -81,7 +81,7 @@ class AsyncGuard(GuardBase):
         *,
         timeout: float | None = DEFAULT,
     ) -> dict[str, R]:
-        """The values of several keys, in this order: one round trip for those that are fresh;
+        """Return the values of several keys, in this order: one round trip for the fresh ones;
         ``compute(key)`` is called for others, as in ``get``, one after the other."""
         checks.function("compute", compute, " of a key")
 
@@ -93,17 +93,20 @@ class AsyncGuard(GuardBase):
     async def invalidate(self, *keys: str) -> int:
         """Forget the values of these keys (none named: of the key ``""``); how many there were.
 
-        Whoever asks after this returned gets a value that was computed from after it was called,
-        in every client (but for what ``local`` allows there): what is being computed is refused.
+        A caller that asks after this returned gets a value whose computation began after this call,
+        in every client (except for what ``local`` allows there). A computation that is under way is
+        refused.
         """
         return await here(self)._invalidate(keys or ("",))
 
     async def look(self, key: str = "") -> EntryRecord:
-        """How the value of a key stands, who computes the next, and how often that failed."""
+        """Inspect one key: its value, the caller that computes the next, and the failures so
+        far."""
         return await here(self)._look(key)
 
     async def stats(self) -> Tally:
-        """What was counted of this guard, by all its clients: others tell it every 5 seconds."""
+        """Return the counts of this guard over all its clients; other clients add theirs every 5
+        seconds."""
         return await here(self)._stats()
 
 

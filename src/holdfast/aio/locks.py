@@ -50,10 +50,10 @@ class AsyncHold(HoldBase):
     __slots__ = ()
 
     async def release(self) -> bool:
-        """Give it back. True if it was held until now, False if it had been lost before.
+        """Release it. True if it was held until now, False if it had been lost before.
 
-        Calling it again answers the same. ``StoreUnavailable``: not known; call it again, or let
-        it expire (it is renewed no more, and withdrawn as soon as the store answers).
+        Another call returns the same. ``StoreUnavailable``: the result is unknown; call it again,
+        or let it expire (it is no longer renewed, and withdrawn as soon as the store answers).
         """
         ctx = self._ctx
         if ctx.runs._thread_id != get_ident():
@@ -75,17 +75,18 @@ class AsyncHold(HoldBase):
         return await self._downgrade()
 
     async def detach(self, ttl: float | None = None) -> str:
-        """Untie it from this process: a token with which ``client.adopt`` goes on elsewhere.
+        """Detach it from this process; return a token for ``client.adopt`` in another one.
 
-        Until then nobody renews it: it lives for its ttl, or for ``ttl`` seconds if that ends
-        later, and its owner says so to others. ``holdfast renew``, ``check`` and ``release`` take
-        the token, too. It is a secret, and adopted once.
+        Until then it is not renewed: it lives for its ttl, or for ``ttl`` seconds if that ends
+        later, and its owner shows this to others. ``holdfast renew``, ``check`` and ``release``
+        take the token, too. It is a secret, and adopted once.
         """
         require_home(self._ctx)
         return await self._detach(ttl)
 
     async def wait_lost(self, timeout: float | None = None) -> Loss | None:
-        """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""
+        """Wait until it is lost or released, at most ``timeout`` seconds; return the loss, or
+        None."""
         require_home(self._ctx)
         return await self._wait_lost(timeout)
 
@@ -159,12 +160,12 @@ class AsyncLock(LockBase):
         self, blocking: bool = ..., timeout: float | None = ...
     ) -> Pending[AsyncHold | None]: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
-        """A hold, or None if the name is busy until the time is over (a bare ``acquire()`` of a
-        lock that was made with ``timeout=`` raises ``NotAcquired``).
+        """Return a hold, or None if the name stays busy until the time-out (a bare ``acquire()`` of
+        a lock that was made with ``timeout=`` raises ``NotAcquired``).
 
-        ``blocking=False`` is one try, ``timeout`` is in seconds, -1 waits for ever. Without
-        arguments it waits as the lock was made to; a lock made without a time waits for ever.
-        ``StoreUnavailable``: the store didn't answer, so it isn't known whether the name is free.
+        ``blocking=False`` is one try, ``timeout`` is in seconds, -1: no limit. Without arguments
+        the lock's own ``timeout`` counts; a lock made without one waits without a limit.
+        ``StoreUnavailable``: the store didn't answer, so it is unknown whether the name is free.
         """
         frame = sys._getframe(1)
         if self._ctx.runs._thread_id == get_ident():
@@ -260,10 +261,11 @@ class AsyncSemaphore(SemaphoreBase, AsyncLock):
     __slots__ = ()
 
     async def resize(self, permits: int) -> int | None:
-        """Change the number of permits while it is in use; the former one, None if unused.
+        """Change the number of permits while it is in use; return the former number, None if
+        unused.
 
-        Nobody who holds loses a permit; more are granted as soon as they fit. Claims that still
-        come with the former number are taken in, so a roll-out can pass through.
+        No holder loses a permit; more are granted as soon as they fit. Claims with the former
+        number are still accepted, so that a roll-out can proceed.
         """
         return await here(self)._resize(permits)
 
@@ -322,7 +324,7 @@ class AsyncMultiLock(MultiLockBase):
         self, blocking: bool = ..., timeout: float | None = ...
     ) -> Pending[AsyncMultiHold | None]: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
-        """All of the holds, or None if the time is over first; then none is kept."""
+        """Return all of the holds, or None after the time-out; then none is kept."""
         frame = sys._getframe(1)
         at = frame.f_code, frame.f_lasti, None
         return Pending(self._acquire_here(blocking, timeout, at), "acquire()")
@@ -331,7 +333,7 @@ class AsyncMultiLock(MultiLockBase):
         return await bound(self)._acquire(blocking, timeout, (*at[:2], _task()))
 
     def _moved(self, ctx: Context) -> Self:
-        """The same wish in the context of another loop."""
+        """The same request in the context of another loop."""
         return type(self)(ctx, [twin(one, ctx) for one in self._locks], self._timeout)
 
     async def __aenter__(self) -> AsyncMultiHold:
@@ -361,29 +363,30 @@ class AsyncElection(ElectionBase, AsyncLock):
     @overload
     def campaign(self, timeout: float | None) -> Pending[AsyncHold | None]: ...
     def campaign(self, timeout: float | None = None) -> Pending[Any]:
-        """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
+        """Campaign until elected, at most ``timeout`` seconds; return the hold of the term."""
         frame = sys._getframe(1)
         at = frame.f_code, frame.f_lasti, None
         return Pending(self._acquire_here(True, timeout, at), "campaign()")
 
     async def resign(self) -> bool:
-        """Give back the term that was won through this object."""
+        """Release the term that was won through this object."""
         return await here(self)._resign()
 
     async def run(self, main: Callable[[AsyncHold], Awaitable[R]]) -> R:
-        """Campaign, then call ``main(hold)`` as the leader and resign; what it returns.
+        """Campaign, call ``main(hold)`` as the leader, then resign; return the result of ``main``.
 
-        ``LockLost`` if the term was lost meanwhile: ``main`` should look at ``hold.check()``.
+        ``LockLost`` if the term was lost while ``main`` ran: ``main`` should call ``hold.check()``.
         """
         async with self as hold:
             return await main(hold)
 
     async def leader(self) -> Leader | None:
-        """The present leader, as ``Leader(owner, fence)``, or None."""
+        """Return the present leader, as ``Leader(owner, fence)``, or None."""
         return await here(self)._leader()
 
     async def observe(self, every: float = OBSERVE_S) -> AsyncIterator[Leader | None]:
-        """Yield the leader now, then each new one, without end; looks each ``every`` seconds."""
+        """Yield the leader now, then each new one, without a limit; it asks every ``every``
+        seconds."""
         here_ = here(self)
         seen = await here_._leader()
         while True:

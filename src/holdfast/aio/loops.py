@@ -1,6 +1,6 @@
 """The parts of one AsyncClient, one set for each event loop that uses it.
 
-A connection, a keeper and a future belong to one event loop. So a client that is made at import
+A connection, a renewer and a future belong to one event loop. So a client that is made at import
 time opens them in each loop that it is used in, and closes them with that loop. Objects that were
 made elsewhere (a lock of a decorator, a queue) have a twin in each loop: `here` finds it. In the
 loop that they were made in, that is one comparison.
@@ -72,15 +72,15 @@ class Loops:
             if left and hasattr(context.store, "inherit"):
                 found.runtime.follow(self._give_back(context, left), "giving back what is left")
                 continue
-            for undo in left:  # by our own keeper: if this loop is closed too, the next goes on
+            for undo in left:  # by our own renewer; after this loop, by the next one
                 found.keeper.later(undo, found.now() + undo.ttl)
         return found
 
     async def close(self) -> None:
         """Close the client in all loops; an error of one is raised when it is closed in the others.
 
-        In a loop that runs elsewhere it is closed there. What is held in one that doesn't run is
-        given back from here.
+        In a loop that runs elsewhere it is closed there. Holds of a loop that doesn't run are
+        released from here.
         """
         running = require_loop()
         with self._lock:
@@ -101,7 +101,7 @@ class Loops:
         _raise_first(failures)
 
     async def _give_back(self, ctx: Context, left: list[Undo]) -> None:
-        """Give back what a context held whose loop doesn't run, over connections of this loop."""
+        """Release the holds of a context whose loop doesn't run, over connections of this loop."""
         if left:
             fresh = self._make()
             fresh.runtime.bind()
@@ -114,7 +114,7 @@ class Loops:
 
     def left(self, one: Any, failure: BaseException | None, frame: FrameType) -> bool:
         """Was this lock entered by the statement of this frame in another loop? Then that loop
-        gives it back; ``LockLost`` if it was lost before."""
+        releases it; ``LockLost`` if it was lost before."""
         with self._lock:
             contexts = {self._first, *self._of.values()}
         at = Place(frame)
@@ -130,7 +130,7 @@ class Loops:
         return False
 
     def forgotten(self) -> None:
-        """Nobody has the client any more: the keepers end when they have nothing to renew."""
+        """The client is no longer referenced: the renewers end when they have nothing to renew."""
         for context in {self._first, *self._of.values()}:
             context.keeper.forgotten()
 
@@ -209,8 +209,8 @@ def away(ctx: Context) -> bool:
 
 
 def require_home(ctx: Context) -> None:
-    """Refuse to go on with what was taken, a hold, several, or a delivery, in another event loop
-    than the one that it was taken in."""
+    """Refuse to use a hold, several holds or a delivery in another event loop than the one that
+    took it."""
     if away(ctx):
         raise another_loop()
 
@@ -222,8 +222,8 @@ def _in_loop_of(ctx: Context, call: Callable[..., object], *args: Any) -> None:
 
 
 async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> None:
-    """The body of a ``with`` over a hold is over; in another loop than that of the hold, the hold
-    is given back by its own loop."""
+    """End a ``with`` over a hold; in another loop than that of the hold, its own loop releases
+    it."""
     if not away(ctx):
         await hold._exit(failure)
         return
@@ -232,7 +232,7 @@ async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> 
 
 
 async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> None:
-    """The body of a ``with`` over a delivery is over; in another loop than that of the delivery, it
+    """End a ``with`` over a delivery; in another loop than that of the delivery, it
     is settled by its own loop."""
     if not away(ctx):
         await job._leave(failure)
@@ -244,7 +244,7 @@ async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> 
 
 
 async def leave(one: Any, failure: BaseException | None, frame: FrameType) -> None:
-    """The body of a ``with`` over a lock is over, maybe in another loop than it began in."""
+    """End a ``with`` over a lock, maybe in another loop than it began in."""
     if not one._elsewhere(failure, frame):
         await here(one)._exit(failure, frame)
 
@@ -308,7 +308,7 @@ def _ask_to_close(
 
 
 async def _all_closed(asked: Asked, failures: list[BaseException]) -> None:
-    """Wait for them, with a bound. Those that take longer go on."""
+    """Wait for them, with a bound. Slower ones continue."""
     if not asked:
         return
     await ended(asked, ELSEWHERE_S)
@@ -322,12 +322,12 @@ async def _all_closed(asked: Asked, failures: list[BaseException]) -> None:
 
 
 def _failure(future: asyncio.Future[None]) -> BaseException | None:
-    """Why it was not closed. Of a cancellation in its own loop nobody is told elsewhere."""
+    """Why it was not closed. A cancellation in its own loop is not reported elsewhere."""
     return None if future.cancelled() else future.exception()
 
 
 def _stands(ctx: Context) -> bool:
-    """Is it still open, or closed half, in a loop that doesn't run any more?"""
+    """Is it still open, or closed half, in a loop that no longer runs?"""
     loop: Any = ctx.place
     return not ctx.ended and loop is not NOWHERE and not loop.is_running()
 
@@ -354,12 +354,12 @@ def _raise_first(failures: list[BaseException]) -> None:
 
 
 def _abandon(ctx: Context) -> list[Undo]:
-    """Let go of the connections of a loop that runs no more; what it held, to be given back."""
+    """Close the connections of a loop that no longer runs; return its holds, to be released."""
     if ctx.ended:
         return []
     ctx.closing.stop()
     ctx.ended = True
-    # A store in memory has nothing to let go of, and stores of others may be such.
+    # A store in memory has nothing to close, and so can stores of others.
     let_go: Any = getattr(getattr(ctx.store, "_port", None), "abandon", None)
     if let_go is not None:
         with contextlib.suppress(Exception):

@@ -22,35 +22,38 @@ from .loops import here, leave_taken, require_home
 
 
 class AsyncDelivery(DeliveryBase):
-    """A job on loan: nobody else gets it, or another one of its group, until it is settled.
+    """A taken job: no other worker gets it, or another job of its group, until it is settled.
 
-    Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``give_back()``, or use ``with``: a
-    body that ends acks it, one that raises has it tried again. Its lease is renewed until then.
-    Forgotten, it warns when it is collected, and comes again after its lease.
+    Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``give_back()``, or use ``with``: it
+    acks the job when the body ends, and retries the job when the body raises. The lease is renewed
+    until then. A forgotten delivery warns when it is collected; its job is delivered again after
+    the lease.
     """
 
     __slots__ = ()
 
     async def ack(self) -> bool:
-        """It is done. True if that counts; False if the delivery was lost before: the job comes
-        again, unless an earlier call that was not answered had settled it; or if it was settled by
-        another verb, such as ``retry()``. ``StoreUnavailable``: not known; call it again."""
+        """Report the job as done. True if that counts; False if the delivery was lost before: the
+        job is delivered again, unless an earlier call that was not answered had settled it; or if
+        it was settled by another verb, such as ``retry()``. ``StoreUnavailable``: the result is
+        unknown; call it again."""
         require_home(self._ctx)
         return await self._settle(self._ack_request())
 
     async def retry(self, in_: float | None = None, reason: str = "") -> bool:
-        """Have it tried again after ``in_`` seconds, by default after the queue's back-off; those
-        behind it in its group wait for it. After the last attempt it is a dead letter."""
+        """Retry the job after ``in_`` seconds, by default after the queue's back-off; jobs behind
+        it in its group wait for it. After the last attempt it becomes a dead letter."""
         require_home(self._ctx)
         return await self._settle(self._retry_request(in_, reason))
 
     async def dead_letter(self, reason: str = "") -> bool:
-        """Give it up: it is kept aside with the reason, until somebody retries or removes it."""
+        """Give the job up: it is kept aside with the reason, until it is retried or removed by
+        hand."""
         require_home(self._ctx)
         return await self._settle(self._dead_request(reason))
 
     async def give_back(self) -> bool:
-        """Return it as if it had not been taken; the attempt doesn't count."""
+        """Return the job as if it had not been taken; the attempt doesn't count."""
         require_home(self._ctx)
         return await self._settle(self._return_request())
 
@@ -89,8 +92,8 @@ class AsyncWorker(WorkerBase):
         return self
 
     async def join(self, timeout: float | None = None) -> bool:
-        """After ``stop()``: wait until what is being worked on is finished; False when the time is
-        over first. Closing the client then gives it back, and it comes again elsewhere."""
+        """After ``stop()``: wait until the running jobs are finished; False after the time-out.
+        Closing the client then returns these jobs, and another worker gets them."""
         return await self._join(timeout)
 
     async def __aenter__(self) -> Self:
@@ -118,20 +121,20 @@ class AsyncQueue(QueueBase):
         id: str | None = None,
         delay: float = 0.0,
     ) -> Receipt:
-        """Have the store accept a job; it has it when this returns.
+        """Put a job into the queue; when this returns, the store has accepted it.
 
-        ``payload``: bytes, text, or what JSON has; whatever would not come back equal and of the
+        ``payload``: bytes, text, or a JSON value; a value that would not come back equal and of the
         same type is ``ConfigError``. ``group``: jobs of one group are executed in the order in
-        which they were accepted, one at a time; without one it runs beside all others. ``id``: a
-        job with the same id is dropped (``receipt.duplicate``) as long as the first one is there,
-        and within the queue's ``window``. ``delay``: seconds before which it isn't executed, nor
-        what is behind it in its group. A store that doesn't answer is tried again for 10 seconds;
-        then this raises ``StoreUnavailable``.
+        which they were accepted, one at a time; without one it runs in parallel with all others.
+        ``id``: a job with the same id is dropped (``receipt.duplicate``) as long as the first one
+        is there, and within the queue's ``window``. ``delay``: seconds before which it isn't
+        executed, nor what is behind it in its group. A store that doesn't answer is tried again for
+        10 seconds; then this raises ``StoreUnavailable``.
         """
         return (await here(self)._put([self._job(payload, group, id, delay)]))[0]
 
     async def put_many(self, items: Iterable[Any], *, group: str | None = None) -> list[Receipt]:
-        """Have many accepted, up to 1,000 in a round trip, each batch as a whole and in order.
+        """Put many jobs, up to 1,000 in a round trip, each batch as a whole and in order.
 
         An item is a payload, or a mapping with ``payload`` and, if wanted, ``group``, ``id`` and
         ``delay``.
@@ -143,8 +146,8 @@ class AsyncQueue(QueueBase):
     @overload
     async def take(self, timeout: float | None) -> AsyncDelivery | None: ...
     async def take(self, timeout: float | None = None) -> AsyncDelivery | None:
-        """The next job that is due; None if there was none for ``timeout`` seconds (0: one look;
-        None: wait without end). For ``with`` on a queue that may be empty there is ``taking()``, as
+        """Take the next job that is due; None if there was none for ``timeout`` seconds (0: ask
+        once; None: no limit). For ``with`` on a queue that may be empty there is ``taking()``, as
         None has no ``with``."""
         found = await here(self)._take(1, checks.wait(True, timeout))
         return found[0] if found else None  # type: ignore[return-value]
@@ -154,8 +157,8 @@ class AsyncQueue(QueueBase):
     @overload
     def taking(self, timeout: float | None) -> AsyncContext[AsyncDelivery | None]: ...
     def taking(self, timeout: float | None = None) -> AsyncContext[AsyncDelivery | None]:
-        """For ``with``: the next job, as ``take()`` gives it, and None if there was none, with
-        which the body runs, too. A body that ends acks the job, one that raises has it tried again.
+        """For ``with``: the next job, as ``take()`` returns it. The body runs with None if there
+        was none. The job is acked when the body ends, and retried when the body raises.
         """
         return self._taking(timeout)
 
@@ -169,24 +172,25 @@ class AsyncQueue(QueueBase):
             yield job
 
     async def take_many(self, most: int, timeout: float | None = None) -> list[AsyncDelivery]:
-        """Up to ``most`` jobs that are due, each of another group, in one round trip; as soon as
-        there is one."""
+        """Take at most ``most`` jobs that are due, each of another group, in one round trip; it
+        returns as soon as there is one."""
         count = checks.count("most", most, BATCH_MAX)
         return await here(self)._take(count, checks.wait(True, timeout))  # type: ignore[return-value]
 
     async def ack_many(self, jobs: Iterable[AsyncDelivery]) -> list[bool]:
-        """They are done: which of that counts, see ``ack()`` of a delivery; in one round trip."""
+        """Ack several deliveries in one round trip; for each: does it count? See ``ack()`` of a
+        delivery."""
         some: list[Any] = checks.several("jobs", jobs)
         for ctx in {one._ctx for one in some if isinstance(one, AsyncDelivery)}:
             require_home(ctx)
         return await here(self)._ack(some)
 
     async def consume(self, timeout: float | None = None) -> AsyncIterator[AsyncDelivery]:
-        """One job after the other, for a ``for`` loop; it ends when none came for ``timeout``
+        """Yield one job after the other, for a ``for`` loop; it ends when none came for ``timeout``
         seconds.
 
-        To go on to the next one acks the last, unless it was settled. If the loop is left, by an
-        exception or by ``break``, a job that was not settled is tried again after a pause.
+        The next step of the loop acks the last job, unless it was settled. If the loop is left, by
+        an exception or by ``break``, a job that was not settled is tried again after a pause.
         """
         loop = Consumption(here(self), checks.wait(True, timeout))
         try:
@@ -204,9 +208,10 @@ class AsyncQueue(QueueBase):
     ) -> AsyncWorker:
         """A worker that calls ``handler(job)``, up to ``concurrency`` at a time: ``worker.run()``.
 
-        A handler that returns has done the job, unless it settled it; one that raises, whatever it
-        is, has it tried again after a pause, until it is a dead letter. So does work that it
-        returns undone, such as a generator or a Future. ``drain``: ends when nothing is due.
+        When the handler returns, the job is acked, unless the handler settled it. When it raises
+        anything, the job is retried after a pause, until it is a dead letter. So is a job whose
+        handler returns work that is not done, such as a generator or a Future. ``drain``: end when
+        nothing is due.
         """
         count = checks.count("concurrency", concurrency, 1000)
         handlers.check(handler, awaits=True)
@@ -225,7 +230,7 @@ class AsyncQueue(QueueBase):
                 return failure  # raised by this task, SystemExit would end the event loop
 
         async def call(job: DeliveryBase) -> BaseException | None:
-            # In a task of its own, so that a handler that cancels its task cancels nothing else.
+            # In a separate task, so that a handler that cancels its task cancels nothing else.
             task = asyncio.create_task(attempt(job))
             try:
                 failure = await task
@@ -234,7 +239,7 @@ class AsyncQueue(QueueBase):
                     raise
                 return cancelled
             me = asyncio.current_task()
-            if me is not None and me.cancelling():  # the handler went on to its end all the same
+            if me is not None and me.cancelling():  # the handler ran to its end all the same
                 worker.stop()
             return failure
 
@@ -242,21 +247,23 @@ class AsyncQueue(QueueBase):
         return worker
 
     async def stats(self) -> QueueRecord:
-        """How many jobs stand where, and how old the oldest is."""
+        """Return the number of jobs in each state, and the age of the oldest."""
         return await here(self)._stats()
 
     async def jobs(
         self, state: str | None = None, *, group: str | None = None, most: int = 100
     ) -> list[JobRecord]:
-        """Up to ``most`` jobs in the order of acceptance: all, or those that are ``"waiting"``,
-        ``"delayed"``, ``"taken"`` or ``"dead"``, or those of a group (``""``: the plain lane)."""
+        """List at most ``most`` jobs in the order of acceptance: all, or only the ``"waiting"``,
+        ``"delayed"``, ``"taken"`` or ``"dead"`` ones, or those of a group (``""``: ungrouped
+        jobs)."""
         return await here(self)._list(state, group, checks.count("most", most, 1_000_000))
 
     async def revive(self, ids: Iterable[str] | None = None) -> int:
-        """Try dead letters again, these or all; how many. One that blocks its group goes on where
-        it stands, any other at the end of its group, in the order in which they died."""
+        """Retry dead letters, these or all; return their number. One that blocks its group keeps
+        its place, any other goes to the end of its group, in the order in which they died."""
         return await here(self)._revive(ids)
 
     async def purge(self, state: str | None = None, *, ids: Iterable[str] | None = None) -> int:
-        """Remove jobs: those that stand so, or these, or all; how many. What is on loan stays."""
+        """Remove jobs: those in this state, or these, or all; return their number. Taken jobs
+        stay."""
         return await here(self)._purge(state, ids)

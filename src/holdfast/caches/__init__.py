@@ -1,9 +1,9 @@
-"""A refresh guard before the cache that you have: what may be given as ``cache=``.
+"""A refresh guard before the cache that you have: the objects that ``cache=`` accepts.
 
-``client.guard("page", ttl=60, cache=django.core.cache.cache)`` keeps the duties (who computes, who
-waits) in the store, and the values in that cache. The caches of Django, aiocache and cashews are
-known by themselves, as are mappings, such as those of cachetools; `django`, `aiocache`, `cashews`
-and `mapping` say it in so many words. Anything else needs to be a `Cache`.
+``client.guard("page", ttl=60, cache=django.core.cache.cache)`` keeps the refresh leases (who
+computes, who waits) in the store, and the values in that cache. The caches of Django, aiocache and
+cashews are known by themselves, as are mappings, such as those of cachetools; `django`, `aiocache`,
+`cashews` and `mapping` name them explicitly. Anything else needs to be a `Cache`.
 
 `dogpile` is the other way round: it gives the regions of dogpile.cache a mutex of the cluster.
 

@@ -1,4 +1,4 @@
-"""What a cache is to a guard, and what is told when one fails."""
+"""The port through which a guard uses a cache, and the log lines of a failing one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def told(cache: object) -> Generator[None]:
 
 
 def given(cache: object) -> object:
-    """The cache that an adapter is over; any other as it is."""
+    """The cache under an adapter; any other unchanged."""
     return cache._cache if isinstance(cache, Adapter) else cache
 
 

@@ -29,7 +29,8 @@ class Mutex:
         self._holds: list[tuple[object, Hold]] = []
 
     def acquire(self, wait: bool = True) -> bool:
-        """Take it; False if it is taken and ``wait`` is. ``NotAcquired`` when the time is over."""
+        """Take it; False if it is taken and ``wait`` is. ``NotAcquired`` when the time has
+        expired."""
         hold = self._lock.acquire() if wait else self._lock.acquire(blocking=False)
         if hold is None:
             return False
@@ -37,7 +38,7 @@ class Mutex:
         return True
 
     def release(self) -> None:
-        """Give it back; one that was lost is nobody's any more, and that is no error. That the
+        """Release it; one that was lost is nobody's any more, and that is no error. That the
         store doesn't answer is none either, as the value is stored: it is logged, and the lock
         withdrawn when the store answers."""
         here = BlockingRuntime.flow()
@@ -48,7 +49,7 @@ class Mutex:
             except ValueError:
                 continue  # another thread has released it just now
             with contextlib.suppress(LockLost), one[1]:
-                pass  # the end of a `with` knows how to go on where the store doesn't answer
+                pass  # the end of a `with` knows how to continue where the store doesn't answer
             return
 
     def locked(self) -> bool:

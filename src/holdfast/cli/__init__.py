@@ -1,7 +1,7 @@
 """The command ``holdfast``: a lock around a command, jobs in queues, and a look at all there is.
 
 ``main`` turns every error into one line on stderr and an exit status of ``codes``. Each command
-lives in a module of its own, which is imported when it is called.
+lives in a separate module, which is imported when it is called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Do what a command line says; its exit status.
 
     The collector of garbage rests meanwhile: there is little, and its rounds take 4 ms of the
-    start. Commands that go on for long wake it.
+    start. Commands that run for a long time wake it.
     """
     gc.disable()
     # The commands say what matters by themselves; the library's warnings would say it again.

@@ -1,7 +1,7 @@
 """The guarded command as a child process: its group, its start, its terminal.
 
 The command gets a process group of its own, so that all of it can be signalled at once. It
-starts only when told to (``go``): by then whoever must be able to end it knows its number, and
+starts only when told to (``go``): at that time whoever must be able to end it knows its number, and
 if we die before that, it never starts at all.
 """
 

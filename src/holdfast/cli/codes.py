@@ -17,9 +17,9 @@ UNREACHABLE = 69
 SOFTWARE = 70
 #: Our output could not be written.
 IO_ERROR = 74
-#: Somebody else holds the lock, and the time to wait is over.
+#: Somebody else holds the lock, and the time to wait has ended.
 BUSY = 75
-#: The lock is held no more: it was lost, and the command stopped; or its token is over.
+#: The lock is held no more: it was lost, and the command stopped; or its token has ended.
 LOST = 76
 #: A URL, a file or an option of the store can't be used.
 CONFIG = 78

@@ -1,4 +1,4 @@
-"""``holdfast doctor``: what is wrong with the store, in words, and how to mend it."""
+"""``holdfast doctor``: the faults of a store, in words, and the remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The keeper of ``holdfast run``: waits for the lock, renews it, and ends the command in time.
+"""The holder process of ``holdfast run``: waits for the lock, renews it, and ends the command in
+time.
 
 It has a process group of its own, so that nothing done at the terminal reaches it: while the
 command is stopped with Ctrl-Z the lock is renewed all the same. What it is sent by name (its
@@ -26,7 +27,8 @@ from .child import living, signal_group
 from .text import say, span, visible
 from .waiting import Waiting
 
-#: The command gets TERM so long before its lease is over, or a third of it if that is less.
+#: The command gets TERM this many seconds before its lease expires, or a third of it if that is
+#: less.
 EARLY_S = 10.0
 #: ...and KILL when this part of that time is left: it takes the kernel some milliseconds.
 LAST_PART = 0.1
@@ -42,9 +44,9 @@ PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 
 
 def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
-    """Acquire, tell the front, and hold until it says that the command is over; exit status.
+    """Acquire, tell the front, and hold until it says that the command has ended; exit status.
 
-    0: held all the time and given back. 76: lost, and the command ended. Others: never held.
+    0: held all the time and released. 76: lost, and the command ended. Others: never held.
     """
     _leave_the_terminal()
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
@@ -138,7 +140,7 @@ class Guard:
                     self.hold.extend()
 
     def serve(self) -> int:
-        """Until the front says that the command is over, or dies; the exit status."""
+        """Until the front says that the command has ended, or dies; the exit status."""
         poller = select.poll()
         poller.register(self.line, select.POLLIN)
         poller.register(self.bell, select.POLLIN)
@@ -210,7 +212,7 @@ class Guard:
         return LOOK_S
 
     def _stop(self, reason: str, left: float) -> None:
-        """TERM now; KILL when the grace is over, and always before the lock can pass on."""
+        """TERM now; KILL when the grace has ended, and always before the lock can pass on."""
         self.reason = reason
         self._tell_front(self.early * LAST_PART)  # it need not begin, but for our KILL
         last = 0.0 if self.hold.lost is not None else self.early * LAST_PART

@@ -1,4 +1,4 @@
-"""What an option of a command may be: each a check, with a message that helps."""
+"""Checks of the options of commands, each with a message that helps."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def kinds(parser: argparse.ArgumentParser) -> None:
 
 
 def busy(group: Any) -> None:
-    """What to say and to answer when the time to wait is over."""
+    """What to say and to answer when the time to wait has ended."""
     group.add_argument(
         "-E", "--conflict-exit-code", dest="busy", metavar="N", type=checked(byte),
         default=codes.BUSY, help="exit status when busy (75)",

@@ -1,4 +1,4 @@
-"""The store of a command: what is said of it, and what a command that we start may know of it."""
+"""The store of a command: its description, and the part of it that a started command may see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a long operation is: one line on stderr, for a person who waits there."""
+"""Progress of a long operation: one line on stderr, for a person at the terminal."""
 
 from __future__ import annotations
 

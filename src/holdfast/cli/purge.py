@@ -1,4 +1,4 @@
-"""``holdfast purge``: remove the rows of row locks that nobody has used for long."""
+"""``holdfast purge``: remove the rows of row locks that were not used for a long time."""
 
 from __future__ import annotations
 

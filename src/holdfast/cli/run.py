@@ -52,7 +52,8 @@ FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CON
 QUITTING = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
 #: Between TERM and KILL when nobody renews the lock any more, seconds.
 ORPHAN_GRACE_S = 1.0
-#: The front ends the command when this part is left of the time in which the keeper would have.
+#: The front ends the command when this part is left of the time in which the holder process would
+#: have.
 SILENT_PART, LAST_PART = 0.5, 0.1
 
 
@@ -112,9 +113,10 @@ class Front:
         self.child: Child | None = None
         #: The signal that ended our waiting.
         self.quit = 0
-        #: When a command without keeper gets its KILL.
+        #: When a command without holder process gets its KILL.
         self.kill_at = float("inf")
-        #: Until when the lock is held, and how long before that the keeper ends the command.
+        #: Until when the lock is held, and how long before that the holder process ends the
+        #: command.
         self.until, self.early, self.rest = float("inf"), 0.0, b""
         #: What the command must have open, see the head of this file.
         self.inherited: list[int] = []
@@ -127,7 +129,7 @@ class Front:
             # What we were told to ignore (nohup, a shell's background) we and the command ignore.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _noted)
-        #: Sought now, because there is time while the keeper acquires.
+        #: Sought now, because there is time while the holder process acquires.
         self.prctl = find_prctl()
         #: We become the parent of what the command orphans, so that we see what it leaves.
         self.adopts = childless and self.prctl is not None
@@ -238,7 +240,8 @@ class Front:
             if number == signal.SIGTSTP:
                 self._stop(lambda: os.kill(os.getpid(), signal.SIGTSTP))
             elif number in {getattr(signal, "SIG" + name) for name in QUITTING}:
-                # The second one means it: then the kernel withdraws what the keeper asked for.
+                # The second one means it: then the kernel withdraws what the holder process asked
+                # for.
                 os.kill(self.keeper, signal.SIGKILL if self.quit else signal.SIGINT)
                 self.quit = number
         elif number == signal.SIGCONT:

@@ -1,4 +1,4 @@
-"""What people read and write: durations, tables, colours, and text that is safe to show.
+"""Text for people: durations, tables, colours, and text that is safe to show.
 
 Names, owners and metadata are anybody's text. What could steer a terminal, or make one line look
 like another (control bytes, escape sequences, characters that turn the direction of writing), is

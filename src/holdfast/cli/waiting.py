@@ -1,4 +1,4 @@
-"""The time before a lock is held, of ``holdfast run`` or ``acquire``: in line, and in words."""
+"""The wait for a lock in ``holdfast run`` and ``acquire``: in the line, and in messages."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Waiting:
         try:
             text = self._story()
         except HoldfastError:
-            return  # whoever waits will learn of that himself
+            return  # each waiter will learn of that itself
         if text and not self.over:
             say(text)
 
@@ -158,7 +158,7 @@ class Waiting:
 
 def _whole(hold: Hold) -> Hold:
     """The hold with its whole lease: one that was pushed to us begins with what is left of the
-    patience, so that it would seem to be near its end."""
+    waiter TTL, so that it would seem to be near its end."""
     if hold.remaining() < hold.ttl / 2:
         try:
             hold.extend()

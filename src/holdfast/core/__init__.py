@@ -1,1 +1,1 @@
-"""What a lock is, written once for threads and asyncio. Begin with `ports`."""
+"""The locks, queues and guards, written once for threads and asyncio. Begin with `ports`."""

@@ -106,7 +106,7 @@ async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, 
 
 async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) -> float:
     """Have a detached hold last at least ``ttl`` seconds from now; the seconds that it may be
-    believed. ``NotHeld`` if it is over, ``ConfigError`` if the token isn't true.
+    believed. ``NotHeld`` if it has ended, ``ConfigError`` if the token isn't true.
 
     A fence that is too great would make each resource that sees it refuse all later holders. To
     keep a detached claim detached changes nothing of it but the end of its lease, so a refusal
@@ -126,7 +126,7 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
 
 
 async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
-    """A detached hold as people see it; ``NotHeld`` if it is over.
+    """A detached hold as people see it; ``NotHeld`` if it has ended.
 
     A look doesn't prove the token's secret, so this renews, too: for less time than is left, which
     changes nothing. If the look shows no hold, it renews for the whole ttl, because the look may
@@ -140,7 +140,7 @@ async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
 
 
 async def release(ctx: Context, passed: token.Passed) -> None:
-    """Give a detached hold back; ``NotHeld`` if it is over."""
+    """Release a detached hold; ``NotHeld`` if it has ended."""
     spec, left, until = passed.claim.spec, passed.left, ctx.now() + REQUEST_S
     await renew(ctx, passed, TTL_S_MIN, until)  # or the tombstone would say that this has ended it
     leave = Leave(spec.name, passed.claim.id, passed.fence, left.least, True, spec.ttl)
@@ -168,7 +168,7 @@ def what(claim: Claim, fence: int) -> str:
 
 
 async def gone(ctx: Context, passed: token.Passed, answer: Standing) -> NotHeld | ConfigError:
-    """The error of a token whose hold is over, or which is of another store."""
+    """The error of a token whose hold has ended, or which is of another store."""
     reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
     words = what(passed.claim, passed.fence)
     if reason is not Loss.EXPIRED:

@@ -1,8 +1,8 @@
-"""Going on with a hold that another process detached.
+"""Continue a hold that another process detached.
 
 Adopting exchanges the claim's secret id for a new one, in one atomic step of the store. So of two
-who adopt the same token one gets the hold, and the other ``NotHeld``; and whoever detached it
-can't get it back.
+who adopt the same token one gets the hold, and the other ``NotHeld``; and the process that detached
+it can't get it back.
 """
 
 from __future__ import annotations

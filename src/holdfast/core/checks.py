@@ -1,4 +1,4 @@
-"""What callers may hand in: names, seconds, counts. Each refusal names the input and the remedy."""
+"""Checks of arguments: names, seconds, counts. Each refusal names the input and the remedy."""
 
 from __future__ import annotations
 
@@ -167,10 +167,11 @@ def _blocking(value: object) -> bool:
 
 
 def wait(blocking: bool, timeout: Any) -> float | None:
-    """How long to wait, from the two arguments that ``threading`` has: None is without end.
+    """How long to wait, from the two arguments that ``threading`` has: None is without a time
+    limit.
 
     ``blocking=False`` is one try (``TRY``), as is ``timeout=0``, which gives a silent store less
-    time; ``timeout=-1`` and ``None`` wait for ever.
+    time; ``timeout=-1`` and ``None`` wait without a time limit.
     """
     if blocking is not True and not _blocking(blocking):
         if timeout is not None and timeout != FOREVER:

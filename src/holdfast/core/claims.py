@@ -1,12 +1,12 @@
-"""From a wish to a hold: the one waiting loop of the library, and the one place of undoing.
+"""Acquire a hold: the one waiting loop of the library, and the one place of undoing.
 
     join --Held--> deadline not past? --> lease
-      | Waiting          ^   | past: leave, join anew with a new id
+      | Waiting          ^   | past: leave, join again with a new id
       v                  |   v
-    wait (poked, or retry_in) --> keep --Gone--> join anew, at the end of the line
+    wait (woken, or retry_in) --> keep --Gone--> join again, at the end of the line
 
 Whatever goes wrong on the way, an exception, a cancellation, Ctrl-C, the claim is withdrawn
-before the exception goes on (`undo`), by a leave that can't be overtaken by the request that it
+before the exception continues (`undo`), by a leave that can't be overtaken by the request that it
 undoes. Every wait is bounded; the store decides whose turn it is, messages only make it faster.
 
 A deadline counts from the sending of a request that was *answered*. A push counts nothing: what
@@ -47,12 +47,12 @@ log = logging.getLogger("holdfast")
 TRY_S = 1.0
 #: ...and one with ``timeout=0``, which says that it has no time, this long.
 TRY_NOW_S = 0.12
-#: So many grants may come too late in one acquire before the store is called too slow.
+#: Grants that may come too late in one acquire before the store is called too slow.
 LATE_MAX = 5
-#: A lease of a pushed grant is what is left of the patience: first renewed at half of it. A push
-#: that comes later than that is not relied on, as the keeper may be busy when it is to renew.
+#: A lease of a pushed grant is what is left of the waiter TTL: first renewed at half of it. A push
+#: that comes later than that is not relied on, as the renewer may be busy when it is to renew.
 PUSHED_RENEW_PART = 0.5
-#: A store that lets nobody in for a while is asked so often whether it does now.
+#: Longest pause in seconds between two requests to a store that grants nothing for a while.
 BARRED_S = 0.5
 #: A lease of at least this part of the ttl is as good as a whole one.
 WHOLE_PART = 0.9
@@ -89,7 +89,7 @@ def times(timeout: float | None, begun: float) -> tuple[float, float]:
 class Attempt:
     """One acquire on its way. It may use up several claims, one after the other.
 
-    As a rule there is nobody in the way, so it begins with little, and what the other cases need
+    Usually there is nobody in the way, so it begins with little, and what the other cases need
     stands in the class until they come.
     """
 
@@ -144,7 +144,7 @@ class Attempt:
         return None
 
     async def run(self, standing: Joined | None) -> tuple[int, float] | None:
-        """The fence and the deadline once the claim is held, None when the time is over."""
+        """The fence and the deadline once the claim is held, None when the time has expired."""
         while standing is not None:
             if isinstance(standing, Held):
                 grant = self.grant(standing)
@@ -189,7 +189,7 @@ class Attempt:
             )
 
     def settle(self) -> None:
-        """The waiting is over, one way or the other."""
+        """The waiting has ended, one way or the other."""
         self.ctx.under_way.pop(self, None)
         if self.listening:
             self.ctx.store.unlisten(self.claim)
@@ -201,7 +201,7 @@ class Attempt:
         return Leave(spec.name, self.claim.id, self.ticket, 0.0, suspect, spec.ttl)
 
     def undos(self) -> tuple[Leave]:
-        """What gives back what it may have got; a close asks for it."""
+        """What releases what it may have got; a close asks for it."""
         return (self.leave(suspect=True),)
 
     def _renew_claim(self) -> None:
@@ -224,7 +224,7 @@ class Attempt:
                 failure = unanswered
 
     async def _stand(self, waiting: Waiting) -> Joined | None:
-        """Sleep until poked or due, then ask whose turn it is. None: the time is over."""
+        """Sleep until woken or due, then ask whose turn it is. None: the time has expired."""
         ctx = self.ctx
         self.ticket = waiting.ticket
         if ctx.now() >= self.end:
@@ -238,7 +238,7 @@ class Attempt:
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         ctx.require_open()
         # The ticket must fit too: if the reply to a join is lost and the claim expires, a repeated
-        # join enters it again by the same id, while a poke of its first life may be on its way.
+        # join enters it again by the same id, while a wake-up of its first life may be on its way.
         if push is not None and push.fence == waiting.ticket and self._trusts():
             if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True
@@ -249,7 +249,7 @@ class Attempt:
         return await self._keep(waiting)
 
     def _trusts(self) -> bool:
-        """May a push grant? Only where the keeper lengthens what is left of the patience."""
+        """May a push grant? Only where the renewer lengthens what is left of the waiter TTL."""
         store = self.ctx.store
         return (
             self.terms.auto_renew
@@ -275,7 +275,7 @@ class Attempt:
         return self.answered(answer)
 
     async def _barred(self, failure: NotYet) -> None:
-        """The store answered that it lets nobody in yet. Raises when there is no time left."""
+        """The store answered that it grants nothing yet. Raises when there is no time left."""
         ctx = self.ctx
         self.heard = ctx.now()
         pause = min(failure.retry_in, BARRED_S) * (1 - ctx.runtime.jitter() / 2) + ASK_AGAIN_S_MIN
@@ -305,7 +305,7 @@ class Attempt:
         """Leave the line. Afterwards no grant exists, so "busy" is the truth."""
         ctx = self.ctx
         leave = self.leave(self.suspect)
-        self.withdrawn = True  # from here on either the store or the keeper has it
+        self.withdrawn = True  # from here on either the store or the renewer has it
         try:
             # As long as an acquire may be late, less what an answer on its way may have taken.
             within = max(GRACE_S, min(self.end + 2 * GRACE_S - ctx.now(), 2 * GRACE_S))
@@ -321,9 +321,9 @@ class Attempt:
 async def acquire(
     lock: LockBase, timeout: float | None, begun: float
 ) -> tuple[HoldBase | None, str]:
-    """A hold, or None and who is in the way (if the store said so) when the time is over.
+    """A hold, or None and the claim in the way (if the store said so) when the time has expired.
 
-    ``timeout``: None waits without end, 0 and ``checks.TRY`` are one try. One round
+    ``timeout``: None waits without a time limit, 0 and ``checks.TRY`` are one try. One round
     trip if nobody is in the way. ``begun``: when the caller's time began to run.
     The hold is made in here, so that from the first moment either it or our ``except`` owns the
     claim.
@@ -334,7 +334,7 @@ async def acquire(
     attempt = Attempt(ctx, spec, terms, timeout, begun)
     lease = hold = None
     try:
-        try:  # in here, not in a coroutine of its own: the way of nearly every acquire is short
+        try:  # in here, not in a separate coroutine: the way of nearly every acquire is short
             standing = attempt.answered(await attempt.ask())
         except StoreUnavailable as failure:
             standing = await attempt.join(failure)
@@ -387,7 +387,7 @@ def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Term
         left = until - attempt.sent
         if attempt.pushed:
             ctx.keeper.add_pushed(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)
-        elif left < lease.ttl * WHOLE_PART:  # the answer to a repeated join: some of it is over
+        elif left < lease.ttl * WHOLE_PART:  # the answer to a repeated join: part of it has passed
             ctx.keeper.add_early(lease, attempt.sent + left / 3)
         else:
             ctx.keeper.add(lease, attempt.sent + lease.every)

@@ -1,4 +1,4 @@
-"""Everything of a client but the sync or async face: from options to wishes."""
+"""The part of a client that both faces share: its options, and the requests made from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOCK = Kind.LOCK
 
 
 class ClientBase:
-    """A client: one store, one keeper, any number of locks."""
+    """A client: one store, one renewer, any number of locks."""
 
     __slots__ = ("__weakref__", "_ctx", "_source", "_ttl")
 

@@ -1,8 +1,8 @@
-"""The end of a context: what it holds is given back, then its connections end.
+"""Close a context: release its holds, then end its connections.
 
-The first call of `close` does the work. Each later call waits for the first one, and goes on with
+The first call of `close` does the work. Each later call waits for the first one, and continues with
 the work where the first one was interrupted. No later call ends the connections before: holds that
-the first one has not given back yet would stay in the store.
+the first one has not released yet would stay in the store.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Closing:
         self.left: deque[Undo] = deque()
 
     async def run(self) -> None:
-        """Give back what is held, and end the connections."""
+        """Release what is held, and end the connections."""
         ctx = self._ctx
         until = ctx.now() + WAIT_S
         me = _Closer(ctx.runtime.flow())
@@ -67,7 +67,7 @@ class Closing:
                 return  # the other call is still at work
 
     async def _first_one_ends(self, until: float) -> bool:
-        """Wait until no other call closes; False when the time is over first."""
+        """Wait until no other call closes; False when the time has expired first."""
         ctx = self._ctx
         latch = ctx.runtime.latch()
         self._latches.append(latch)
@@ -88,7 +88,7 @@ class Closing:
         until = ctx.now() + CLOSE_S
         interrupt: BaseException | None = None
         while self.left:
-            try:  # nothing else would give back the rest
+            try:  # nothing else would release the rest
                 await ctx.put_back(self.left.popleft(), until, CLOSE_S)
             except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
                 raise
@@ -102,12 +102,12 @@ class Closing:
             raise interrupt
 
     def stop(self) -> None:
-        """From now on nothing is held or renewed; what is to be given back stands in ``left``."""
+        """From now on nothing is held or renewed; what is to be released stands in ``left``."""
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
-        # Another thread moves what it gets from here to the keeper, and what it gives back from
-        # the keeper to here.
+        # Another thread moves what it gets from here to the renewer, and what it releases from
+        # the renewer to here.
         under_way = dict(ctx.under_way)
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))
         under_way.update(ctx.under_way)

@@ -1,7 +1,7 @@
-"""What the parts of one client share: its store, its runtime, its keeper, and who is inside what.
+"""The state that all parts of one client share: store, runtime, renewer, and open holds.
 
 One context per client. In the child of a fork it starts afresh: the epoch moves, so that every
-hold of the parent is seen as lost, the keeper and the registry are new, the store lets go.
+hold of the parent is seen as lost, the renewer and the registry are new, the store lets go.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Context:
         self.told = self.now()
         #: When the store was asked last who holds what is waited for.
         self.looked = -math.inf
-        #: The holds that the keeper doesn't renew, so that closing finds them too.
+        #: The holds that the renewer doesn't renew, so that closing finds them too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
         #: Requests that aren't answered yet and may have got something, each with its undos. Only
         #: the close can send these, because it ends the connections.
@@ -169,7 +169,7 @@ class Context:
                 continue  # another thread makes a client
 
     def leases(self) -> set[Lease]:
-        """The leases of what is held, on loan, or computed here, of some that is over as well."""
+        """The leases of what is held, on loan, or computed here, of some that has ended as well."""
         while True:
             try:
                 unrenewed = {hold._lease for hold in self.unrenewed}
@@ -178,7 +178,7 @@ class Context:
                 continue  # another thread takes or releases one
 
     async def close(self) -> None:
-        """Give back what is held, and end the connection; see ``closing``."""
+        """Release what is held, and end the connection; see ``closing``."""
         await self.closing.run()
 
     def forked(self) -> None:
@@ -188,10 +188,10 @@ class Context:
         self.begin()
 
     def drain_orphans(self) -> None:
-        """Warn of the holds that were forgotten since the last time; the keeper has no use for
+        """Warn of the holds that were forgotten since the last time; the renewer has no use for
         their leases, which would keep it and this client until their next renewal was due.
 
-        Where warnings are errors the log alone says it: whoever comes by here, the keeper or the
+        Where warnings are errors the log alone says it: whoever comes by here, the renewer or the
         acquire of another name, must not fail for it.
         """
         while self.orphans:
@@ -215,7 +215,7 @@ class Context:
     async def insist(
         self, call: Callable[[float], Awaitable[T]], until: float, attempt: int = 0
     ) -> tuple[T, bool]:
-        """Ask the store until it answers or the time is over; also says if it took more than
+        """Ask the store until it answers or the time has expired; also says if it took more than
         one attempt. Safe because every verb is idempotent by the claim's id."""
         while True:
             within = min(REQUEST_S, max(until - self.now(), 0.05))
@@ -259,7 +259,7 @@ class Context:
             await self.undo(leave)
             raise
         finally:
-            del failure  # it would keep itself, and what was lent to whoever raised it
+            del failure  # it would keep itself, and what was lent to the caller that raised it
         return there or self.now() < deadline
 
     async def undo(self, undo: Undo, until: float = math.inf) -> None:
@@ -276,7 +276,7 @@ class Context:
                 raise
 
     async def put_back(self, undo: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
-        """Withdraw what nobody wants; the keeper goes on with it if the store doesn't answer at
+        """Withdraw what nobody wants; the renewer continues with it if the store doesn't answer at
         once, or by ``until``, or if we are interrupted."""
         within = max(REQUEST_S_MIN, min(longest, until - self.now()))
         self.under_way[undo] = lambda: (undo,)
@@ -304,7 +304,7 @@ class Context:
             await loans.withdraw(self.store, undo, within)
 
     async def prolong(self, leases: Sequence[Lease], within: float) -> Sequence[object]:
-        """Renew leases of one kind, of holds, deliveries or duties; an answer each."""
+        """Renew leases of one kind, of holds, deliveries or refresh leases; an answer each."""
         now = self.now()
         if leases[0].kind == "duty":
             from .guard import lease as duties

@@ -1,4 +1,4 @@
-"""What a decorator may take: a function whose body runs while it is called, or awaited."""
+"""Check of a decorated function: its body must run while it is called, or awaited."""
 
 from __future__ import annotations
 

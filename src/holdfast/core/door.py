@@ -1,9 +1,9 @@
-"""Who went in by which ``with`` statement: so that leaving gives back exactly that hold.
+"""The ``with`` statements that entered a lock: each releases exactly its own hold.
 
 A lock object may be inside several ``with`` statements at once, of several threads or tasks, and
-each must give back its own hold: releasing another's would be the very trap that this library is
+each must release its own hold: releasing another's would be the very trap that this library is
 against. An entry is found by its statement (``place.py``), or by the thread or task that entered.
-Where neither tells, a hold that is lost is given back, or one whose statement is certainly over;
+Where neither tells, a hold that is lost is released, or one whose statement is certainly over;
 else leaving is refused, because every entry that is left may be somebody else's.
 """
 
@@ -48,15 +48,15 @@ class Named(Protocol):
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
         """Was it entered by this statement in another place, such as an event loop, so that it is
-        given back there?"""
+        released there?"""
         ...
 
 
 class Door(list[Entry]):
     """The entries of one lock object.
 
-    An entry is taken out only when its hold is given back, so that whoever is interrupted on the
-    way (Ctrl-C may strike between any two lines) can still find it, and finish.
+    An entry is taken out only when its hold is released, so that whoever is interrupted on the
+    way (Ctrl-C can come between any two lines) can still find it, and finish.
     """
 
     __slots__ = ("_runtime",)
@@ -72,14 +72,14 @@ class Door(list[Entry]):
         self.append(one)
 
     def forget(self, one: Entry) -> None:
-        """It is inside no more; or it did not come in, and its hold is given back elsewhere."""
+        """It is inside no more; or it did not come in, and its hold is released elsewhere."""
         try:
             self.remove(one)
         except ValueError:
             return  # it was not, or was forgotten before
 
     async def undo(self, one: Entry) -> None:
-        """An exception came between the grant and the body: give the hold back."""
+        """An exception came between the grant and the body: release the hold."""
         if one in self:
             try:
                 await one.hold._release()
@@ -103,7 +103,7 @@ class Door(list[Entry]):
                 _refuse(what, failure, bool(self))
                 return
             one.leaving = True
-            try:  # in here, not in `give_back`: as a rule that is all
+            try:  # in here, not in `give_back`: usually that is all
                 kept = await one.hold._release()
             except StoreUnavailable as silence:
                 kept = _silent(one.hold, what._what, silence)
@@ -121,7 +121,7 @@ class Door(list[Entry]):
                 self.forget(one)
 
     def abandon(self, frame: FrameType) -> None:
-        """Leave without awaiting anything: the keeper releases what this entry holds."""
+        """Leave without awaiting anything: the renewer releases what this entry holds."""
         one = self._alone(frame) or self._find(frame)
         if one is not None:
             one.hold._cut(one.level)
@@ -135,14 +135,14 @@ class Door(list[Entry]):
         return None
 
     def cut(self, one: Entry) -> None:
-        """Its body has ended in another place: have the keeper release what it holds."""
+        """Its body has ended in another place: have the renewer release what it holds."""
         if one.guard is not None:
             one.guard.caused(None)  # nobody is cancelled for it any more
         one.hold._cut(one.level)
         self.forget(one)
 
     def _alone(self, frame: FrameType) -> Entry | None:
-        """The only entry, if it is left by the frame that entered it: as a rule that is all."""
+        """The only entry, if it is left by the frame that entered it: usually that is all."""
         if len(self) == 1:
             for one in self:
                 if one.number == id(frame) and one.code is frame.f_code and not one.leaving:
@@ -166,7 +166,7 @@ class Door(list[Entry]):
             found = next((one for one in reversed(exact) if one in ours), exact[-1])
             if found.exact() or found in ours:
                 return found
-            # A coroutine that has entered by hand is over, and its number may be that of another.
+            # A coroutine that has entered by hand has ended, and its number may be that of another.
             return next((one for one in reversed(likely) if one.code is here.code), found)
         same = [one for one in likely if one.same(here)]
         for some in (same, likely, [one for one in ours if not one.around(frame)], ours):
@@ -177,7 +177,7 @@ class Door(list[Entry]):
 
 def _left_over(entries: list[Entry]) -> Entry | None:
     """Of the entries of others one that may be ended: it is lost, or the only one whose statement
-    is over and can't be left any more."""
+    has ended and can't be left any more."""
     for one in entries:
         if one.hold.lost is not None:
             return one
@@ -201,10 +201,10 @@ def _refuse(what: Named, failure: BaseException | None, others: bool) -> None:
 
 
 async def give_back(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
-    """Release a hold whose body is over; see ``Door.leave``.
+    """Release a hold whose body has ended; see ``Door.leave``.
 
-    What was held when the body ended was protected to its end. That it can't be given back, or is
-    over before it is, is no failure of the body: it is logged. The keeper withdraws it, or it
+    What was held when the body ended was protected to its end. That it can't be released, or has
+    ended before it is, is no failure of the body: it is logged. The renewer withdraws it, or it
     expires.
     """
     try:
@@ -216,7 +216,7 @@ async def give_back(hold: Any, what: Callable[[], str], failure: BaseException |
 
 
 def _silent(hold: Any, what: Callable[[], str], silence: StoreUnavailable) -> bool:
-    """False, as it isn't known to be given back; and say so if its body was protected."""
+    """False, as it isn't known to be released; and say so if its body was protected."""
     if hold._before is None:
         log.warning(
             "%s was held to the end of its body, but could not be given back (%s). It is "
@@ -246,7 +246,7 @@ def _tell(
 
 
 def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
-    """The body of a hold has ended in another place, which has it given back: raise ``LockLost``
+    """The body of a hold has ended in another place, which has it released: raise ``LockLost``
     if it was lost before that."""
     reason = hold.lost
     if reason is None:
@@ -257,7 +257,7 @@ def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | Non
     failure.add_note(story)
 
 
-#: How a hold ends while it is being given back, because that takes longer than its lease.
+#: How a hold ends while it is being released, because that takes longer than its lease.
 LATE = frozenset({Loss.EXPIRED, Loss.UNREACHABLE, Loss.MAX_HOLD, Loss.CLOSED})
 
 

@@ -1,4 +1,4 @@
-"""What an examination of a store finds, the words of ``holdfast doctor``; and how it goes.
+"""The findings of an examination of a store (``holdfast doctor``), and its course.
 
 A store's doctor is a table: the subject, and the check that looks at it. A check says what it has
 found by `ok`, `warn` or `fail`: once, several times or not at all.

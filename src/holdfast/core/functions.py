@@ -1,4 +1,4 @@
-"""What a function is: one that is awaited, or one whose body runs after its call.
+"""Kinds of functions: one that is awaited, or one whose body runs after its call.
 
 Seen through partials, methods and objects that can be called. The flags of the code tell it, as
 ``inspect`` is slow to import.

@@ -1,4 +1,5 @@
-"""What an acquire returns: the caller's part of a hold. Ours is its lease, which may outlive it."""
+"""The result of an acquire: the caller's part of a hold. Its lease is a separate object, which can
+outlive it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HoldBase:
-    """A hold on a name: the proof that it is ours, and the way to give it back."""
+    """A hold on a name: the proof that it is ours, and the way to release it."""
 
     __slots__ = (
         "__weakref__",
@@ -110,7 +111,7 @@ class HoldBase:
         return State.JEOPARDY if lease.failures else State.HELD
 
     def remaining(self) -> float:
-        """Seconds for which the hold may be believed without another renewal; 0 once it is over.
+        """Seconds for which the hold may be believed without another renewal; 0 once it has ended.
 
         It counts from before the last answered request was sent, by a clock that never jumps,
         less a margin of 1 % and 2 ms.
@@ -120,7 +121,7 @@ class HoldBase:
         return max(0.0, self._lease.deadline - self._ctx.now())
 
     def check(self) -> None:
-        """Raise ``LockLost`` if the hold is lost, ``NotHeld`` if it was given back.
+        """Raise ``LockLost`` if the hold is lost, ``NotHeld`` if it was released.
 
         It costs no round trip. It can't see a pause that comes after it: that is what the fence
         is for.
@@ -132,7 +133,7 @@ class HoldBase:
             raise NotHeld(f"the hold on {self.name!r} was {self._lease.end}; acquire it again")
 
     def on_lost(self, call: OnLost) -> None:
-        """Have ``call(hold, reason)`` called once when the hold is lost, on the keeper's thread
+        """Have ``call(hold, reason)`` called once when the hold is lost, on the renewer's thread
         or task; at once, and here, if the loss is known already. What it raises is logged. While
         it blocks, no hold of this client is renewed: let it set a flag or start a thread."""
         checks.callback(call, self._ctx.runtime.awaits)
@@ -177,7 +178,7 @@ class HoldBase:
                 if now >= lease.deadline or self._epoch != ctx.epoch or ctx.closed:
                     lease.reason = self.lost  # looked at before anything is sent
                 if lease.reason is None or not self._forked():
-                    # First, so that the keeper reports no false loss. What else is to be done
+                    # First, so that the renewer reports no false loss. What else is to be done
                     # comes after the sending, because whoever is next waits for that.
                     leave = self._leave_of(lease)
                     lease.sent = leave
@@ -185,7 +186,7 @@ class HoldBase:
                     lease.closing = True
                     lease.leaving += 1
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
-                    try:  # in here, not in a coroutine of its own: as a rule that is all
+                    try:  # in here, not in a separate coroutine: usually that is all
                         there = await ctx.store.leave(leave, until - now)
                     except BaseException as failure:
                         ctx.keeper.drop(lease)
@@ -206,7 +207,7 @@ class HoldBase:
 
     async def _leave_again(self, leave: Leave, until: float, failure: BaseException) -> bool:
         """The first leave failed. Of a hold that was lost before, nothing is left to be known: the
-        keeper goes on with it."""
+        renewer continues with it."""
         lease = self._lease
         try:
             return await self._ctx.leave_again(leave, lease.deadline, until, failure)
@@ -216,15 +217,15 @@ class HoldBase:
             leaving.failed(self._ctx, lease, late)
             raise
         finally:
-            del failure  # it would keep itself, and what was lent to whoever raised it
+            del failure  # it would keep itself, and what was lent to the caller that raised it
 
     @property
     def _before(self) -> Loss | None:
-        """Why it was lost, if it was, when it began to be given back."""
+        """Why it was lost, if it was, when it began to be released."""
         return self._lease.before
 
     def _forked(self) -> bool:
-        """It is lost before it is given back: is it the parent's, so that nothing is sent?"""
+        """It is lost before it is released: is it the parent's, so that nothing is sent?"""
         lease = self._lease
         lease.before = lease.reason
         if lease.reason is Loss.FORKED:
@@ -232,7 +233,7 @@ class HoldBase:
         return lease.reason is Loss.FORKED
 
     async def _exit(self, failure: BaseException | None) -> None:
-        """The body of a ``with`` over this hold is over."""
+        """The body of a ``with`` over this hold has ended."""
         level = self._count
         try:
             await give_back(self, self._what, failure)
@@ -255,14 +256,14 @@ class HoldBase:
             self._abandon()
 
     def _abandon(self) -> None:
-        """Give it back without awaiting anything: the keeper does it."""
+        """Release it without awaiting anything: the renewer does it."""
         lease, ctx = self._lease, self._ctx
         if lease.end is None and self.lost is not Loss.FORKED:
             ctx.keeper.later(self._leave_of(lease), lease.deadline)
         self._forgo()
 
     def _forgo(self) -> None:
-        """It is over for us; that its claim is withdrawn is somebody else's affair."""
+        """It has ended for us; that its claim is withdrawn is somebody else's affair."""
         lease, ctx = self._lease, self._ctx
         ctx.flows.forget(self)
         if lease.end is None:
@@ -299,7 +300,7 @@ class HoldBase:
             self._wake()
 
     def _leave_of(self, lease: Lease) -> Leave:
-        """The request that gives it back, now or when ``min_hold`` is over."""
+        """The request that releases it, now or when ``min_hold`` has ended."""
         after = max(0.0, lease.min_until - self._ctx.now()) if lease.min_until else 0.0
         claim = lease.claim
         return Leave(
@@ -358,7 +359,7 @@ class HoldBase:
         return lease.reason
 
     async def _keep(self, keep: Keep) -> None:
-        """One keep of our own, outside the keeper's rounds; raises what it learns."""
+        """One keep of our own, outside the renewer's rounds; raises what it learns."""
         ctx, lease = self._ctx, self._lease
         sent = ctx.now()
         within = min(REQUEST_S, max(lease.deadline - sent, 0.05))

@@ -1,13 +1,13 @@
-"""Does a thread or task wait for itself? It would wait for ever, without a word.
+"""Detection of a thread or task that waits for itself: such a wait would never end.
 
 Looked for only when an acquire has waited for a while, so that taking a free name costs
 no more than a note of where it was taken (see ``place.Spot``), and a hand-off nothing at all.
 
 It is certain, and an error, where a ``with`` that gives the hold back is open around what waits:
-it is found among the callers, and nothing goes on there before the wait has ended. That isn't so
+it is found among the callers, and nothing continues there before the wait has ended. That isn't so
 where a task waits inside of a ``with`` of another task or of the thread that runs its loop, where
 a generator or a stack has entered, where the hold ends by itself or was handed to somebody else,
-who may give it back, and where a timer may end the wait. Then it is only told.
+who may release it, and where a timer may end the wait. Then it is only told.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Own(NamedTuple):
     several: Any
     #: Where it was taken.
     spot: Spot
-    #: The frame whose ``with`` gives it back, if what waits was called from inside of it, and it
-    #: goes on only after that.
+    #: The frame whose ``with`` releases it, if what waits was called from inside of it, and it
+    #: continues only after that.
     around: FrameType | None
 
 
 async def refuse(ctx: Context, spec: Spec) -> None:
-    """Raise if this claim, which waits without end, waits for what is held around it."""
+    """Raise if this claim, which waits without a time limit, waits for what is held around it."""
     own = find(ctx, spec)
     around = [one for one in own if one.around is not None and _endless(one)]
     if not around or ctx.runtime.hurried():
@@ -140,7 +140,7 @@ def _seen(hold: HoldBase) -> tuple[Spot, tuple[object, ...]] | None:
 
 
 def _endless(own: Own) -> bool:
-    """Does it last until its ``with`` gives it back?"""
+    """Does it last until its ``with`` releases it?"""
     lease = own.hold._lease
     return lease.renewing and lease.stop_at == math.inf and not _handed_on(own)
 
@@ -189,7 +189,7 @@ def _frame(spot: Spot) -> FrameType | None:
 def _by_statement(spot: Spot) -> bool:
     """Was it entered by a statement, which is left by itself, and not by ``__enter__()``? Else the
     frame may be over, and another one have its number."""
-    from opcode import opname  # because this is seldom asked
+    from opcode import opname  # because this is rarely asked
 
     names = [opname[byte] for byte in spot.code.co_code[: spot.at + 1 : 2]]
     does = [name for name in names if name not in _AWAITING]

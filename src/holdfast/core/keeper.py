@@ -1,13 +1,13 @@
-"""Keeping holds alive: one thread or task per client, however many holds there are.
+"""The renewer: one thread or task per client renews all its leases.
 
 Renewals go out in batches, one round trip each; which lease is due when stands in ``schedule``.
 
 What fails is tried again inside the lease, sooner and sooner apart than a third of it; an error
 never ends a renewal, only the deadline does. When that passes, or the store says that the claim
-is gone, the hold is lost: the reason is written down, whoever waits is woken, the callbacks run.
+is gone, the hold is lost: the reason is written down, every waiter is woken, the callbacks run.
 
-The keeper never keeps a claim that waits. It starts when a hold needs it, and ends some seconds
-after the last one. Finalizers take no lock: they mark a lease as an orphan, and the keeper looks.
+The renewer never keeps a claim that waits. It starts when a hold needs it, and ends some seconds
+after the last one. Finalizers take no lock: they mark a lease as an orphan, and the renewer looks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LINGER_S = 5.0
 #: After a grant by push it sleeps no longer than this, for as long as it would linger.
 BRISK_S = 0.4
 #: A first request is given no longer, lest one that is lost keeps others from being renewed; each
-#: repetition is given twice as long, for a store that is merely slow.
+#: repetition is given twice as long, for a store that is only slow.
 FIRST_ASK_S = 1.0
 #: No request is given more of what is left of the nearest lease, so that some more can follow:
 #: who asks a silent store loses all that the last request took, and this is what has an end.
@@ -89,8 +89,8 @@ class Keeper:
 
     def add_pushed(self, lease: Lease, due: float) -> None:
         """The same for one that was granted by a push. More will come, each of them sooner due
-        than what there is: so that none of them has to wake the keeper, at the very moment at
-        which somebody waits for our caller to go on, it looks for itself, for a while."""
+        than what there is: so that none of them has to wake the renewer, at the very moment at
+        which somebody waits for our caller to continue, it looks for itself, for a while."""
         self._brisk_until = due + LINGER_S
         self.add_early(lease, due)
 
@@ -199,14 +199,14 @@ class Keeper:
             raise
 
     def _rouse_for(self, lease: Lease) -> None:
-        """Rouse it to renew this lease; without a keeper nothing is held, as it would be lost."""
+        """Rouse it to renew this lease; without a renewer nothing is held, as it would be lost."""
         try:
             self._rouse()
         except RuntimeError as failure:
             if "shutdown" in str(failure):  # in an exit handler: its ttl must do
                 log.warning("%r isn't renewed, as the interpreter ends: %s", lease.name, failure)
                 return
-            lease.due = -math.inf  # an entry at a time of its own doesn't count any more
+            lease.due = -math.inf  # an entry at its own time doesn't count any more
             self._schedule.drop(lease)
             raise HoldfastError(
                 f"{lease.name!r} can't be renewed, because its keeper can't be started: {failure}. "
@@ -222,7 +222,7 @@ class Keeper:
     async def _run(self, turn: Iterator[bool]) -> None:
         if not next(turn, False):
             return  # its start was interrupted, and counts as none
-        # It lingers even if the hold that it was started for is over by now.
+        # It lingers even if the hold that it was started for has ended by now.
         self._idle_since = self._ctx.now()
         self._look_at = self._idle_since + self._ctx.store.watch_every
         while not self._stopped and await self._round():

@@ -1,6 +1,6 @@
 """The record of a hold, and the terms on which it is held.
 
-The keeper knows only leases, so that a hold that nobody refers to any more is collected, warns,
+The renewer knows only leases, so that a hold that nobody refers to any more is collected, warns,
 and is no longer renewed. A lease ends once: released, detached or lost. A loss is final as soon
 as anybody has seen it: ``loss`` writes down what it saw, so a renewal that is answered late can't
 bring a hold back. Only an answered renewal moves the deadline forward, and only a request for a
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .ports import Latch, Undo
 
-#: Called once, with the reason, when a hold is lost; on the keeper's thread or task.
+#: Called once, with the reason, when a hold is lost; on the renewer's thread or task.
 OnLost: TypeAlias = "Callable[[HoldBase, Loss], object]"
 
 
@@ -49,16 +49,16 @@ class Shorter:
 
 
 class Lease:
-    """The state of one hold. Written by the keeper and by the caller, without a lock: every write
+    """The state of one hold. Written by the renewer and by the caller, without a lock: every write
     is final or monotonic, except the deadline, which moves back when a shorter lease is asked for.
     That is written down first (``shorter``), and bounds what any other answer makes of it."""
 
     #: What it has as long as nothing happens to it; most leases never have anything else.
     due = min_until = 0.0
     closing = orphan = watched = False
-    #: Was it put into the schedule at a time of its own?
+    #: Was it put into the schedule at its own time?
     own = False
-    #: So many releases of it are under way; and was one not answered?
+    #: The number of its releases under way; and was one not answered?
     leaving = 0
     unheard = False
     #: What the last of them sends.
@@ -68,13 +68,13 @@ class Lease:
     failures = 0
     end: State | None = None
     reason: Loss | None = None
-    #: Why it was lost, if it was, when it began to be given back.
+    #: Why it was lost, if it was, when it began to be released.
     before: Loss | None = None
     hold_ref: Callable[[], HoldBase | None] | None = None
     #: The requests for a shorter lease that bound the deadline; most leases never have any.
     shorter: Sequence[Shorter] = ()
     _renewal: Renewal | None = None
-    #: What it is of: each kind has a verb of its own that renews it.
+    #: What it is of: each kind has its own verb that renews it.
     kind = "hold"
     #: Is it an error to lose it?
     grave = True
@@ -109,7 +109,7 @@ class Lease:
         return self.claim.spec.name
 
     def undo(self, reason: Loss) -> Undo:
-        """What gives it back when it is lost, for this reason, or when its client is closed."""
+        """What releases it when it is lost, for this reason, or when its client is closed."""
         del reason
         return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.longest_asked)
 

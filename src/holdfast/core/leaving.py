@@ -1,4 +1,4 @@
-"""Several releases of one hold at the same time: the store lets one of them give it back.
+"""Several releases of one hold at the same time: exactly one of them succeeds.
 
 So an answer that the claim was not there decides nothing while another release is under way: it
 waits for that one. If none of them found the claim, somebody had taken it from us.

@@ -1,7 +1,7 @@
 """The lock, and what every other primitive shares with it: acquire, enter, leave, look.
 
-A lock object is a wish with its terms; it holds nothing itself. Each acquire makes a new claim
-and returns a hold of its own. Only for those who know ``threading`` a lock also remembers the
+A lock object is a request with its terms; it holds nothing itself. Each acquire makes a new claim
+and returns a separate hold. Only for those who know ``threading`` a lock also remembers the
 holds that it gave out and that aren't over, so that ``release()`` and ``with`` find theirs.
 """
 
@@ -30,7 +30,7 @@ L = TypeVar("L", bound="LockBase")
 WHO_S = 0.1
 #: What a store says of itself where entering again prolongs a hold that isn't renewed.
 PROLONGS = "prolongs"
-#: From so many holds on, a lock object looks which of them are over.
+#: Number of holds from which on a lock object drops those that have ended.
 MANY = 16
 
 
@@ -84,7 +84,7 @@ class LockBase:
         raise checks.unpicklable(self)
 
     def _renamed(self, name: str) -> Self:
-        """The same wish for another name: what a decorator's template needs."""
+        """The same request for another name: what a decorator's template needs."""
         twin = object.__new__(type(self))
         for cls in type(self).__mro__:
             for slot in getattr(cls, "__slots__", ()):
@@ -95,7 +95,7 @@ class LockBase:
         return twin
 
     def _moved(self, ctx: Context) -> Self:
-        """The same wish in another context of the client."""
+        """The same request in another context of the client."""
         twin = self._renamed(self.name)
         twin._ctx = ctx
         twin._door = Door(ctx.runtime)
@@ -141,7 +141,7 @@ class LockBase:
             ttl = self._spec.ttl
             if deadline(self._ctx.now(), ttl) > inside._lease.deadline:
                 await inside._extend(ttl)
-            inside.check()  # it may have been given back meanwhile
+            inside.check()  # it may have been released meanwhile
         inside._count += 1
         return inside, ""
 
@@ -160,7 +160,8 @@ class LockBase:
         return hold
 
     def _shed(self) -> None:
-        """Let go of holds that are over though nobody released them; seldom, as it looks at all."""
+        """Let go of holds that have ended though nobody released them; rarely, as it looks at
+        all."""
         for hold in list(self._given):
             if hold.lost is not None:
                 self._given.pop(hold, None)
@@ -234,7 +235,7 @@ class LockBase:
         return hold
 
     async def _unenter(self, entry: Entry) -> None:
-        """An exception came between the grant and the body: give the hold back."""
+        """An exception came between the grant and the body: release the hold."""
         await self._door.undo(entry)
 
     def _exit(self, failure: BaseException | None, frame: FrameType) -> Coroutine[Any, Any, None]:
@@ -242,7 +243,7 @@ class LockBase:
         return self._door.leave(self, failure, frame)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Was it entered by this statement in another event loop, which gives it back?"""
+        """Was it entered by this statement in another event loop, which releases it?"""
         home = self._ctx.home
         return home is not None and home.left(self, failure, frame)
 

@@ -1,4 +1,4 @@
-"""What is said of a word that isn't known, and to whoever names a store by what can't name one."""
+"""Messages for an unknown word, and for a store named by an unusable object."""
 
 from __future__ import annotations
 

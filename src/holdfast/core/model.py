@@ -1,8 +1,8 @@
-"""The nouns: what a claim is, what a store may answer, what people may look at.
+"""Data types: the claim, the replies of a store, and the records that listings show.
 
 Everything here is immutable and says nothing about how it is stored or sent. A claim's ``id``
-is a secret of 128 random bits, chosen before the first byte is sent: whoever knows it owns the
-claim. It therefore never shows in a ``repr``. The *fence* (the ticket of a claim that is held)
+is a secret of 128 random bits, chosen before the first byte is sent: a process that knows it owns
+the claim. It therefore never shows in a ``repr``. The *fence* (the ticket of a claim that is held)
 is public: hand it to every resource that the lock guards.
 """
 
@@ -256,7 +256,7 @@ class Capabilities(NamedTuple):
     queues: bool = False
     #: Does it keep the values of refresh guards, ``client.guard()``?
     guards: bool = False
-    #: Do those who wait stand in a line that people can see?
+    #: Do the waiters stand in a line that people can see?
     line: bool = True
     #: Do people see the owner of a hold, and its note?
     owners: bool = True

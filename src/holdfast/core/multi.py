@@ -4,7 +4,7 @@ If nobody at all is in the way, the store lets us in to all of them in one step 
 Else they are acquired strictly one after the other in the order of their encoded bytes, each held
 before the next is joined. So two callers with overlapping names can't dead-lock, whatever order
 they wrote. (A batch of separate joins would: each could wait in one line for what the other holds
-in the next.) What has been acquired is given back if the rest can't be had in time.
+in the next.) What has been acquired is released if the rest can't be had in time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MultiHoldBase:
         self._holds = holds
         #: How often each was entered, this time included: a reentrant one may have been before.
         self._levels = [hold._count for hold in holds]
-        #: Why it was lost, if it was, when it began to be given back.
+        #: Why it was lost, if it was, when it began to be released.
         self._before: Loss | None = None
 
     @property
@@ -71,7 +71,7 @@ class MultiHoldBase:
         return True
 
     async def _exit(self, failure: BaseException | None) -> None:
-        """The body of a ``with`` over these holds is over."""
+        """The body of a ``with`` over these holds has ended."""
         try:
             await give_back(self, self._what, failure)
         except Exception:
@@ -96,7 +96,7 @@ class MultiHoldBase:
         self._abandon()
 
     def _abandon(self) -> None:
-        """Give them back without awaiting anything: the keeper does it."""
+        """Give them back without awaiting anything: the renewer does it."""
         for hold, level in zip(self._holds, self._levels, strict=True):
             hold._cut(level)
 
@@ -183,7 +183,7 @@ class MultiLockBase:
             MultiHoldBase(holds)._abandon()
             raise
         except BaseException:
-            with contextlib.suppress(StoreUnavailable):  # then the keeper goes on with it
+            with contextlib.suppress(StoreUnavailable):  # then the renewer continues with it
                 await MultiHoldBase(holds)._release()
             raise
 
@@ -230,7 +230,7 @@ class MultiLockBase:
         await self._door.leave(self, failure, frame)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Was it entered by this statement in another event loop, which gives it back?"""
+        """Was it entered by this statement in another event loop, which releases it?"""
         home = self._ctx.home
         return home is not None and home.left(self, failure, frame)
 

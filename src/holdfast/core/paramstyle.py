@@ -1,4 +1,4 @@
-"""How the drivers of databases write parameters (PEP 249), so that one text serves all of them."""
+"""Parameter styles of database drivers (PEP 249), so that one text serves all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a ``with`` statement stands: what tells one entry of a lock object from another.
+"""The position of a ``with`` statement, which identifies an entry of a lock object.
 
 Python hands ``__exit__`` nothing that says which ``__enter__`` it belongs to. The frame of the
 statement does: a generator or a coroutine keeps its frame wherever its body is moved to, and an
@@ -40,7 +40,7 @@ class Spot(NamedTuple):
     at: int
     #: The thread or task.
     whose: ref[object] | None
-    #: The number of the frame whose ``with`` gives it back; 0: none does.
+    #: The number of the frame whose ``with`` releases it; 0: none does.
     number: int = 0
     #: The holds that it is one of, where several names were taken together.
     several: ref[object] | None = None

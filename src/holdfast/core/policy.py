@@ -1,21 +1,21 @@
-"""The arithmetic of leases, as pure functions: who fits, until when, how soon again.
+"""The arithmetic of leases, as pure functions: grants, deadlines, pauses.
 
 Two rules carry the safety of everything above:
 
 * A deadline counts from *before* the request was sent, never from its reply, less a margin for
   clocks that run at different rates. So the store cannot expire what we still believe.
 * A push is no lease: it makes a waiter a holder without lengthening anything, so its deadline
-  is the one that the last answered request already gave, the waiter's patience.
+  is the one that the last answered request already gave, the waiter TTL.
 """
 
 from __future__ import annotations
 
 #: Seconds that a waiting claim lives without being kept: the price of a dead waiter.
 PATIENCE_S = 3.0
-#: A waiter asks again after at most this part of its patience, poke or no poke...
+#: A waiter asks again after at most this part of its waiter TTL, wake-up or no wake-up...
 ASK_AGAIN_S_MAX = PATIENCE_S / 3
 #: ...or at a store that says so after this one, and never later: so it asks twice within its
-#: patience, and a poke that comes meanwhile may still be believed.
+#: waiter TTL, and a wake-up that comes meanwhile may still be believed.
 NAP_S_MAX = PATIENCE_S * 0.4
 #: A tombstone lives this long and the claim's ttl: no request is under way for longer.
 TOMB_S = 30.0
@@ -33,10 +33,10 @@ REQUEST_S = 5.0
 REQUEST_S_MIN = 0.02
 #: A client that waits without a time-out gives up on a silent store after this long.
 SILENCE_S = 10.0
-#: The undo of an abandoned claim is waited for this long; after that the keeper goes on with it.
+#: The undo of an abandoned claim is waited for this long; after that the renewer continues with it.
 UNDO_S = 0.1
 #: No request of an `acquire` may be given more than this beyond its time-out; to withdraw it may
-#: take as long again, so that it is over within a quarter of a second.
+#: take as long again, so that it has ended within a quarter of a second.
 GRACE_S = 0.1
 
 

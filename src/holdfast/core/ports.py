@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class NotYet(StoreUnavailable):
-    """The store answered a join: it lets nobody in for about ``retry_in`` seconds more."""
+    """The store answered a join: it grants nothing for about ``retry_in`` seconds more."""
 
     def __init__(self, message: str, retry_in: float) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class Undo(Protocol):
 
     @property
     def ttl(self) -> float:
-        """Length of the lease that it gives back, in seconds."""
+        """Length of the lease that it releases, in seconds."""
         ...
 
     @property
@@ -138,11 +138,11 @@ class Store(Protocol):
         ...
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked or until ``seconds`` are over; waking for nothing is allowed.
+        """Sleep until woken or until ``seconds`` have passed; waking for nothing is allowed.
 
         ``Granted`` says that the one who left made this claim a holder; it never says for how
-        long, and counts only if its fence is the ticket of ``waiting``: a poke for an earlier
-        ticket of the same id is late. Losing a poke costs no more than ``seconds``.
+        long, and counts only if its fence is the ticket of ``waiting``: a wake-up for an earlier
+        ticket of the same id is late. Losing a wake-up costs no more than ``seconds``.
         """
         ...
 
@@ -162,7 +162,7 @@ class Store(Protocol):
         """Since the last look, has the store lost what it had acknowledged, or may it have?
 
         If so, all that is held must be renewed at once: a store that ``watch_every`` is finite of
-        lets nobody in for a while, and puts back in a ``keep`` what it has forgotten.
+        grants nothing for a while, and puts back in a ``keep`` what it has forgotten.
         """
         ...
 
@@ -187,7 +187,7 @@ class Latch(Protocol):
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set (True, and it is unset again) or until the time is over (False)."""
+        """Sleep until set (True, and it is unset again) or until the time has expired (False)."""
         ...
 
 
@@ -199,7 +199,7 @@ class Guard(Protocol):
         ...
 
     def caused(self, failure: BaseException | None) -> bool:
-        """The body is over: was its end our doing? The cancellation is taken back if so."""
+        """The body has ended: was its end our doing? The cancellation is taken back if so."""
         ...
 
 
@@ -215,7 +215,7 @@ class Runtime(Protocol):
         ...
 
     def now(self) -> float:
-        """Seconds that never jump and go on while the machine sleeps (CLOCK_BOOTTIME)."""
+        """Seconds that never jump and continue while the machine sleeps (CLOCK_BOOTTIME)."""
         ...
 
     def new_id(self) -> str:
@@ -274,7 +274,7 @@ class Runtime(Protocol):
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
     ) -> Callable[[], object]:
-        """Start a thread or a task: the keeper, one per client, or a loop of a worker.
+        """Start a thread or a task: the renewer, one per client, or a loop of a worker.
 
         ``over`` is called when it has ended, or was cancelled before it began. What comes back
         cancels it, where it can be cancelled.

@@ -16,7 +16,7 @@ from .model import RWLOCK_CAPACITY
 
 
 class RWSideBase(LockBase):
-    """One side of a read-write lock: a lock of its own, on the line that both share."""
+    """One side of a read-write lock: a separate lock, on the line that both share."""
 
     __slots__ = ()
 

@@ -1,4 +1,5 @@
-"""Do two functions compute the same value? Asked before they share what is stored."""
+"""A comparison of functions: do two compute the same value? Asked before they share a stored
+one."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""When each lease is to be renewed.
+"""The schedule: the moment at which each lease is renewed.
 
-Leases of one length are renewed in the order in which they came, so each length has a queue of
-its own and the next one due is at the head of one of them: adding, dropping and finding the next
-are O(1). (An OrderedDict: a plain dict that is emptied from its front looks through every place
-that it has lost before it finds its head.) What has a time of its own, a retry or a deadline that
-is watched, stands in a heap.
+Leases of one length are renewed in the order in which they came, so each length has a separate
+queue and the next one due is at the head of one of them: adding, dropping and finding the next are
+O(1). (An OrderedDict: a plain dict that is emptied from its front looks through every place that it
+has lost before it finds its head.) An entry with its own time, a retry or a deadline that is
+watched, stands in a heap.
 
-The keeper alone takes out; any thread may add and drop meanwhile.
+The renewer alone takes out; any thread may add and drop meanwhile.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from operator import attrgetter
 from .lease import Lease
 
 #: What is due within so much of its pause between two renewals goes into a batch that is sent
-#: anyway, or makes up a whole one while the keeper is awake. So renewals gather in full batches,
-#: stay together from then on, and the keeper is seldom woken.
+#: anyway, or makes up a whole one while the renewer is awake. So renewals gather in full batches,
+#: stay together from then on, and the renewer is rarely woken.
 EARLY_PART = 0.05
 #: What is to be tried again so soon goes along with whatever is sent.
 RETRY_SOON_S = 0.5
@@ -42,7 +42,7 @@ def _nothing() -> None:
 
 
 class Schedule:
-    """The leases of one client, each with the moment at which the keeper must look at it."""
+    """The leases of one client, each with the moment at which the renewer must look at it."""
 
     __slots__ = ("_crowd", "_dead", "_new", "_own", "_queues", "_tie", "crowded")
 
@@ -50,14 +50,14 @@ class Schedule:
         #: Called when it is worth it to clear away.
         self._crowd = crowd
         self._queues: dict[float, _Queue] = {}
-        #: (when, tie-break, lease): retries, watched deadlines. Only the keeper has the heap; what
+        #: (when, tie-break, lease): retries, watched deadlines. Only the renewer has the heap; what
         #: others add comes in by the deque. An entry counts if its lease is due at just this time.
         self._own: list[_Entry] = []
         self._new: deque[_Entry] = deque()
         self._tie = itertools.count()
         #: How many were dropped that may be in the heap.
         self._dead = 0
-        #: Is it worth it for the keeper to clear away what is left of leases that are over?
+        #: Is it worth it for the renewer to clear away what is left of leases that have ended?
         self.crowded = False
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class Schedule:
             queue[lease] = None
 
     def add_renewed(self, leases: list[Lease], sent: float) -> None:
-        """The same for all that were renewed by one request; for the keeper alone, which is the
+        """The same for all that were renewed by one request; for the renewer alone, which is the
         one that clears queues away."""
         every = due = -1.0
         queue: _Queue = OrderedDict()
@@ -116,7 +116,7 @@ class Schedule:
         return queue
 
     def add_own(self, lease: Lease, due: float) -> None:
-        """At a time of its own, whatever its length is, and nowhere else: in the queue of its
+        """At its own time, whatever its length is, and nowhere else: in the queue of its
         length it would keep its place when it is renewed, and hide what is due behind it."""
         queue = self._queues.get(lease.every)
         if queue is not None:
@@ -151,7 +151,7 @@ class Schedule:
             yield entry[0]
 
     def clear_away(self) -> None:
-        """Forget what is left of leases that are over; for the keeper alone."""
+        """Forget what is left of leases that have ended; for the renewer alone."""
         self.crowded, self._dead = False, 0
         self._sort_in()
         self._own = [entry for entry in self._own if _counts(entry)]

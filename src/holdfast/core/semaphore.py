@@ -7,7 +7,7 @@ The permits are kept in the store while anybody holds or waits; another number i
 error that names both. A roll-out from 4 to 8 permits: the new nodes are started with
 ``permits=8, on_conflict="resize"``. The first of them that meets a line of 4 changes it to 8 at
 once; old nodes that still come with 4 are taken in and follow the 8, as nobody who holds loses
-anything. When the line is empty it is forgotten, and whoever comes next declares it anew. The way
+anything. When the line is empty it is forgotten, and the next claim declares it again. The way
 back (8 to 4) is the same: no permit is taken away, new ones are granted once at most 4 are out.
 """
 

@@ -24,7 +24,7 @@ def filler(
 
     A template without a field is a name as it stands. ``{{`` and ``}}`` stand for braces.
     ``awaits``: does the decorator await what the function returns? Refused is a function whose
-    body would run after its call, when the lock is over.
+    body would run after its call, when the lock has ended.
     """
     import inspect  # because it is slow to import and only decorators need it
 

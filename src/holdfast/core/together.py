@@ -1,13 +1,14 @@
-"""Several names in one round trip: all of them at once, if nobody at all is in the way.
+"""Several names in one round trip: all of them in one step, if all are free.
 
 Letting in all or none is one step of the store, so nobody holds one name while he waits for
 another, and no dead-lock can come of it. Where anybody is in the way, the answer is None, and the
-names are acquired one after the other (``multi.py``). Only there a line is stood in, so whoever
-waits is never overtaken.
+names are acquired one after the other (``multi.py``). Only there a line is stood in, so every
+waiter is never overtaken.
 
 A request that isn't answered may have let in all of them, now or later. It is not sent again: a
 copy can't tell what the first one did from what others did. All of its claims are withdrawn with
-tombstones, any one of which refuses a late copy, and only then it goes on one by one, with new ids.
+tombstones, any one of which refuses a late copy, and only then it continues one by one, with new
+ids.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ async def acquire(
         if ctx.now() >= min(ends):
             await _clear(
                 attempt, wanted, None
-            )  # too late to make leases, which the keeper would see
+            )  # too late to make leases, which the renewer would see
             return None
         for lock, claim, one in zip(locks, wanted, held, strict=True):
             lease = _lease(ctx, claim, one, sent, lock._terms)
@@ -295,7 +296,7 @@ async def _undo(ctx: Context, leaves: Sequence[Leave], until: float = float("inf
         answers = await ctx.runtime.finish(_ask(ctx, leaves, within))
         pairs = zip(leaves, answers, strict=True)
         left = [leave for leave, answer in pairs if isinstance(answer, Exception)]
-    except BaseException as failure:  # the keeper goes on with what is left
+    except BaseException as failure:  # the renewer continues with what is left
         late = failure
     for leave in left:
         ctx.keeper.later(leave, ctx.now() + leave.ttl)

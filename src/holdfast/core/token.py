@@ -1,8 +1,8 @@
-"""A detached hold as text: what another process needs to go on with it.
+"""A detached hold as text: the token with which another process continues it.
 
 It contains the claim's secret, so it is worth as much as the hold: keep it out of logs. Adopting
 exchanges the secret, so a token is adopted once. A checksum tells a token that was cut or altered
-on its way from one whose hold is over.
+on its way from one whose hold has ended.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ WHOLE = Left()
 
 
 class Passed(NamedTuple):
-    """What a token says: the store in words, the claim of the one who detached it, its fence, and
-    what is left of its terms."""
+    """What a token says: the store in words, the claim of the process that detached it, its fence,
+    and what is left of its terms."""
 
     store: str
     claim: Claim

@@ -1,4 +1,4 @@
-"""What a function returned: something that is merely there, or work that nobody has done yet?"""
+"""Check of a function's result: a plain value, or work that is not done yet?"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What could not be given back at once, and is tried again until it doesn't matter any more.
+"""Releases that failed: each is tried again until it no longer matters.
 
-Any thread may add, also from a finalizer or a signal handler; the keeper alone takes out. So what
-comes in waits in a deque, whose ends are moved by single steps, and only the keeper has the heap.
+Any thread may add, also from a finalizer or a signal handler; the renewer alone takes out. So what
+comes in waits in a deque, whose ends are moved by single steps, and only the renewer has the heap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: The keeper is given no longer for one of them, lest a hold that is taken meanwhile isn't renewed.
+#: The renewer is given no longer for one of them, lest a hold that is taken meanwhile isn't
+#: renewed.
 LONGEST_S = 1.6
 #: (when, tie-break, undo, until, how often it has failed)
 _Entry = tuple[float, int, Undo, float, int]
@@ -86,12 +87,12 @@ class Undos:
                 now = ctx.now()
                 if not isinstance(failure, HoldfastError):
                     log.exception("withdrawing from %r failed; trying again", undo.name)
-                # A ConfigError would be answered again and again, until somebody mends something.
+                # A ConfigError would be answered again and again, until somebody fixes something.
                 if now < until and not isinstance(failure, ConfigError):
                     again = now + back_off(failures, ctx.runtime.jitter(), 1.0)
                     self.add(again, undo, until, failures + 1)
                 else:
                     log.error("a claim on %r was left to expire: %s", undo.name, failure)
-            heapq.heappop(self._due)  # if the keeper is cancelled, its next start goes on with it
+            heapq.heappop(self._due)  # if the renewer is cancelled, its next start does it
             if free() <= 0:
                 return

@@ -1,4 +1,4 @@
-"""What the log says of a client for which nobody has named a store."""
+"""The log line of a client without a named store."""
 
 from __future__ import annotations
 

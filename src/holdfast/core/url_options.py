@@ -1,4 +1,4 @@
-"""Readers of what a URL says behind its question mark: each gives the value, or raises
+"""Readers of the options of a URL: each returns the value, or raises
 ``ValueError`` with what is allowed."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def number(least: int, most: int) -> Callable[[str], int]:
     """An option that is a whole number within limits."""
 
     def read(text: str) -> int:
-        # int() refuses more than 4300 digits by an error of its own
+        # int() refuses more than 4300 digits by its own error
         sound = text.isascii() and text.isdigit() and len(text) < 20
         if not sound or not least <= int(text) <= most:
             raise ValueError(f"must be a number from {least} to {most}")
@@ -49,7 +49,7 @@ def number(least: int, most: int) -> Callable[[str], int]:
 
 def is_port(text: str) -> bool:
     """Is this the number of a port?"""
-    # int() refuses more than 4300 digits by an error of its own
+    # int() refuses more than 4300 digits by its own error
     return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 

@@ -1,4 +1,4 @@
-"""What a payload or a guard's value may be: what comes back equal and of the same type.
+"""Allowed payloads and values of a guard: they come back equal and of the same type.
 
 Anything else is refused before it is stored, with its place in the value. This is the one rule for
 queues and guards; their pages say it to users.
@@ -17,7 +17,7 @@ from .checks import shown
 DEPTH_MAX = 100
 #: Digits of an integer: as many as Python reads unless it is told otherwise.
 DIGITS_MAX = 4300
-#: So much of a place is shown, steps.
+#: Maximum steps of a place that are shown.
 _STEPS_SHOWN = 8
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})

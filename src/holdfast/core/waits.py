@@ -1,4 +1,4 @@
-"""What the log says of somebody who waits: one line as it begins, one when it has taken long."""
+"""Log lines of a waiter: one as it begins, one when it has taken long."""
 
 from __future__ import annotations
 

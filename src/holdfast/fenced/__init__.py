@@ -1,4 +1,4 @@
-"""Fenced writers: small ready guards, so that a fence is checked where it counts.
+"""Fenced writers: small ready-made checks, so that a fence is checked where it counts.
 
 A lease can end while its holder is asleep: the process is stopped, the machine is suspended, a
 packet sits in a queue. When it wakes it believes in its lock and writes, although somebody else

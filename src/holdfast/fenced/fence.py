@@ -1,4 +1,4 @@
-"""What may be handed in as a fence, and the words of a refusal."""
+"""Check of a fence, and the message of a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that refuses whoever writes with an older fence."""
+"""A file that refuses writes with an older fence."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FencedFile:
     good as that system's ``flock``.
 
     Errors, all before anything is written: ``FenceRejected``; ``LockLost`` or ``NotHeld`` from the
-    hold; ``NotAcquired`` when ``timeout`` is over; ``ConfigError`` for a fence or path that is
+    hold; ``NotAcquired`` when ``timeout`` has ended; ``ConfigError`` for a fence or path that is
     none, or a damaged sidecar. ``OSError`` (a full disk, no permission) keeps nothing of the
     write, but the fence may have moved on.
     """
@@ -104,7 +104,8 @@ class FencedFile:
     def read(self) -> bytes:
         """The contents without a torn end. It needs no right to write, and changes nothing.
 
-        Raises ``FileNotFoundError`` if there is no file, ``NotAcquired`` when ``timeout`` is over.
+        Raises ``FileNotFoundError`` if there is no file, ``NotAcquired`` when ``timeout`` has
+        ended.
         """
         return desk.read(self._place, self._timeout)
 

@@ -1,4 +1,4 @@
-"""The sidecar of a fenced file: what stands in it, and why a crash can't spoil it.
+"""The sidecar of a fenced file: its content, and why a crash can't spoil it.
 
 Beside ``ledger`` lies ``ledger.fence``. It is never renamed or deleted, so that a kernel lock on
 it excludes everybody else however often the file itself is replaced. It has three pages::

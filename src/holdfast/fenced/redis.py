@@ -1,4 +1,4 @@
-"""Keys of a Redis that refuse whoever writes with an older fence.
+"""Keys of a Redis that refuse writes with an older fence.
 
 Beside the key ``report`` there is ``{report}#fence!``: a text, the greatest fence accepted for it.
 The braces keep both in one slot of a cluster. A key with a hash tag of its own keeps that, so

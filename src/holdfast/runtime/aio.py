@@ -47,7 +47,7 @@ class AioLatch:
             call_in(loop, _wake, waiter)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set or until the time is over."""
+        """Sleep until set or until the time has expired."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         self._loop, self._waiter = loop, waiter
@@ -322,11 +322,11 @@ class AioRuntime:
         await sleep(max(seconds, 0.0))
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Start the work at once and wait for its end; cancelled, it goes on without us."""
+        """Start the work at once and wait for its end; cancelled, it continues without us."""
         return await asyncio.shield(Errand(work, self._errands).done)
 
     def follow(self, made: object, what: str) -> None:
-        """Await it in a task of its own, in our loop, from any thread; the loop's end cancels it.
+        """Await it in a separate task, in our loop, from any thread; the loop's end cancels it.
         Where our loop doesn't run, the loop of the caller awaits it."""
         if not inspect.isawaitable(made):
             return

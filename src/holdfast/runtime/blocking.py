@@ -101,7 +101,7 @@ def _clock(*names: str, otherwise: Callable[[], float]) -> Callable[[], float]:
     return partial(otherwise)
 
 
-#: Seconds that never jump and go on while the machine sleeps, where the system has such a clock.
+#: Seconds that never jump and continue while the machine sleeps, where the system has such a clock.
 #: All of holdfast uses it, so that a test that freezes time keeps no hold and no wait alive.
 #: (Not a function of ours, because it is asked a dozen times for each lock.)
 boottime = _clock("CLOCK_BOOTTIME", "CLOCK_MONOTONIC", otherwise=time.monotonic)
@@ -131,7 +131,7 @@ class BlockingLatch:
             return  # it was set already
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set or until the time is over."""
+        """Sleep until set or until the time has expired."""
         if seconds is None:
             return self._lock.acquire()
         return self._lock.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
@@ -141,7 +141,8 @@ class Bell:
     """An event for threads that no interrupt breaks.
 
     The one of ``threading`` is written in Python around a lock: Ctrl-C amid its ``set`` or its
-    ``wait`` may leave that lock taken, and then every later call of any thread waits for ever.
+    ``wait`` may leave that lock taken, and then every later call of any thread waits without a time
+    limit.
     """
 
     __slots__ = ("_rung", "_waiters")
@@ -166,7 +167,7 @@ class Bell:
         self._rung = False
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until it is set; False when the time is over first."""
+        """Sleep until it is set; False when the time has expired first."""
         mine = threading.Lock()
         mine.acquire()
         try:
@@ -198,7 +199,7 @@ class Turn:
         return self._taken.setdefault(None, key) is key
 
     def leave(self, key: object) -> None:
-        """Give it back, if this key has it."""
+        """Release it, if this key has it."""
         if self._taken.get(None) is key:
             del self._taken[None]
 

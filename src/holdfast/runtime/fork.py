@@ -1,4 +1,4 @@
-"""What happens in the child of a fork: whatever belongs to the parent is let go of.
+"""Clean-up in the child of a fork: it drops all that belongs to the parent.
 
 One hook for the process, registered with the first client. What is registered is the part that
 holds and locks refer to, as they may live longer than their client.

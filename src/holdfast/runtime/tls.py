@@ -1,4 +1,5 @@
-"""What a URL says of TLS, tried when the URL is read: a wrong file isn't a server that is away."""
+"""The TLS options of a URL, tried when the URL is read: a wrong file isn't a server that is
+away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of drivers and of those who wrap them: which database, and how to open another.
+"""Facts about drivers and their wrappers: which database, and how to open another connection.
 
 Nothing is imported: whose connection is given has its driver loaded.
 """

@@ -1,4 +1,4 @@
-"""The nouns of the row lock, and the two ports that it is written over.
+"""Data types of the row lock, and the two ports that it is written over.
 
 The **teller** carries out statements in the caller's own transaction. What must be committed at
 once goes **beside** it, over a connection of ours that is never in anybody's transaction. Blocking
@@ -25,7 +25,7 @@ class Late(Exception):
 
 
 class Ended(Exception):
-    """A wait was ended by the server: because the time is over, or somebody cancelled it."""
+    """A wait was ended by the server: because the time has expired, or somebody cancelled it."""
 
     def __init__(self, by: Exception) -> None:
         super().__init__(str(by))
@@ -37,7 +37,7 @@ class Ended(Exception):
 class RowLock:
     """The lock on a name that your transaction has, until it ends.
 
-    There is nothing to give back: ``COMMIT``, ``ROLLBACK`` and the end of the connection free it.
+    There is nothing to release: ``COMMIT``, ``ROLLBACK`` and the end of the connection free it.
     ``fence`` is greater than every fence that a committed holder of this name had before.
     """
 
@@ -144,7 +144,8 @@ class Dialect(Protocol):
         ...
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` in vain: was it somebody's? False: it wasn't there, but can be now.
+        """After a `take` without success: was it somebody's? False: it wasn't there, but can be
+        now.
 
         ``limit`` is for what is done beside.
         """

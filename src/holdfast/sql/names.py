@@ -1,4 +1,4 @@
-"""From a name to its row, and the statements that make the table."""
+"""The row of a name, and the statements that make the table."""
 
 from __future__ import annotations
 

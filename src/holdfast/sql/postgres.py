@@ -87,7 +87,8 @@ class Postgres:
             raise _meant(wrong, row) from wrong
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` in vain: was it somebody's? False: it wasn't there, but can be now."""
+        """After a `take` without success: was it somebody's? False: it wasn't there, but can be
+        now."""
         seen = await teller.ask(_sql(_SEEN, row.table), row.values)
         assert seen.row is not None
         there, isolation = seen.row
@@ -112,7 +113,7 @@ class Postgres:
         return fence
 
     async def _waited(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """The wait itself. Not ``lock_timeout``, which begins anew with each holder."""
+        """The wait itself. Not ``lock_timeout``, which begins again with each holder."""
         statement = _sql(_WAIT, row.table)
         if seconds is None:
             return (await teller.ask(statement, row.values)).number

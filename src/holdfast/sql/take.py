@@ -1,4 +1,4 @@
-"""From a wish to a lock on a row, and the removal of rows that nobody wants any more."""
+"""Take a lock on a row, and remove rows that are no longer used."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .words import REMOVED, busy, elsewhere, no_answer, no_right_to_purge, stale
 
 #: Rows removed just when they were to be locked: more than so often in a row is no chance.
 ROUNDS = 5
-#: Seconds that the separate connection is given at least, and where the caller waits without end:
-#: behind a pooler it may be waiting for a session that the caller's own transaction has.
+#: Seconds that the separate connection is given at least, and where the caller waits without a time
+#: limit: behind a pooler it may be waiting for a session that the caller's own transaction has.
 BESIDE_S_MIN, BESIDE_S = 2.0, 10.0
 
 
@@ -25,7 +25,7 @@ async def take(
     timeout: float | None,
     now: Callable[[], float],
 ) -> RowLock:
-    """Lock the row in the teller's transaction; ``NotAcquired`` when the time is over."""
+    """Lock the row in the teller's transaction; ``NotAcquired`` when the time has expired."""
     begun = now()
     try:
         return await _take(dialect, teller, beside, row, timeout, now)

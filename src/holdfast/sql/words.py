@@ -1,4 +1,4 @@
-"""What is said when a row lock isn't to be had."""
+"""Messages of a row lock that can't be taken."""
 
 from __future__ import annotations
 

@@ -75,10 +75,10 @@ class Client(ClientBase):
 
         ``ttl``: length of the lease in seconds, renewed every third of it while held
         (``auto_renew=False``: a hard limit). ``timeout``: how long ``with`` waits before it
-        raises ``NotAcquired``; None, -1: for ever. ``reentrant``: the same thread or task may
+        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may
         enter again, counted. ``max_hold``: renewed no longer than this. ``min_hold``: the name
-        stays occupied at least this long, even if released sooner. ``on_lost(hold, reason)`` is
-        called on the keeper's thread. ``meta``: text for people who look.
+        stays occupied at least this long, even if released earlier. ``on_lost(hold, reason)`` is
+        called on the renewer's thread. ``meta``: text that listings show.
         """
         wish = self._wish(
             Kind.LOCK,
@@ -187,12 +187,12 @@ class Client(ClientBase):
 
         ``min_interval``: seconds between two executions in one group, over all workers, by the
         store's clock, from the end of the last one (``from_="ack"``) or its start (``"take"``).
-        ``rate``: the most deliveries per second in the whole queue. ``ttl``: length of a
+        ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of a
         delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
-        after it. ``max_attempts``: deliveries before a job that fails is a dead letter;
-        ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds. ``on_dead``:
-        a dead letter lets its group go on (``"skip"``) or holds it back (``"block"``). ``window``:
-        seconds for which the id of a job is remembered.
+        when the lease expires. ``max_attempts``: deliveries before a job that fails is a dead
+        letter; ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds.
+        ``on_dead``: after a dead letter its group continues (``"skip"``) or stops (``"block"``).
+        ``window``: seconds for which the id of a job is remembered.
         """
         from .queue import Queue  # because few programs have queues
 
@@ -247,10 +247,11 @@ class Client(ClientBase):
         a computing process that dies costs the others, in seconds, renewed while it lives.
         ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good value; 0:
         never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds for which
-        a failure is remembered, doubling up to ``failure_max``. ``local``: serve from this process
-        for up to so many seconds, ``local_size`` values at most. ``max_bytes``: of one value.
-        ``codec``: how values become bytes, if not as bytes, text or JSON. ``cache``: keep the
-        values in this cache of yours, and only the duties in the store (see ``holdfast.caches``).
+        a failure is remembered, doubling up to ``failure_max``. ``local``: seconds for which this
+        process serves a value without asking the store, at most ``local_size`` values.
+        ``max_bytes``: limit of one value. ``codec``: how values become bytes, if not as bytes, text
+        or JSON. ``cache``: keep the values in this cache of yours, and only the refresh leases in
+        the store (see ``holdfast.caches``).
         """
         from ..caches.blocking import port  # because few programs have guards
         from .guard import Guard
@@ -295,23 +296,23 @@ class Client(ClientBase):
         return run_sync(self._guard_survey(prefix))
 
     def adopt(self, token: str, *, auto_renew: bool = True, on_lost: OnLost | None = None) -> Hold:
-        """Go on with a hold that another process detached; ``NotHeld`` if it is gone or taken."""
+        """Continue a hold that another process detached; ``NotHeld`` if it is gone or adopted."""
         return run_sync(self._adopt(token, auto_renew, on_lost))  # type: ignore[return-value]
 
     def inspect(self, prefix: str = "", *, exact: bool = False) -> list[LineRecord]:
-        """Who holds what and who waits: the lines whose name begins with (or is) ``prefix``."""
+        """List holders and waiters: the lines whose name begins with (or is) ``prefix``."""
         return run_sync(self._inspect(prefix, exact))
 
     def break_(self, name: str, fence: int) -> bool:
         """Take the hold or claim with this fence away from its owner; False if it isn't there.
 
-        The owner is told at its next renewal, at the latest after a third of its ttl. Until then
-        it may believe that it holds: that is what the fence is for.
+        The owner notices at its next renewal, at the latest after a third of its ttl. Until then it
+        can still act as the holder; the fence protects against that.
         """
         return run_sync(self._break(name, fence))
 
     def close(self) -> None:
-        """End the connection; what is still held is released and told as lost."""
+        """End the connection; holds that are left are released and reported as lost."""
         run_sync(self._close())
 
     def __enter__(self) -> Self:

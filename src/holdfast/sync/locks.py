@@ -39,10 +39,10 @@ class Hold(HoldBase):
     __slots__ = ()
 
     def release(self) -> bool:
-        """Give it back. True if it was held until now, False if it had been lost before.
+        """Release it. True if it was held until now, False if it had been lost before.
 
-        Calling it again answers the same. ``StoreUnavailable``: not known; call it again, or let
-        it expire (it is renewed no more, and withdrawn as soon as the store answers).
+        Another call returns the same. ``StoreUnavailable``: the result is unknown; call it again,
+        or let it expire (it is no longer renewed, and withdrawn as soon as the store answers).
         """
         return run_sync(self._release())
 
@@ -59,16 +59,17 @@ class Hold(HoldBase):
         return run_sync(self._downgrade())
 
     def detach(self, ttl: float | None = None) -> str:
-        """Untie it from this process: a token with which ``client.adopt`` goes on elsewhere.
+        """Detach it from this process; return a token for ``client.adopt`` in another one.
 
-        Until then nobody renews it: it lives for its ttl, or for ``ttl`` seconds if that ends
-        later, and its owner says so to others. ``holdfast renew``, ``check`` and ``release`` take
-        the token, too. It is a secret, and adopted once.
+        Until then it is not renewed: it lives for its ttl, or for ``ttl`` seconds if that ends
+        later, and its owner shows this to others. ``holdfast renew``, ``check`` and ``release``
+        take the token, too. It is a secret, and adopted once.
         """
         return run_sync(self._detach(ttl))
 
     def wait_lost(self, timeout: float | None = None) -> Loss | None:
-        """Sleep until it is lost or released, at most ``timeout`` seconds; the loss, or None."""
+        """Wait until it is lost or released, at most ``timeout`` seconds; return the loss, or
+        None."""
         return run_sync(self._wait_lost(timeout))
 
     def __enter__(self) -> Self:
@@ -136,12 +137,12 @@ class Lock(LockBase):
     @overload
     def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> Hold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Hold | None:
-        """A hold, or None if the name is busy until the time is over (a bare ``acquire()`` of a
-        lock that was made with ``timeout=`` raises ``NotAcquired``).
+        """Return a hold, or None if the name stays busy until the time-out (a bare ``acquire()`` of
+        a lock that was made with ``timeout=`` raises ``NotAcquired``).
 
-        ``blocking=False`` is one try, ``timeout`` is in seconds, -1 waits for ever. Without
-        arguments it waits as the lock was made to; a lock made without a time waits for ever.
-        ``StoreUnavailable``: the store didn't answer, so it isn't known whether the name is free.
+        ``blocking=False`` is one try, ``timeout`` is in seconds, -1: no limit. Without arguments
+        the lock's own ``timeout`` counts; a lock made without one waits without a limit.
+        ``StoreUnavailable``: the store didn't answer, so it is unknown whether the name is free.
         """
         frame = sys._getframe(1)
         at = frame.f_code, frame.f_lasti, ref(current_thread())
@@ -199,10 +200,11 @@ class Semaphore(SemaphoreBase, Lock):
     __slots__ = ()
 
     def resize(self, permits: int) -> int | None:
-        """Change the number of permits while it is in use; the former one, None if unused.
+        """Change the number of permits while it is in use; return the former number, None if
+        unused.
 
-        Nobody who holds loses a permit; more are granted as soon as they fit. Claims that still
-        come with the former number are taken in, so a roll-out can pass through.
+        No holder loses a permit; more are granted as soon as they fit. Claims with the former
+        number are still accepted, so that a roll-out can proceed.
         """
         return run_sync(self._resize(permits))
 
@@ -259,7 +261,7 @@ class MultiLock(MultiLockBase):
     @overload
     def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> MultiHold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> MultiHold | None:
-        """All of the holds, or None if the time is over first; then none is kept."""
+        """Return all of the holds, or None after the time-out; then none is kept."""
         frame = sys._getframe(1)
         at = frame.f_code, frame.f_lasti, ref(current_thread())
         return run_sync(self._acquire(blocking, timeout, at))  # type: ignore[return-value]
@@ -295,29 +297,30 @@ class Election(ElectionBase, Lock):
     @overload
     def campaign(self, timeout: float | None) -> Hold | None: ...
     def campaign(self, timeout: float | None = None) -> Hold | None:
-        """Stand for election until won, at most ``timeout`` seconds; the hold of the term."""
+        """Campaign until elected, at most ``timeout`` seconds; return the hold of the term."""
         frame = sys._getframe(1)
         at = frame.f_code, frame.f_lasti, ref(current_thread())
         return run_sync(self._acquire(True, timeout, at))  # type: ignore[return-value]
 
     def resign(self) -> bool:
-        """Give back the term that was won through this object."""
+        """Release the term that was won through this object."""
         return run_sync(self._resign())
 
     def run(self, main: Callable[[Hold], R]) -> R:
-        """Campaign, then call ``main(hold)`` as the leader and resign; what it returns.
+        """Campaign, call ``main(hold)`` as the leader, then resign; return the result of ``main``.
 
-        ``LockLost`` if the term was lost meanwhile: ``main`` should look at ``hold.check()``.
+        ``LockLost`` if the term was lost while ``main`` ran: ``main`` should call ``hold.check()``.
         """
         with self as hold:
             return main(hold)
 
     def leader(self) -> Leader | None:
-        """The present leader, as ``Leader(owner, fence)``, or None."""
+        """Return the present leader, as ``Leader(owner, fence)``, or None."""
         return run_sync(self._leader())
 
     def observe(self, every: float = OBSERVE_S) -> Iterator[Leader | None]:
-        """Yield the leader now, then each new one, without end; looks each ``every`` seconds."""
+        """Yield the leader now, then each new one, without a limit; it asks every ``every``
+        seconds."""
         seen = self.leader()
         while True:
             yield seen

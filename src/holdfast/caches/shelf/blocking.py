@@ -25,7 +25,7 @@ if sys.platform != "win32" and hasattr(os, "register_at_fork"):
 
 
 class Shelf(Adapter):
-    """A mapping as a cache: each value with the moment at which it is over."""
+    """A mapping as a cache: each value with the moment at which it expires."""
 
     def get(self, key: str) -> Any:
         """The bytes that were set, or None."""

@@ -1,4 +1,4 @@
-"""A hold across several commands: taken by one, renewed, looked at and given back by others, which
+"""A hold across several commands: taken by one, renewed, inspected and released by others, which
 prove by its token that it is theirs. No process of ours lives in between, so it ends with its ttl.
 """
 

@@ -19,7 +19,7 @@ class Ended(KeyboardInterrupt):
 class Ending:
     """Ends us at once while we wait in line. From the first token on a signal is only noted, and
     looked for between two steps, because a step that stops midway leaves a hold that nobody can
-    give back; and because a hold that is whole must not end with the status of a signal.
+    release; and because a hold that is whole must not end with the status of a signal.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""``holdfast renew``, ``check`` and ``release``: what is done with each hold by its token."""
+"""``holdfast renew``, ``check`` and ``release``: one operation on each hold, by its token."""
 
 from __future__ import annotations
 

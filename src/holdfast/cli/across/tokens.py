@@ -1,4 +1,4 @@
-"""Where tokens come from, and where they go: stdout, stdin, the environment, or a file; one a line.
+"""Sources and targets of tokens: stdout, stdin, the environment, or a file; one a line.
 
 Whoever has the token has the hold. So a file with it is made for its owner alone, never through a
 link, and one that others may read is refused.
@@ -102,7 +102,7 @@ def _why(wrong: Exception) -> str:
 
 
 def remove(options: argparse.Namespace) -> None:
-    """Remove the token file: all that it stands for is over."""
+    """Remove the token file: all that it stands for has ended."""
     if options.token_file not in (None, "-"):
         with contextlib.suppress(OSError):
             os.unlink(options.token_file)

@@ -11,7 +11,7 @@ from ..options import busy, checked, duration, kinds, name, owner, required, url
 
 #: How long a hold lasts for which nothing else was asked, seconds.
 TTL_S = 600.0
-#: Less is over before the next command has started.
+#: A shorter one ends before the next command has started.
 TTL_S_MIN = 1.0
 TOKENS = (
     "The token is that of --token-file, or $HOLDFAST_TOKEN, or - for stdin; there may be several, "

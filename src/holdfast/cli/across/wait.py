@@ -1,4 +1,4 @@
-"""``holdfast wait``: until nobody holds a name, without taking it."""
+"""``holdfast wait``: wait until a name is free, without taking it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ DISMISS_S = 2.0
 
 
 class StoryError(Exception):
-    """The story can't go on: a worker failed, died unasked, or didn't do its part in time."""
+    """The story can't continue: a worker failed, died unasked, or didn't do its part in time."""
 
 
 class Member(NamedTuple):
@@ -77,7 +77,8 @@ class Crew:
         return event
 
     def listen(self, doing: str) -> Iterator[Event]:
-        """Events as they come, without end: leave the loop when you have what you wait for.
+        """Events as they come, without a time limit: leave the loop when you have what you wait
+        for.
 
         ``StoryError`` if a worker fails or ends unasked, or if nobody does anything for long.
         """

@@ -1,4 +1,4 @@
-"""What was measured, and what follows from it: who waited and who held, from when to when.
+"""The measured events, and the result: the waits and the holds, with start and end.
 
 Every time is the machine's monotonic clock, read by the process to which the thing happened at
 the moment when it happened; all processes of one machine share that clock. Nothing is drawn or
@@ -81,7 +81,7 @@ class Scene(NamedTuple):
     def holds(self) -> list[Span]:
         """Who held the lock, from when to when: one span for each hold, in order of time.
 
-        A frozen holder still excludes the others until its lease is over.
+        A frozen holder still excludes the others until its lease has expired.
         """
         whole: dict[int, Span] = {}
         for span in self.spans:

@@ -1,4 +1,4 @@
-"""How the story is told: wrapped to the terminal, coloured on a terminal, plain everywhere else."""
+"""Output of the story: wrapped to the terminal, coloured on a terminal, plain everywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker: a process of its own that does what it is ordered to and tells what happens to it.
+"""A worker: a separate process that carries out orders and reports its events.
 
 When its pipe ends, because the story is gone, the worker goes too.
 """
@@ -31,9 +31,9 @@ class Order(NamedTuple):
     """What a worker is to do. ``ttl`` and ``pause`` are seconds.
 
     ``rounds``: how many entries to write, one hold each. ``pause``: how long the work on an entry
-    takes. ``gate``: with the lock, go on only when told to. ``blind``: write with the fence
+    takes. ``gate``: with the lock, continue only when told to. ``blind``: write with the fence
     alone, without asking the hold again. ``bytes``: the length of the memo, for an entry that
-    takes long to write; such a worker keeps the lock after it, until told to go on.
+    takes long to write; such a worker keeps the lock after it, until told to continue.
     """
 
     rounds: int = 1
@@ -114,7 +114,7 @@ def main(
     # The story answers Ctrl-C: it reaches the whole group, and one account of it is enough.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    for other in others:  # else a worker would keep others from seeing that the story is over
+    for other in others:  # else a worker would keep others from seeing that the story has ended
         other.close()
     worker = Worker(name, store, path, pipe)
     with contextlib.suppress(EOFError, BrokenPipeError):

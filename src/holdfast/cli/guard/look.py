@@ -1,4 +1,4 @@
-"""``holdfast guard ls`` and ``show``: what was counted, and how a value stands."""
+"""``holdfast guard ls`` and ``show``: the counts, and the state of a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``holdfast guard invalidate``: have values computed anew."""
+"""``holdfast guard invalidate``: have values computed again."""
 
 from __future__ import annotations
 

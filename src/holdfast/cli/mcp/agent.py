@@ -1,7 +1,8 @@
-"""What one agent holds, and what it is told: short texts that a model can act on.
+"""The holds of one agent, and the replies to it: short texts that a model can act on.
 
 A hold is renewed in short leases as long as the session's process lives, so a process that is
-killed keeps nobody out for long; and it is released when the time that the agent asked for is over.
+killed keeps nobody out for long; and it is released when the time that the agent asked for has
+ended.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TELL_S, LOOK_S = 3.0, 0.5
 #: A call waits no longer, seconds: clients give up on calls that take minutes.
 WAIT_S_MAX = 600.0
 
-#: Tells the client how many of the seconds to wait are over, and where in line that is.
+#: Tells the client how many of the seconds to wait have ended, and where in line that is.
 Progress = Callable[[float, float, str], Awaitable[None]]
 
 
@@ -32,7 +33,7 @@ class Refused(Exception):
 
 
 class Taken:
-    """One hold, and when its time is over."""
+    """One hold, and the moment at which its time expires."""
 
     def __init__(self, hold: AsyncHold, lasts: float, end: Callable[[], object]) -> None:
         self.hold = hold
@@ -40,7 +41,7 @@ class Taken:
         self.last(lasts)
 
     def last(self, seconds: float) -> None:
-        """Its time is over after these seconds; then it is ended."""
+        """Its time has expired after these seconds; then it is ended."""
         self.timer = asyncio.get_running_loop().call_later(seconds, self._end)
 
     @property
@@ -59,7 +60,7 @@ class Agent:
         self.lasts, self.longest = min(lasts, longest), longest
         self.prefixes = prefixes
         self.taken: dict[str, Taken] = {}
-        #: Why what it held is over, by the name.
+        #: Why what it held has ended, by the name.
         self.over: dict[str, str] = {}
         #: Releases under way, which nobody waits for.
         self._ending: set[asyncio.Future[None]] = set()
@@ -122,7 +123,7 @@ class Agent:
         return f"You don't hold {name!r}{f': {over}' if over else ''}. {await self._who(name)}"
 
     async def release(self, name: str) -> str:
-        """Give it back."""
+        """Release it."""
         taken = self._of(name)
         there = await taken.hold.release()
         self._drop(name, taken.hold, "you have released it")
@@ -158,7 +159,7 @@ class Agent:
         return f"Nobody has {name!r} with fence {fence} (any more). {await self._who(name)}"
 
     async def close(self) -> None:
-        """The session is over: release everything."""
+        """The session has ended: release everything."""
         for taken in self.taken.values():
             taken.timer.cancel()
         await self.client.close()
@@ -186,7 +187,7 @@ class Agent:
             raise
 
     def _end(self, name: str, hold: AsyncHold) -> None:
-        """Its time is over: release it."""
+        """Its time has expired: release it."""
         self._drop(name, hold, "its time was over")
         ending = asyncio.ensure_future(_released(hold))
         self._ending.add(ending)

@@ -1,4 +1,4 @@
-"""The tools, as the SDK of the protocol has them. What they do stands in ``agent``."""
+"""The tools, as the SDK of the protocol needs them. ``agent`` does the work."""
 
 from __future__ import annotations
 

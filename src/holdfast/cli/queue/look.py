@@ -1,4 +1,4 @@
-"""``holdfast queue ls``, ``show`` and ``dead``: how many jobs stand where, and which."""
+"""``holdfast queue ls``, ``show`` and ``dead``: the number of jobs in each state, and the jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``holdfast queue retry`` and ``purge``: what people do about jobs by hand."""
+"""``holdfast queue retry`` and ``purge``: repairs of jobs by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nursery of ``holdfast queue work``: starts the commands, and ends them in time.
+"""The supervisor of ``holdfast queue work``: starts the commands, and ends them in time.
 
 A process of its own with one thread, which a stopped or killed worker doesn't take along. It knows
 until when each delivery may be believed, because the worker says so whenever a lease was renewed.
@@ -31,7 +31,8 @@ from ..child import Child, Plan, find_prctl, living
 from ..origin import environment
 from ..text import say
 
-#: The command gets TERM so long before its lease is over, or a third of it if that is less.
+#: The command gets TERM this many seconds before its lease expires, or a third of it if that is
+#: less.
 EARLY_S = 10.0
 #: ...and KILL when this part of that time is left: it takes the kernel some milliseconds.
 LAST_PART = 0.1

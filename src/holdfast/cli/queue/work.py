@@ -58,7 +58,7 @@ def work(options: argparse.Namespace) -> int:
             try:
                 return Working(queue, options, commands).serve()
             finally:
-                commands.end()  # before the client gives back what they worked on
+                commands.end()  # before the client releases what they worked on
     finally:
         commands.end()
 

@@ -1,7 +1,7 @@
 """Values as bytes and back: bytes, text, or anything that JSON has; else by a codec of the user's.
 
-One byte says which it is, so that a value comes back as what it was. Never pickle: whoever can
-write to the store could run code with it.
+One byte says which it is, so that a value comes back as what it was. Never pickle: a process that
+can write to the store could run code with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What all guards of one name share in one client: who asks what just now, and what was counted.
+"""State that all guards of one name share in a client: requests under way, and counts.
 
-A guard may be made anew for each request: as long as any of its name is in use, they go together.
+A guard may be made again for each request: as long as any of its name is in use, they go together.
 The numbers wait here until somebody who comes by tells them to the store.
 """
 
@@ -21,11 +21,11 @@ from .ports import guards_of
 if TYPE_CHECKING:
     from ..context import Context
 
-#: The numbers are told to the store at most so often, in seconds, and when the client is closed.
+#: Least seconds between two reports of the counts to the store; closing the client reports, too.
 TELL_S = 5.0
-#: Whoever comes by tells those of so many guards at most.
+#: Maximum number of guards whose counts one caller reports.
 TELL_MOST = 10
-#: So many notes of what others compute are kept; older ones go first.
+#: Maximum number of notes about computations of others; the oldest are dropped first.
 BUSY_MAX = 10_000
 
 
@@ -43,19 +43,19 @@ class Commons:
         #: Until when what others compute isn't asked for again.
         self.busy: dict[str, float] = {}
         self.counts = dict.fromkeys(Tally._fields, 0)
-        #: So often a value was computed without the store, as that was down.
+        #: Number of values computed without the store, as that was down.
         self.without = 0
         #: Computations in the background.
         self.refreshing = 0
 
     def note_busy(self, key: str, until: float) -> None:
-        """Somebody computes it: until then nobody here asks for the duty."""
+        """Somebody computes it: until then nobody here asks for the refresh lease."""
         if len(self.busy) >= BUSY_MAX:
             self.busy.clear()
         self.busy[key] = until
 
     def over(self, key: str, flight: Flight[Value], goes_on: bool) -> None:
-        """The one who led has landed, or left: is anybody still on this flight?"""
+        """The leader has landed, or left: is anybody still on this flight?"""
         if not goes_on:
             self.drop(key, flight)
 
@@ -75,7 +75,7 @@ def commons(ctx: Context, name: str, cache: Any) -> Commons:
 async def tell(ctx: Context, most: int = TELL_MOST) -> None:
     """Add what was counted to the numbers in the store; what can't be told waits.
 
-    Whoever comes by meanwhile, as all do who waited for one value, finds it done and goes on.
+    Whoever comes by meanwhile, as all do who waited for one value, finds it done and continues.
     """
     untold, ctx.told = ctx.untold, ctx.now()
     some = list(untold)
@@ -84,7 +84,7 @@ async def tell(ctx: Context, most: int = TELL_MOST) -> None:
             if untold.pop(shared, False) is None:  # else another thread took it
                 await _tell_one(ctx, shared)
         if len(some) > most:
-            ctx.told = -math.inf  # the next one goes on
+            ctx.told = -math.inf  # the next one continues
 
 
 async def tell_all(ctx: Context) -> None:

@@ -1,7 +1,8 @@
-"""The work of whoever has the duty: compute, and store what came of it, or say that nothing did.
+"""Compute under a refresh lease: store the value, or report the failure.
 
-The duty's lease is renewed by the keeper meanwhile. The store takes the value only as long as the
-duty is ours: a computation that outlives its lease, or an invalidation, overwrites nothing.
+The refresh lease is renewed by the renewer meanwhile. The store takes the value only as long as the
+refresh lease is ours: a computation that outlives its lease, or an invalidation, overwrites
+nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: A failure counts as one in a row for so many times the pause that it caused.
+#: A failure counts as one in a row for this multiple of the pause that it caused.
 ROW = 4.0
 
 
@@ -32,7 +33,7 @@ def _nothing() -> None:
 
 
 async def give_up(ctx: Context, abandon: Abandon, stop: BaseException) -> None:
-    """Give a duty back while this exception is on its way."""
+    """Release a refresh lease while this exception is on its way."""
     if isinstance(stop, GeneratorExit):  # the coroutine is being closed: nothing may be awaited
         ctx.keeper.later(abandon, ctx.now() + abandon.lease)
     else:
@@ -40,7 +41,8 @@ async def give_up(ctx: Context, abandon: Abandon, stop: BaseException) -> None:
 
 
 class Computation:
-    """One computation under a duty; ``failures``: how often in a row it was in vain before."""
+    """One computation under a refresh lease; ``failures``: how often in a row it was without
+    success before."""
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class Computation:
         self._lease.end = self._lease.end or State.RELEASED
 
     async def _failed(self, failure: BaseException) -> None:
-        """Say that it was in vain; others are to try again at once, or after a pause."""
+        """Say that it was without success; others are to try again at once, or after a pause."""
         first, longest = self._guard._options.failures
         pause = min(longest, first * 2.0 ** min(self._failures, 60)) if first else 0.0
         short = text_of(failure).encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore")
@@ -127,7 +129,7 @@ class Computation:
         what = (data, ttl, options.stale, options.keep, cost)
         finish = Finish(lease.entry, lease.wish.id, lease.fence, *what)
         value = Value(data, ttl, ttl + options.stale, cost, lease.fence)
-        if self._epoch != ctx.epoch:  # the child of a fork: the duty is our parent's
+        if self._epoch != ctx.epoch:  # the child of a fork: the refresh lease is our parent's
             self._guard._count("refused")
             return value, False
         self.before_store()

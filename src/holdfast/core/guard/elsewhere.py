@@ -1,8 +1,9 @@
-"""Values in a cache of the user's, duties in the store.
+"""Values in a cache of the user's, refresh leases in the store.
 
 In the store an entry's value is an empty *marker*, as old as the value that stands for it in the
-cache and under the same version. So all that is promised of duties holds: one computes, the others
-wait, whoever dies is succeeded. A fresh value is one read of the cache; the store isn't asked.
+cache and under the same version. So all that is promised of refresh leases holds: one computes, the
+others wait, whoever dies is succeeded. A fresh value is one read of the cache; the store isn't
+asked.
 
 What a foreign cache can't give, as it can't compare and write at once, and has no clock:
 
@@ -12,7 +13,7 @@ What a foreign cache can't give, as it can't compare and write at once, and has 
   Only if the process that writes dies in that moment, or its write hangs in the network for longer
   than that, such a value stays, until it expires.
 
-What the cache has lost, or keeps for too short a time, is computed anew by one caller.
+What the cache has lost, or keeps for too short a time, is computed again by one caller.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ log = logging.getLogger("holdfast")
 
 #: What may be stored there; the store's own limit isn't asked.
 LIMITS = GuardLimits()
-#: A duty is kept for so long while its value is written into the cache, in seconds.
+#: Seconds of a refresh lease while its value is written into the cache.
 WRITE_S = 5.0
-#: So often a value is looked for that is said to be fresh, before it counts as computed by another.
+#: Number of reads of a value that is reported as fresh, before it counts as computed by another.
 LOOKS = 3
 AGAIN_S = 0.05
 #: A longer key is told by its hash: memcached takes 250 bytes, and the cache may add a prefix.
@@ -168,8 +169,8 @@ class Elsewhere:
         return Busy(AGAIN_S)
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """See ``Guards``. The duty is made sure of before the cache is written, and ended after
-        it: so whoever is told that there is a value finds it."""
+        """See ``Guards``. The refresh lease is made sure of before the cache is written, and ended
+        after it: so whoever is told that there is a value finds it."""
         prolong = Prolong(finish.entry, finish.id, finish.fence, WRITE_S)
         (ours,) = await self._guards.prolong([prolong], within)
         if isinstance(ours, Exception):
@@ -214,7 +215,7 @@ class Elsewhere:
         self._guards.unlisten(wish)
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """See ``Guards``: the duty by the store, the value as the cache has it."""
+        """See ``Guards``: the refresh lease by the store, the value as the cache has it."""
         record = await self._guards.look(entry, within)
         value = await self._one(entry, within)
         if value is None:

@@ -1,12 +1,12 @@
 """Single flight: of the callers in this process who want one value, one asks and the rest wait.
 
 What a request brought is given only to those who stood here when it was *sent*: whoever came later
-may know of an invalidation that the answer doesn't. Those go on with the next request, which one of
-them sends. So merging never makes an answer older than the caller's own question. While a value is
-only being read, few of those who come too late for the answer read for themselves, as to wait for
-it first would make two round trips of one.
+may know of an invalidation that the answer doesn't. Those continue with the next request, which one
+of them sends. So merging never makes an answer older than the caller's own question. While a value
+is only being read, few of those who come too late for the answer read for themselves, as to wait
+for it first would make two round trips of one.
 
-No lock is held anywhere: a seat is served by whoever draws its ticket first, the one who leads or
+No lock is held anywhere: a seat is served by whoever draws its ticket first, the leader or
 the one who sits there and wants to leave.
 """
 
@@ -43,7 +43,7 @@ class Seat(Generic[T]):
     def __init__(self, latch: Latch) -> None:
         self.latch = latch
         self.outcome: T | Failure | Order | None = None
-        #: Gives True once: to whoever decides what becomes of this seat.
+        #: Gives True once: to the party that decides what becomes of this seat.
         self._draw = iter((True,))
 
     def draw(self) -> bool:
@@ -51,7 +51,7 @@ class Seat(Generic[T]):
         return next(self._draw, False)
 
     def serve(self, outcome: T | Failure | Order) -> bool:
-        """Give this to the caller; False if it has left. Only the one who leads serves."""
+        """Give this to the caller; False if it has left. Only the leader serves."""
         self.outcome = outcome
         if not self.draw():
             return False
@@ -66,7 +66,7 @@ class Flight(Generic[T]):
 
     def __init__(self) -> None:
         self._seats: list[Seat[T]] = []
-        #: So many of them stood here when the last request was sent.
+        #: The number of callers here when the last request was sent.
         self._counts = 0
         self.over = False
         #: The one who leads has sent a read, and no more than that; so many read beside.
@@ -75,7 +75,7 @@ class Flight(Generic[T]):
         self.computing: Hashable = None
 
     def sit(self, seat: Seat[T]) -> bool:
-        """Wait in it; False if it is over, and the caller begins anew."""
+        """Wait in it; False if it has ended, and the caller begins again."""
         self._seats.append(seat)
         return not (self.over and seat.draw())
 
@@ -85,7 +85,7 @@ class Flight(Generic[T]):
 
     def land(self, outcome: T | Failure) -> bool:
         """Give it to all who were here when the request was sent, and the lead to one of those
-        who came later; False if there is nobody left, and the flight is over."""
+        who came later; False if there is nobody left, and the flight has ended."""
         served = self._seats[: self._counts]
         del self._seats[: self._counts]  # in place, as others sit down meanwhile
         self._counts = 0
@@ -94,13 +94,13 @@ class Flight(Generic[T]):
         return self.hand_over()
 
     def hand_over(self) -> bool:
-        """The leader leaves: another one leads; False if there is nobody, and it is over."""
+        """The leader leaves: another one leads; False if there is nobody, and it has ended."""
         while self._seats:
             if self._seats.pop(0).serve(Order.LEAD):
                 self._counts, self.computing = 0, None
                 return True
         self.over = True
-        # Whoever sat down since has seen that it is over, or is found here.
+        # Whoever sat down since has seen that it has ended, or is found here.
         for seat in list(self._seats):
             seat.serve(Order.AGAIN)
         return False

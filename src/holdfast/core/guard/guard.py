@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: So many read beside the one who leads, while he only reads.
+#: Maximum number of callers that read at the same time as the leader, while it only reads.
 BESIDE_MAX = 2
 #: Not given: the guard's own time-out.
 DEFAULT: Any = object()
@@ -168,7 +168,7 @@ class GuardBase:
             if outcome is Order.AGAIN:
                 self._shared.drop(key, found)
                 continue
-            if outcome is None:  # our time is over: go on alone, which looks once
+            if outcome is None:  # our time has expired: continue alone, which looks once
                 return await lead(self, key, Flight(), compute, end)
             if outcome is Order.LEAD:
                 return await lead(self, key, found, compute, end)
@@ -180,7 +180,7 @@ class GuardBase:
     async def _sit(
         self, key: str, flight: Flight[Value], seat: Seat[Value], end: float
     ) -> Value | Failure | Order | None:
-        """What the leader has for us; None when our time is over before."""
+        """What the leader has for us; None when our time has expired before."""
         try:
             left = end - self._ctx.now()
             woken = await seat.latch.wait(None if left == float("inf") else max(left, 0.0))

@@ -1,4 +1,4 @@
-"""The record of a duty for the keeper, which renews it as it renews a hold."""
+"""The record of a refresh lease for the renewer, which renews it like a hold."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .ports import guards_of
 
 
 class DutyLease(Lease):
-    """The state of one duty; see ``Lease``. To lose it is no failure: the value is still good for
-    whoever computed it, and is not stored."""
+    """The state of one refresh lease; see ``Lease``. To lose it is no failure: the value is still
+    good for whoever computed it, and is not stored."""
 
     kind = "duty"
     remedy = "ask for it again"
@@ -61,11 +61,11 @@ class DutyLease(Lease):
 
 
 async def prolong(store: Store, leases: Sequence[Lease], within: float) -> Sequence[object]:
-    """Renew duties; an answer each."""
+    """Renew refresh leases; an answer each."""
     asked = [one.prolonging() for one in leases if isinstance(one, DutyLease)]
     return await guards_of(store).prolong(asked, within)
 
 
 async def withdraw(store: Store, undo: Abandon, within: float) -> None:
-    """Give a duty back."""
+    """Release a refresh lease."""
     await guards_of(store).abandon(undo, within)

@@ -1,12 +1,12 @@
-"""The nouns of the refresh guard: what is kept, who has the duty to renew it, what they are told.
+"""Data types of the refresh guard: entries, values, refresh leases, requests and replies.
 
 A **guard** has **entries**, told apart by a key; each has at most one **value** and at most one
-**duty**: the lease of the one caller in the whole cluster that computes the next value. A value is
-*fresh* for its ``ttl``, then *stale* for a while, in which it may be served while somebody computes
-the next one, and then, if the guard wants it, a *last resort*.
+**refresh lease**: the lease of the one caller in the whole cluster that computes the next value. A
+value is *fresh* for its ``ttl``, then *stale* for a while, in which it may be served while somebody
+computes the next one, and then, if the guard wants it, a *last resort*.
 
 Everything here is immutable. ``Wish.id`` is a secret of 128 random bits, chosen before the first
-byte is sent: whoever knows it has the duty, so it never shows in a ``repr``.
+byte is sent: a process that knows it has the refresh lease, so it never shows in a ``repr``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ VALUE_BYTES_MAX = 1024 * 1024
 REASON_BYTES_MAX = 1024
 ENTRIES_MAX = 1000
 VALUE_S_MAX = 366 * 86_400.0
-#: The numbers of a guard are forgotten if nothing has been added to them for so many seconds.
+#: The numbers of a guard are forgotten if nothing has been added to them for this number of
+#: seconds.
 TALLY_KEPT_S = 7 * 86_400.0
 
 
@@ -45,7 +46,7 @@ class Value(NamedTuple):
 
     ``fresh_in``: seconds for which it is fresh, below 0 if it is stale. ``stale_in``: seconds for
     which it may be served; below 0 it is only a last resort. ``cost``: seconds that it took to
-    compute. ``version``: the fence of the duty that stored it.
+    compute. ``version``: the fence of the refresh lease that stored it.
     """
 
     data: bytes
@@ -56,11 +57,11 @@ class Value(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """A request for the duty, unless there is a fresh value.
+    """A request for the refresh lease, unless there is a fresh value.
 
-    ``lease``: length of the duty, in seconds, unless it is renewed. ``known``: the version of a
-    value that is to be replaced although it is fresh; 0 for none. ``wait``: wake us when there is
-    a value, or nobody has the duty any more.
+    ``lease``: length of the refresh lease, in seconds, unless it is renewed. ``known``: the version
+    of a value that is to be replaced although it is fresh; 0 for none. ``wait``: wake us when there
+    is a value, or nobody has the refresh lease any more.
     """
 
     entry: Entry
@@ -80,8 +81,8 @@ class Wish(NamedTuple):
 
 
 class Duty(NamedTuple):
-    """The answer "you compute it": under this fence, for so many seconds unless renewed.
-    ``failures``: how often in a row it was computed in vain."""
+    """The answer "you compute it": under this fence, for the seconds of the lease unless renewed.
+    ``failures``: how often in a row it was computed without success."""
 
     fence: int
     expires_in: float
@@ -89,13 +90,13 @@ class Duty(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """The answer "somebody computes it": whose lease is over in so many seconds."""
+    """The answer "another caller computes it": the seconds until its lease expires."""
 
     retry_in: float
 
 
 class Failing(NamedTuple):
-    """The answer "it was computed in vain, and is not to be tried again for so long"."""
+    """The answer "it was computed without success, and is not to be tried again for so long"."""
 
     retry_in: float
     reason: str
@@ -106,7 +107,7 @@ Begun = Duty | Busy | Failing | Value
 
 
 class Finish(NamedTuple):
-    """A request to store the value of a duty, and to end it.
+    """A request to store the value of a refresh lease, and to end it.
 
     It is fresh for ``ttl`` seconds, may be served for ``stale`` more, and is kept for ``keep``
     beyond that.
@@ -126,11 +127,12 @@ class Finish(NamedTuple):
 
 
 class Abandon(NamedTuple):
-    """A request to give a duty up without a value.
+    """A request to give a refresh lease up without a value.
 
     ``pause``: for so many seconds nobody else gets it (a failure that is cached), and ``reason``
     is what they are told; 0: somebody else gets it at once. ``memory``: for so many seconds the
-    failure counts as one in a row. ``suspect``: may the request for the duty be still under way?
+    failure counts as one in a row. ``suspect``: may the request for the refresh lease be still
+    under way?
     """
 
     entry: Entry
@@ -151,12 +153,12 @@ class Abandon(NamedTuple):
 
     @property
     def ttl(self) -> float:
-        """Length of the lease that it gives back, in seconds."""
+        """Length of the lease that it releases, in seconds."""
         return self.lease
 
 
 class Prolong(NamedTuple):
-    """A request to renew the lease of a duty."""
+    """A request to renew the lease of a refresh lease."""
 
     entry: Entry
     id: str
@@ -207,7 +209,7 @@ class EntryState(enum.StrEnum):
 
 class EntryRecord(NamedTuple):
     """An entry as people see it. Seconds by the store's clock; ``owner`` computes the next value,
-    and its lease is over in ``lease_in``; ``failures`` in a row, the last for this ``reason``,
+    and its lease has expired in ``lease_in``; ``failures`` in a row, the last for this ``reason``,
     and for ``pause_in`` seconds nobody tries again."""
 
     entry: Entry

@@ -1,4 +1,4 @@
-"""The layer in this client: values that were read a moment ago, so that no network is asked.
+"""The local cache: values that this client read a moment ago, served without a round trip.
 
 A value is served from here for at most ``local`` seconds from the *sending* of the request that
 brought it, and no longer than it is fresh: that is the bound on how much older an answer may be

@@ -12,7 +12,7 @@ from .elsewhere import CachePort
 from .model import VALUE_S_MAX
 
 LEASE_S_MIN = 0.05
-#: For ``on_timeout="stale"`` a value is kept so many seconds beyond its stale time.
+#: Seconds for which ``on_timeout="stale"`` keeps a value beyond its stale time.
 KEEP_S = 86_400.0
 EARLY_MAX = 100.0
 LOCAL_S_MAX = 3600.0

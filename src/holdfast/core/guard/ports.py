@@ -43,47 +43,47 @@ class Guards(Protocol):
         ...
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the duty to compute the value, atomically, unless somebody else has it.
+        """Take the refresh lease to compute the value, atomically, unless somebody else has it.
 
         A fresh value is the answer instead, if it isn't the one that is known. The same id once
-        more gives the same duty, its lease as it stands. The fence is greater than any that the
-        entry's value has had. With ``wait``, `Busy` and `Failing` are followed by a poke when the
-        duty ends in any way.
+        more gives the same refresh lease, its lease as it stands. The fence is greater than any
+        that the entry's value has had. With ``wait``, `Busy` and `Failing` are followed by a
+        wake-up when the refresh lease ends in any way.
         """
         ...
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """Store the value and end the duty; False, and nothing is changed, if the duty of this id
-        *and fence* isn't there any more: its lease is over, or the entry was invalidated, maybe
-        begun again by a late copy of our own request. Whoever waits is woken, all at once. The same
-        request once more gives the answer of the first time."""
+        """Store the value and end the refresh lease; False, and nothing is changed, if the refresh
+        lease of this id *and fence* isn't there any more: its lease has expired, or the entry was
+        invalidated, maybe begun again by a late copy of our own request. Every waiter is woken, all
+        at once. The same request once more gives the answer of the first time."""
         ...
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the duty without a value; was it ours? Whoever waits is woken."""
+        """End the refresh lease without a value; was it ours? Every waiter is woken."""
         ...
 
     async def prolong(
         self, prolongs: Sequence[Prolong], within: float
     ) -> list[Held | Gone | Exception]:
-        """Renew a batch of duties; one that is over, or was taken away by an invalidation, is
-        ``Gone`` and never comes back."""
+        """Renew a batch of refresh leases; one that has ended, or was taken away by an
+        invalidation, is ``Gone`` and never comes back."""
         ...
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """Forget the values, cached failures and duties of up to 1,000 entries; for each: was
-        there a value? What is being computed for one of them is refused when it comes, and
-        whoever waits is woken and begins anew."""
+        """Forget the values, cached failures and refresh leases of up to 1,000 entries; for each:
+        was there a value? What is being computed for one of them is refused when it comes, and
+        every waiter is woken and begins again."""
         ...
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
-        """Sleep until the duty that a `Busy` told of has ended, or until ``seconds`` are over; was
-        it a poke? Waking for nothing is allowed, and losing a poke costs no more than
-        ``seconds``."""
+        """Sleep until the refresh lease that a `Busy` told of has ended, or until ``seconds`` have
+        passed; was it a wake-up? Waking for nothing is allowed, and losing a wake-up costs no more
+        than ``seconds``."""
         ...
 
     def unlisten(self, wish: Wish) -> None:
-        """Nobody waits by this wish any more. Never fails, never suspends."""
+        """Nobody waits by this request any more. Never fails, never suspends."""
         ...
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:

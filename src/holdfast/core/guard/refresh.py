@@ -1,4 +1,4 @@
-"""The way of one caller who leads: read, take the duty or wait for whoever has it, compute, store.
+"""One leading caller: read, acquire the refresh lease or wait for its holder, compute, store.
 
 Costs: a fresh value is one read. A stale one that somebody computes already is one read, too, as
 that is remembered for a moment. To compute is a read, a ``begin`` and a ``finish``. Who waits asks
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: For so long a caller who gets the old value doesn't ask whether somebody still computes.
+#: Seconds for which a caller that gets the old value doesn't ask whether it is still computed.
 BUSY_S = 0.1
-#: A store that doesn't answer is given so long, where one may compute without it.
+#: Seconds for a store that doesn't answer, where a caller may compute without it.
 DOWN_S = 1.0
 
 Compute = Callable[[], Awaitable[Any]]
@@ -77,7 +77,7 @@ async def lead(
 
 
 async def beside(guard: GuardBase, key: str, flight: Flight[Value], end: float) -> Value | None:
-    """A fresh value by a read of our own, for one who came after the one who leads has sent his;
+    """A fresh value by our own read, for one who came after the leader has sent his;
     None if there is none, or no answer: then it is all the same whether we waited."""
     ctx, near = guard._ctx, guard._near
     sent, era = ctx.now(), near.era
@@ -115,7 +115,7 @@ class Refresh:
         self._old: Value | None = None
         self._sends()
 
-    # -- those who wait with us --------------------------------------------------------------
+    # -- the waiters with us --------------------------------------------------------------
 
     def _sends(self) -> None:
         """A request is being sent: note since when its answer is good."""
@@ -129,7 +129,7 @@ class Refresh:
             self._flight.mark()
 
     def _land(self, value: Value | Failure) -> None:
-        """All who were here when we asked get this; whoever came later goes on without us."""
+        """All who were here when we asked get this; whoever came later continues without us."""
         flight, self._flight = self._flight, None
         if flight is not None:
             self._guard._shared.over(self._key, flight, flight.land(value))
@@ -191,7 +191,7 @@ class Refresh:
         return self._ctx.now() + longest
 
     def _due(self, value: Value) -> bool:
-        """Is it to be computed anew? So it is when it is stale; and earlier by a chance that grows
+        """Is it to be computed again? So it is when it is stale; and earlier by a chance that grows
         towards that, faster for what takes long (Vattani, Chierichetti, Lowenstein 2015, "Optimal
         Probabilistic Cache Stampede Prevention", with ``early`` for their beta)."""
         left = value.fresh_in
@@ -207,8 +207,8 @@ class Refresh:
         return Wish(self._entry, ctx.runtime.new_id(), ctx.owner, self._options.lease, known, wait)
 
     async def _ask(self, wish: Wish) -> tuple[Begun, bool]:
-        """Take the duty; or wait, if there is nothing to serve, for what comes of another's. Also
-        says whether a copy of the request may be under way."""
+        """Take the refresh lease; or wait, if there is nothing to serve, for what comes of
+        another's. Also says whether a copy of the request may be under way."""
         ctx, guards = self._ctx, self._guard._guards()
         waited = again = False
         abandon = Abandon(wish.entry, wish.id, wish.lease, suspect=True)
@@ -280,7 +280,7 @@ class Refresh:
         )
 
     async def _alone(self) -> Value:
-        """Compute it without the duty: it isn't stored."""
+        """Compute it without the refresh lease: it isn't stored."""
         self._asked()
         begun = self._ctx.now()
         self._guard._count("computes")
@@ -293,7 +293,8 @@ class Refresh:
         return codec.pack(await self._compute(), self._options.codec, self._options.max_bytes)
 
     async def _compute_as(self, wish: Wish, duty: Duty, suspect: bool, old: Value | None) -> Value:
-        """We have the duty: compute it, now or in the background, while others get the old one."""
+        """We have the refresh lease: compute it, now or in the background, while others get the old
+        one."""
         ctx = self._ctx
         self._guard._count("misses" if old is None else "stale")
         # A repeated request is told what is left of the first one's lease: see `Attempt.grant`.
@@ -314,7 +315,7 @@ class Refresh:
 
     async def _awaited(self, work: Computation) -> Value:
         """Compute it while others wait for it. If it wasn't stored, it may be from before an
-        invalidation that they know of: then they go on without us."""
+        invalidation that they know of: then they continue without us."""
         work.before_store = self._asked
         value, stored = await work.run()
         if stored:

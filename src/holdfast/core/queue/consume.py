@@ -69,7 +69,7 @@ class Consumption:
             await last._settle_last(last._retry_request(None, LEFT))
 
     def abandoned(self) -> None:
-        """The same where nothing may be awaited: the keeper settles it."""
+        """The same where nothing may be awaited: the renewer settles it."""
         last, self._last = self._last, None
         if last is not None:
             last._hand_over(last._retry_request(None, LEFT))

@@ -1,4 +1,4 @@
-"""A delivery as its worker has it: the caller's part; our part of it is its lease."""
+"""A delivery as its worker uses it: the caller's part; its lease is a separate object."""
 
 from __future__ import annotations
 
@@ -168,11 +168,11 @@ class DeliveryBase:
         return self._kept and self._verdict is settle.verdict
 
     def _hand_over(self, settle: Settle) -> None:
-        """Have the keeper settle it; nothing is awaited."""
+        """Have the renewer settle it; nothing is awaited."""
         Settling(self._ctx, ((self, settle),)).interrupted()
 
     def _forgo(self) -> None:
-        """It is not to be had after all; its take is given back elsewhere."""
+        """It is not to be had after all; its take is released elsewhere."""
         self._lease.closing, self._lease.end = True, State.LOST
         self._ctx.keeper.drop(self._lease)
 
@@ -202,13 +202,13 @@ class DeliveryBase:
         self._wake()
 
     def _entrust(self, settle: Settle) -> None:
-        """The keeper sees to it that it is settled, as long as the lease lasts."""
+        """The renewer sees to it that it is settled, as long as the lease lasts."""
         self._lease.closing = True
         self._ctx.keeper.later(settle, self._lease.deadline)
         self._over(True, settle.verdict)
 
     def _give_up(self, settle: Settle) -> None:
-        """Nobody settles it now, or will again, and the last try failed: the keeper tries on as
+        """Nobody settles it now, or will again, and the last try failed: the renewer tries on as
         long as the lease lasts, and does not renew it, so that it comes again."""
         if self._lease.end is None and not self._lease.settling:
             self._lease.closing = True
@@ -230,7 +230,7 @@ class DeliveryBase:
             latch.set()
 
     async def _leave(self, failure: BaseException | None) -> None:
-        """The body of a ``with`` over this delivery is over: ack it, or have it tried again."""
+        """The body of a ``with`` over this delivery has ended: ack it, or have it tried again."""
         if self.settled:
             return
         if failure is None:
@@ -266,7 +266,7 @@ class DeliveryBase:
         self._require_kept(protected)
 
     def _go_on(self, ack: Settle, failure: StoreUnavailable) -> None:
-        """It was done in time, and the ack isn't answered: the keeper repeats it."""
+        """It was done in time, and the ack isn't answered: the renewer repeats it."""
         if self.settled:
             return  # by another settle
         log.warning(

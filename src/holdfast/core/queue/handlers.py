@@ -1,6 +1,6 @@
-"""What a worker may call: a handler whose work is over when its call is.
+"""Check of a handler: its work must have ended when its call returns.
 
-A coroutine function does nothing when it is merely called, and neither does a generator function.
+A coroutine function does nothing when it is only called, and neither does a generator function.
 Taken for done, its job would be acked without having been run. So such a handler is refused at
 once where it can be told, and else what it returned is a failed attempt.
 """
@@ -36,7 +36,7 @@ def check(handler: Any, awaits: bool) -> None:
 
 def unrun(found: object) -> ConfigError | None:
     """What is wrong with that which a handler returned: it is work that nobody does or waits for.
-    Something that was merely returned is fine."""
+    Something that was only returned is fine."""
     what = undone(found)
     if what is None:
         return None

@@ -1,4 +1,4 @@
-"""The record of a delivery for the keeper, which renews it as it renews a hold."""
+"""The record of a delivery for the renewer, which renews it like a hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DeliveryLease(Lease):
     #: Was a settle of it sent that nobody answered? And did the lease end before it was known
     #: what came of that?
     asked = unsure = False
-    #: So many settles of it are under way.
+    #: The number of its settles under way.
     settling = 0
 
     def __init__(
@@ -46,7 +46,7 @@ class DeliveryLease(Lease):
 
     @property
     def name(self) -> str:
-        """What is on loan: the queue, and the group if it has one."""
+        """What is taken: the queue, and the group if it has one."""
         return f"{self.take.queue}/{self.job.group}" if self.job.group else self.take.queue
 
     @property
@@ -61,7 +61,7 @@ class DeliveryLease(Lease):
         return Settle(*what, self.ttl, self.suspect)
 
     def undo(self, reason: Loss) -> Undo:
-        """Let others have it: a closed client gives it back, else the attempt has failed, as if
+        """Let others have it: a closed client releases it, else the attempt has failed, as if
         the lease had ended at the store: after the last attempt the job is a dead letter."""
         if reason is Loss.CLOSED:
             return self.settle(Verdict.RETURN)

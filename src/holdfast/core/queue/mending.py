@@ -1,6 +1,7 @@
-"""Mending a queue by hand: what stood so when it began; of what is purged no more, oldest first.
+"""Repairs of a queue by hand: of the jobs in a state at the start; a purge takes no more, oldest
+first.
 
-Jobs die again, and are put, while this goes on; so what is to be done is known before the first
+Jobs die again, and are put, while this continues; so what is to be done is known before the first
 request that does something. Else one call would try the same jobs again and again, and a purge
 beside producers would not end.
 """
@@ -55,7 +56,7 @@ async def purge(
             told(done)
         return done
     records = await queues.survey(queue, REQUEST_S, exact=True)
-    # A job on loan stays; a job that is given back meanwhile gets a later place. What is delayed is
+    # A job on loan stays; a job that is released meanwhile gets a later place. What is delayed is
     # counted with what waits.
     most = sum(one.waiting + (0 if state else one.dead) for one in records)
     while done < most and (more := await queues.purge(queue, state, None, most - done, REQUEST_S)):

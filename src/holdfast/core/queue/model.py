@@ -1,4 +1,4 @@
-"""The nouns of serial queues: what is put, what is delivered, what becomes of it.
+"""Data types of serial queues: puts, deliveries and their outcomes.
 
 A **job** is put into a queue, in a **group** or in the **plain lane** (no group). Jobs of one group
 are delivered one at a time, in the order in which the store accepted them; jobs of the plain lane
@@ -6,7 +6,7 @@ and of different groups run side by side. A **delivery** is a job on loan: it ha
 that ends nobody else gets the job or another one of its group. Whoever has it **settles** it.
 
 Everything here is immutable. ``Take.id`` is a secret of 128 random bits, chosen before the first
-byte is sent: whoever knows it has the deliveries, so it never shows in a ``repr``.
+byte is sent: a process that knows it has the deliveries, so it never shows in a ``repr``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Patience(NamedTuple):
     """What becomes of a job that fails: after ``attempts`` deliveries it is a dead letter.
 
     ``blocks``: a dead letter holds back its group until somebody retries or removes it; else the
-    group goes on without it.
+    group continues without it.
     """
 
     attempts: int = 10
@@ -104,8 +104,8 @@ class Patience(NamedTuple):
 class Take(NamedTuple):
     """A request for up to ``most`` deliveries that are due, each of another group.
 
-    They have a lease of ``ttl`` seconds, and the pace and the patience stay with them: if the
-    worker dies, the store acts by them. ``wait``: with nothing due, it waits to be poked; asked
+    They have a lease of ``ttl`` seconds, and the pace and the waiter TTL stay with them: if the
+    worker dies, the store acts by them. ``wait``: with nothing due, it waits to be woken; asked
     again without, it waits no more.
     """
 

@@ -1,4 +1,4 @@
-"""What a job carries, as bytes and back: bytes, text, or anything that JSON has.
+"""The payload of a job, as bytes and back: bytes, text, or anything that JSON has.
 
 One byte says which it is, so that a worker gets what was put, and a look from outside can tell.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: Why a job stands where it does, when its worker was heard of no more.
 EXPIRED_REASON = "the lease ended, as {} was heard of no more"
-#: A rate may be exceeded for a moment by so many seconds' worth of it.
+#: Seconds' worth of its rate by which a queue may exceed the rate for a moment.
 BURST_S = 0.1
 
 

@@ -28,7 +28,7 @@ class Queues(Protocol):
         """Accept all jobs, in order; for each: is it new? A known id that is remembered is not.
 
         The same lane and number once more gives the answer of the first time; a lower number, a
-        copy that comes late, changes nothing and is `StoreUnavailable`. Whoever waits for a job
+        copy that comes late, changes nothing and is `StoreUnavailable`. Every waiter for a job
         that is due now is woken.
         """
         ...
@@ -38,22 +38,22 @@ class Queues(Protocol):
 
         The same id once more gives those that are still on loan by it, and takes nothing more.
         Each has a fence greater than any that its group had (in the plain lane: its job). What
-        was on loan beyond its lease is taken back first: the same job stands first in its group,
+        was taken beyond its lease is taken back first: the same job stands first in its group,
         or is a dead letter if that was its last attempt.
         """
         ...
 
     async def give_back(self, take: Take, within: float) -> int:
         """Return whatever this take got, as if it had not been taken; how many. A copy of the
-        take that arrives later gets nothing, and doesn't wait. If a poke for what is due may have
-        gone to this take, another one who waits is woken."""
+        take that arrives later gets nothing, and doesn't wait. If a wake-up for what is due may
+        have gone to this take, another one who waits is woken."""
         ...
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
-        """Settle a batch, each as if it were alone: was it ours? False when its lease is over, or
-        when it was settled before; a ``LockLost`` when it is lost before the end of its lease, so
-        that False would be taken for the latter by whoever asks again. Whoever waits for a job that
-        is due by this is woken."""
+        """Settle a batch, each as if it were alone: was it ours? False when its lease has expired,
+        or when it was settled before; a ``LockLost`` when it is lost before the end of its lease,
+        so that False would be taken for the latter by whoever asks again. Every waiter for a job
+        that is due by this is woken."""
         ...
 
     async def extend(
@@ -63,8 +63,8 @@ class Queues(Protocol):
         ...
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until a job may be due, or until ``seconds`` are over; was it a poke? Waking for
-        nothing is allowed, and losing a poke costs no more than ``seconds``."""
+        """Sleep until a job may be due, or until ``seconds`` have passed; was it a wake-up? Waking
+        for nothing is allowed, and losing a wake-up costs no more than ``seconds``."""
         ...
 
     def unlisten(self, take: Take) -> None:
@@ -78,8 +78,8 @@ class Queues(Protocol):
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """Up to so many jobs of a queue, in the order of acceptance: all, or those that stand so,
-        or those of one group."""
+        """At most ``most`` jobs of a queue in the order of acceptance: all, or those of one state,
+        or of one group."""
         ...
 
     async def letters(self, queue: str, within: float) -> list[str]:
@@ -88,8 +88,8 @@ class Queues(Protocol):
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Try dead letters again: these, or up to 1,000 of all; how many. One that blocks its group
-        goes on where it stands, any other at the end of its group, and several of a group in the
-        order in which they died; their attempts count anew."""
+        continues where it stands, any other at the end of its group, and several of a group in the
+        order in which they died; their attempts count from the start."""
         ...
 
     async def purge(
@@ -102,7 +102,7 @@ class Queues(Protocol):
     ) -> int:
         """Remove jobs that stand so (or all but those that are taken), or of these; how many. No
         more than ``most``, the first in the order of acceptance; a store may do some of them, at
-        least 1,000, and is asked again for the rest. What is on loan stays."""
+        least 1,000, and is asked again for the rest. What is taken stays."""
         ...
 
 
@@ -112,8 +112,8 @@ class Onward(Protocol):
     async def settle_and_take(
         self, settles: Sequence[Settle], take: Take, within: float
     ) -> tuple[list[bool | Exception], Taken]:
-        """Settle, then take what is due by then, in one round trip: the answers to both. It is a
-        take that doesn't wait. `StoreUnavailable`: it isn't known what was done of both."""
+        """Settle, then take what is due at that time, in one round trip: the answers to both. It is
+        a take that doesn't wait. `StoreUnavailable`: it isn't known what was done of both."""
         ...
 
 
@@ -139,6 +139,6 @@ def onward_of(queues: Queues) -> Onward | None:
 
 
 def barred_of(queues: Queues) -> str:
-    """Why the latest take got nothing though jobs may be due, as the store lets nobody in for a
+    """Why the latest take got nothing though jobs may be due, as the store grants nothing for a
     while; else empty."""
     return getattr(queues, "barred", "")

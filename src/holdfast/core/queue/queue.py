@@ -1,4 +1,4 @@
-"""A serial queue: accepting jobs, and taking those that are due."""
+"""A serial queue: accepting jobs, and taking jobs that are due."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from .silence import Silence
 
-#: A put waits so many seconds for a store that doesn't answer.
+#: Seconds for which a put waits for a store that doesn't answer.
 PUT_S = 10.0
 #: Deliveries are renewed as holds are that are taken without more ado.
 _TERMS = Terms()
@@ -232,16 +232,16 @@ class QueueBase:
         done: Done | None = None,
         silence: Silence | None = None,
     ) -> list[DeliveryBase]:
-        """Deliveries that are due; none when the time is over. None for the time: without end.
-        ``done`` is settled first: with the same request, where the store can. ``silence`` is told
-        of each failure and each answer."""
+        """Deliveries that are due; none when the time has expired. None for the time: without a
+        time limit. ``done`` is settled first: with the same request, where the store can.
+        ``silence`` is told of each failure and each answer."""
         queues = self._queues()
         if self._ctx.orphans:
             self._ctx.drain_orphans()
         return await Taking(self, queues, most, timeout, halted, done, silence).run()
 
     def _made(self, take: Take, taken: Taken, since: float, suspect: bool) -> list[DeliveryBase]:
-        """The deliveries of a take, renewed by the keeper; none if they came too late. ``since``:
+        """The deliveries of a take, renewed by the renewer; none if they came too late. ``since``:
         the earliest moment at which their leases may have begun."""
         ctx = self._ctx
         until = deadline(since, take.ttl)
@@ -299,7 +299,7 @@ def _several(ids: Iterable[str] | None) -> list[str] | None:
 #: What a job is put with.
 _PARTS = ("payload", "group", "id", "delay")
 _KEYS = frozenset(_PARTS)
-#: So many ids there are.
+#: The number of possible ids.
 _IDS = 1 << 128
 
 

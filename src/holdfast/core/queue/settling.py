@@ -50,7 +50,7 @@ class Settling:
         for one, settle in some:
             if one._still_open():
                 ctx.settling.add(self)
-                one._lease.closing = True  # first, so that the keeper reports no false loss
+                one._lease.closing = True  # first, so that the renewer reports no false loss
                 one._lease.settling += 1
                 self._jobs.append(one)
                 self.settles.append(settle)
@@ -111,7 +111,7 @@ class Settling:
         return self._open
 
     async def decided(self) -> None:
-        """Wait for the other settles of those that were not there; the last of them decides."""
+        """Wait for the other settles of jobs that were not there; the last of them decides."""
         ctx = self._ctx
         end = ctx.now() + self.within()
         for one, settle, answer, again in self._open:
@@ -144,7 +144,7 @@ class Settling:
         one._over(answer or (repeated and self._ctx.now() < lease.deadline), verdict)
 
     def interrupted(self) -> None:
-        """The caller was interrupted and the outcome is unknown: let the keeper give it back."""
+        """The caller was interrupted and the outcome is unknown: let the renewer release it."""
         self._ctx.settling.discard(self)
         for one, settle in zip(self._jobs, self.settles, strict=True):
             one._lease.settling -= 1

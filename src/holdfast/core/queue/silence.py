@@ -1,4 +1,4 @@
-"""When a worker tells that its store does not answer: after a second, and again each minute."""
+"""Log messages of a worker whose store does not answer: after a second, then each minute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...errors import StoreUnavailable
 
 #: Seconds of failures before the first message.
 FIRST_S = 1.0
-#: Seconds between two messages while the store goes on failing.
+#: Seconds between two messages while the store continues failing.
 AGAIN_S = 60.0
 
 

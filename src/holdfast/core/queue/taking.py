@@ -1,6 +1,6 @@
-"""From the wish for a job to its delivery: the one loop that waits, and the one undo.
+"""Take jobs: the one loop that waits, and the one undo.
 
-Whatever interrupts it, a take that may have got something is given back.
+Whatever interrupts it, a take that may have got something is released.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def never() -> bool:
 
 
 class Taking:
-    """One wish for up to ``most`` deliveries, for so many seconds (None: without end), unless
-    ``halted`` says that it is called off: it is asked at least once a second. ``done``: what is to
-    be settled by the first request, of a store that can do both. ``silence`` is told of each
-    failure and each answer."""
+    """One request for up to ``most`` deliveries, with a limit in seconds (None: without a time
+    limit), unless ``halted`` says that it is called off: it is asked at least once a second.
+    ``done``: what is to be settled by the first request, of a store that can do both. ``silence``
+    is told of each failure and each answer."""
 
     def __init__(
         self,
@@ -64,20 +64,20 @@ class Taking:
         self._limit = self._end + TRY_S
 
     def _anew(self) -> None:
-        """Another take, with an id of its own."""
+        """Another take, with a new id."""
         queue, ctx = self._queue, self._ctx
         options, waits = queue._options, self._end > self._begun
         lease = min(options.ttl, ctx.store.lease_max)
         what = (self._most, lease, ctx.owner, options.pace, options.patience, waits)
         self._take = Take(queue.name, ctx.runtime.new_id(), *what)
-        #: What it gets is on loan since then at the earliest: a copy that was not answered may have
+        #: What it gets is taken since then at the earliest: a copy that was not answered may have
         #: got it, so this moves only when an answer says that none has.
         self._since: float | None = None
         #: Was an earlier copy of it not answered?
         self._suspect = False
 
     async def run(self) -> list[DeliveryBase]:
-        """What came of it; nothing when the time is over."""
+        """What came of it; nothing when the time has expired."""
         ctx = self._ctx
         ctx.under_way[self] = lambda: (self._take,)
         try:
@@ -113,7 +113,7 @@ class Taking:
             self._anew()
 
     async def _wait(self) -> Taken | None:
-        """What the store gave; None when the time is over."""
+        """What the store gave; None when the time has expired."""
         ctx, queues = self._ctx, self._queues
         if self._done is not None:
             found = await self._settle_and_ask(self._done)
@@ -133,7 +133,7 @@ class Taking:
 
     async def _settle_and_ask(self, last: Done) -> Taken | None:
         """Settle what is done, and look what is due. None if nothing was looked at; if there was no
-        answer, it was settled by itself, and the time begins anew."""
+        answer, it was settled by itself, and the time begins again."""
         self._done, onward = None, onward_of(self._queues)
         take = self._take
         if take.wait:
@@ -167,8 +167,8 @@ class Taking:
         return now
 
     def _answered(self, taken: Taken, sent: float) -> None:
-        """A copy that was sent then is answered. If it got nothing, nothing was on loan by then:
-        what an earlier copy gets that is still under way is on loan since later."""
+        """A copy that was sent then is answered. If it got nothing, nothing was taken at that time:
+        what an earlier copy gets that is still under way is taken since later."""
         self._heard, self._failures = sent, 0
         if self._silence is not None:
             self._silence.answered()
@@ -177,7 +177,7 @@ class Taking:
 
     async def _ask(self, over: bool) -> Taken | None:
         """Ask once; None if there was no answer, and there is time for another try. With the time
-        over it doesn't say that it waits, lest a poke be sent to nobody."""
+        over it doesn't say that it waits, lest a wake-up be sent to nobody."""
         ctx = self._ctx
         ctx.require_open()
         take = self._take

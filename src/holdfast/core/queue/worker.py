@@ -1,6 +1,6 @@
 """A worker: loops that take a job, call a handler, and settle by what came of it.
 
-Whatever a handler raises or returns is the fate of its job alone: the loop goes on. A loop ends
+Whatever a handler raises or returns is the fate of its job alone: the loop continues. A loop ends
 when it is told to, or by an error of the store that isn't a matter of time, which ``run`` raises.
 """
 
@@ -111,8 +111,8 @@ class WorkerBase:
         self._ended.set()
 
     async def _join(self, timeout: float | None) -> bool:
-        """Wait until all loops have ended, and raise what ended one; False when the time is over
-        before."""
+        """Wait until all loops have ended, and raise what ended one; False when the time has
+        expired before."""
         if not await self._all_over(checks.wait(True, timeout)):
             return False
         for tally in self._tallies:

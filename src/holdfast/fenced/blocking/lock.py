@@ -64,7 +64,7 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
 
 
 def _lock(file: io.FileIO, how: int, end: float | None) -> bool:
-    """Take the lock; False if the time is over. It asks again and again, because a blocking
+    """Take the lock; False if the time has expired. It asks again and again, because a blocking
     flock knows no time-out."""
     nap = _NAP_S_MIN
     while True:

@@ -1,4 +1,4 @@
-"""Whether the server has ended a session, by its socket; and those of one client, for threads."""
+"""Detection of ended sessions, by the socket; and the sessions of one client, for threads."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""Making connections that take longer than a verb has time. What blocks stands in ``blocking``."""
+"""Making connections that take longer than a verb has time. The blocking part is in
+``blocking``."""

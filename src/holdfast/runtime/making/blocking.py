@@ -1,9 +1,9 @@
-"""How a verb in a thread gets a connection of its client's pool: an idle one, or a new one.
+"""A connection of the client's pool for a verb in a thread: an idle one, or a new one.
 
 A verb that gave up what it has half made would leave the next one to begin again: where connecting
 takes longer than a verb has, none would ever get through. So what a verb with little time begins
-is made in a thread. It goes on without its verb, for as long as connecting usually may take, counts
-all the while, and is then given to all who want one.
+is made in a thread. It continues without its verb, for as long as connecting usually may take,
+counts all the while, and is then given to all who want one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Makes(ABC, Generic[L]):
         self._more = False
         self._makings: set[_Making] = set()
         self._counting = threading.Lock()
-        #: Rung when a connection is given back, or one counts no more.
+        #: Rung when a connection is released, or one counts no more.
         self._back = Bell()
         #: Connections that we have ended, and the server not yet.
         self._ending = Endings(self._back.set)
@@ -110,7 +110,7 @@ class Makes(ABC, Generic[L]):
         finally:
             if making is not None:
                 making.wanted = False
-            del making  # its failure would keep itself, and what was lent to whoever raised it
+            del making  # its failure would keep itself, and what was lent to its raiser
 
     def _new(self, until: float, urgent: bool) -> tuple[L | None, _Making | None]:
         """A new one, or one that a thread makes; neither if there is no room."""

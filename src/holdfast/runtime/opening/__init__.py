@@ -1,1 +1,1 @@
-"""Descriptors out of the reach of a daemonizer: what blocks stands in a room of its own."""
+"""Descriptors out of the reach of a daemonizer. The blocking part is in ``blocking``."""

@@ -26,7 +26,7 @@ class _Selecting:
         del self._events[fd]
 
     def poll(self, milliseconds: float | None = None) -> list[tuple[int, int]]:
-        """What is ready; nothing when the time is over."""
+        """What is ready; nothing when the time has expired."""
         if milliseconds == 0 and (real := _unpatched()) is not None:
             for fd, events in self._events.items():
                 real.register(fd, events)

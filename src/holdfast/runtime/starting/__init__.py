@@ -1,1 +1,1 @@
-"""Starting a thread without waiting for ever: what blocks stands in a room of its own."""
+"""The start of a thread with a time limit. The blocking part is in ``blocking``."""

@@ -1,4 +1,4 @@
-"""Threads whose start never waits for ever."""
+"""Threads whose start has a time limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ START_S = 5.0
 
 
 class _Bounded(threading.Event):
-    """What ``Thread.start`` waits for, without a bound of its own."""
+    """What ``Thread.start`` waits for, without a separate bound."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the thread has begun, or no longer than a start may take."""

@@ -45,7 +45,7 @@ def time_limit(seconds: float) -> AbstractAsyncContextManager[object]:
 
 
 async def ended(futures: Iterable[asyncio.Future[Any]], seconds: float) -> None:
-    """Wait for all futures, at most ``seconds``. Those that aren't done go on."""
+    """Wait for all futures, at most ``seconds``. Those that aren't done continue."""
     if not clock_patched():
         await asyncio.wait(futures, timeout=seconds)
         return

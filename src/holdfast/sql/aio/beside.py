@@ -1,4 +1,4 @@
-"""Connections of our own for one event loop, for what must be committed at once."""
+"""Side connections for one event loop, for statements that must commit immediately."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ..words import OUTSIDE
 from .beside import AsyncSpare
 from .teller import automatic, of_driver
 
-#: Opens a connection of its own to the same database.
+#: Opens a separate connection to the same database.
 AsyncOpener = Callable[[], Awaitable[Any]]
 
 #: What was found out about a connection, because asking libpq for it takes longer than a lock.

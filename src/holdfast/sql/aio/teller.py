@@ -1,4 +1,4 @@
-"""Who carries out statements over a connection of an asyncio driver."""
+"""The executor of statements over a connection of an asyncio driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections of our own for threads, for what must be committed at once."""
+"""Side connections for threads, for statements that must commit immediately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A time limit for what a driver does over a connection: when it is over the connection is cut.
+"""A time limit for a driver's work over a connection: when it expires, the connection is cut.
 
 No driver has a limit that holds behind a pooler, where a statement waits for a session before any
 server sees it. So the socket is shut down, and the driver finds its connection lost.
@@ -19,14 +19,14 @@ from ...runtime.starting.blocking import DaemonThread
 from .. import drivers
 from ..words import not_opened
 
-#: How often the thread looks whether a limit is over, and how long it stays when there is none.
+#: How often the thread looks whether a limit has expired, and how long it stays when there is none.
 TICK_S, IDLE_S = 0.25, 5.0
 
 
 class Bound:
     """Around what is done over a connection; ``over`` says that the time was over meanwhile.
 
-    Whoever enters it has its `cut` called when the time is over: `Watched` has a thread do so.
+    Whoever enters it has its `cut` called when the time has expired: `Watched` has a thread do so.
     """
 
     def __init__(self, connection: Any) -> None:

@@ -27,7 +27,7 @@ def row_lock(
 
     ``connection`` is one of psycopg or PyMySQL or of another DB-API 2 driver, a ``Connection`` or
     ``Session`` of SQLAlchemy, or ``django.db.connection``, in a transaction or about to begin one.
-    ``timeout`` is how long to wait, in seconds: 0 is one try, None waits without end.
+    ``timeout`` is how long to wait, in seconds: 0 is one try, None waits without a time limit.
 
     Guarantee: when it returns, no other transaction has this name's lock until yours ends, be that
     by ``COMMIT``, by ``ROLLBACK`` or with its connection. What you read in the transaction from now
@@ -38,12 +38,13 @@ def row_lock(
     connection, which is kept open. ``beside`` opens it, where it can't be derived from yours; give
     the same function each time. ``table`` is another table, or one in a schema: ``schema.table``.
 
-    Errors: ``NotAcquired`` when the time is over; your transaction goes on. ``StaleSnapshot``: it
-    reads what was before the last holder; ``Deadlock``: the database refused it; after these, roll
-    back and start a new one. ``ConfigError`` outside a transaction, for a name or connection that
-    is none, or if rights are missing; ``NotSupported`` by an older server; ``StoreUnavailable`` if
-    no separate connection can be opened, or if it has no answer in time (``timeout``, but 2 s at
-    least; 10 s without one), as where a pooler has no session left; the driver's own errors.
+    Errors: ``NotAcquired`` when the time has expired; your transaction continues.
+    ``StaleSnapshot``: it reads what was before the last holder; ``Deadlock``: the database refused
+    it; after these, roll back and start a new one. ``ConfigError`` outside a transaction, for a
+    name or connection that is none, or if rights are missing; ``NotSupported`` by an older server;
+    ``StoreUnavailable`` if no separate connection can be opened, or if it has no answer in time
+    (``timeout``, but 2 s at least; 10 s without one), as where a pooler has no session left; the
+    driver's own errors.
     """
     row = names.row(name, table)
     limit = checks.wait(True, timeout)

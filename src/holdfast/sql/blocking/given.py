@@ -1,4 +1,4 @@
-"""What the caller has given: whose connection it is, and where another one comes from."""
+"""The object that the caller passed: its kind of connection, and the source of another one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..words import OUTSIDE
 from .beside import Spare
 from .teller import CursorTeller, SqlAlchemyTeller, of_driver
 
-#: Opens a connection of its own to the same database.
+#: Opens a separate connection to the same database.
 Opener = Callable[[], Any]
 
 _spares: Spares[Spare] = Spares(Spare.close)

@@ -1,4 +1,4 @@
-"""From a URL to a connection, for those who have none: the command ``holdfast purge``."""
+"""A connection from a URL, for callers without one: the command ``holdfast purge``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who carries out statements over a connection that blocks: the driver's, or a wrapper's."""
+"""The executor of statements over a connection that blocks: the driver's, or a wrapper's."""
 
 from __future__ import annotations
 
