@@ -1,4 +1,4 @@
-"""What a claim is called where there are no fences, and how a token shows.
+"""Numbers of claims where there are no fences, and the display of tokens.
 
 A token proves who holds, so it is never shown: people see a digest of it, and the number that
 names a claim (to break it, for instance) is made of it, too.

@@ -1,4 +1,4 @@
-"""From the URL of a dialect to what is needed to connect: as for ``redis://``, with its own words.
+"""Connection settings from the URL of a dialect: as for ``redis://``, with its own options.
 
 ``redis+plain://host:6379/15`` by TCP, ``rediss+plain://`` by TLS, and so for every dialect.
 """

@@ -1,4 +1,5 @@
-"""What a dialect asks of a connection. For threads it is in ``blocking``, for a loop in ``aio``."""
+"""The connection as a dialect needs it. For threads it is in ``blocking``, for a loop in
+``aio``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a claim that stands in no line tries again.
+"""The time of the next attempt of a claim that stands in no line.
 
 Who hears of changes tries at once when there was one, and else so seldom that a message that was
 lost costs little. Who hears nothing tries again after a time that doubles, up to a limit. Nobody

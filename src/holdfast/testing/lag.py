@@ -1,4 +1,4 @@
-"""How late the machine itself is: what a bound on time must allow besides what it is about.
+"""The delay of the machine itself, which a bound on time must allow in addition to its subject.
 
 A test that says "within 250 ms" says it of the code, not of a machine on which something else runs.
 A thread sleeps in short steps and notes by how much each came too late; whatever was stolen from it

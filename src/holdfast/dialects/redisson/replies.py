@@ -1,4 +1,4 @@
-"""What the scripts answer, in the nouns of the contract."""
+"""Replies of the scripts, as the contract's data types."""
 
 from __future__ import annotations
 

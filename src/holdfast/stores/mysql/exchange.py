@@ -1,4 +1,4 @@
-"""What goes between a verb and its answer, for both kinds of runtime.
+"""The exchange between a verb and its answer, for both kinds of runtime.
 
 What was rolled back is sent again, within the time of the verb; tables and procedures that are
 missing are made. What may have been carried out is never sent again from here: the core does that,

@@ -1,4 +1,4 @@
-"""What the statements of refresh guards answer, in the nouns of the contract."""
+"""Replies to the statements of refresh guards, as the contract's data types."""
 
 from __future__ import annotations
 

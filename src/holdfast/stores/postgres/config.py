@@ -1,4 +1,4 @@
-"""From a URL, or from a pool or an engine that somebody has, to what is needed to connect.
+"""Connection settings from a URL, or from an existing pool or engine.
 
 A URL is one of libpq's, with the same options, and those of holdfast beside them. No driver is
 imported here.

@@ -1,4 +1,4 @@
-"""What the functions of refresh guards answer, as the nouns of the contract. Numbers come as the
+"""Replies of the functions of refresh guards, as the contract's data types. Numbers come as the
 server has them: in eight bytes, or in four."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the functions answer, as the nouns of the contract."""
+"""Replies of the functions, as the contract's data types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server says when it refuses, and what that means for whoever asked.
+"""Errors of the server, and the exception that each becomes for the caller.
 
 An error reply is a value, `ServerSaid`, never raised by a port: one reply of a pipeline may be an
 error and the others not. A port looks at ``said.code`` for what it can put right itself (see

@@ -1,4 +1,4 @@
-"""From a URL, or from a client of redis-py, to what is needed to connect. No driver is imported.
+"""Connection settings from a URL, or from a client of redis-py. No driver is imported.
 
 Every URL that redis-py takes is taken, and those of Celery and kombu, so that a program can hand
 over the very string that it has. What such a string says of redis-py's own pool, time-outs and

@@ -1,4 +1,4 @@
-"""What the port for a cluster needs of a port to one node, and of threads or asyncio.
+"""The needs of a cluster's port: from a port to one node, and from threads or asyncio.
 
 No driver is known here.
 """

@@ -1,4 +1,4 @@
-"""What the scripts answer, as the nouns of the contract.
+"""Replies of the scripts, as the contract's data types.
 
 A reply is what a connection read: an int, bytes, a list of such, None, or a `ServerSaid`. On a
 shared connection the port takes the tag off first: it hands on the second element of the list.

@@ -1,4 +1,4 @@
-"""Where the values of refresh guards are, and what one looks like.
+"""The layout of the values of refresh guards: their keys and fields.
 
 For the entry ``K`` of the guard ``G``, in a bucket of its own, here 17:
 

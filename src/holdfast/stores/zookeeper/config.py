@@ -1,4 +1,4 @@
-"""From a URL, or from a client of kazoo, to what is needed to connect. No driver is imported."""
+"""Connection settings from a URL, or from a client of kazoo. No driver is imported."""
 
 from __future__ import annotations
 

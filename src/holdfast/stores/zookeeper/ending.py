@@ -1,4 +1,4 @@
-"""How claims end, whatever their nodes look like: left, expired, or given up.
+"""The end of claims, whatever their nodes look like: left, expired, or given up.
 
 What is to end is deleted, and what can't be deleted now is tried again until it is gone or its
 session is. A recipe says how: what removes a claim, and how it is found if nobody knows its node.

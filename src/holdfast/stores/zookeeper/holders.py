@@ -1,4 +1,4 @@
-"""What people see where each name is one node: who holds it, also if that isn't one of ours."""
+"""Inspection where each name is one node: its holder, also if that isn't a client of holdfast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see: the lines, who is in them, for how long, and until when at most."""
+"""Inspection: the lines, the claims in them, for how long, and until when at most."""
 
 from __future__ import annotations
 

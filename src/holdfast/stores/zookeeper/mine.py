@@ -1,4 +1,4 @@
-"""What this process knows of its own claims: their nodes, and until when each may stay.
+"""State of this process's own claims: their nodes, and until when each may stay.
 
 ZooKeeper ends a node with its session, and not before. So what is to end earlier, a hold that
 nobody renews or a claim whose waiting was given up, is ended from here: when its time is over it is

@@ -1,4 +1,4 @@
-"""What can be asked of ZooKeeper, and what it may answer, without a driver.
+"""Requests to ZooKeeper and their possible answers, without a driver.
 
 Requests that are sent together are carried out in their order, and a read that follows a write of
 the same session sees at least that write.

@@ -1,4 +1,4 @@
-"""Where a claim stands in its line, and what it has to hear of while it waits."""
+"""Position of a claim in its line, and the events it has to watch while it waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a case plays: a store, a face, the primitive under test, and those who act.
+"""The scene of a case: a store, a face, the primitive under test, and the actors.
 
 A case asks the arena for what it needs and never for more: locks of the primitive under test
 (``lock`` of one client, ``rival`` of another), actors beside it, and bounded waits. Afterwards the

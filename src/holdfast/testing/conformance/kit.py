@@ -1,4 +1,4 @@
-"""Which runs there are: every case x its primitives x its faces, per store.
+"""The list of runs: every case x its primitives x its faces, per store.
 
 A case that a store can't pass because it lacks an operation (``Capabilities`` says so) is run all
 the same, and must end with ``NotSupported``. A case about a property that a store doesn't have,

@@ -1,4 +1,4 @@
-"""How late a store is by itself: what ``lag`` can't see, as it watches our own process.
+"""The delay of a store by itself, which ``lag`` can't see, as it watches our own process.
 
 A server that gets no core for a second answers a second later, though we were never late. So,
 while cases run, a thread asks each server something that costs nothing, again and again, and notes

@@ -1,4 +1,4 @@
-"""Which verbs are sent: drawn from a seed, so that what people do comes often and the rest too."""
+"""The choice of verbs: drawn from a seed, so that common use comes often and the rest comes too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in a store is damaged from outside, one item at a time, between any two verbs.
+"""Damage to a store's data from outside, one item at a time, between any two verbs.
 
 An adapter (`Ground`) says what a store keeps of a round's names, and damages one item of it. A
 round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a queue and

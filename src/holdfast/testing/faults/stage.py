@@ -1,4 +1,4 @@
-"""What a subject sees of the one who started it: ``python -m holdfast.testing.faults.stage``.
+"""A subject's view of the process that started it: ``python -m holdfast.testing.faults.stage``.
 
 The process runs one function, which gets a :class:`Stage` to speak and listen with, and then its
 arguments. Lines are JSON, one value each, over standard input and output. Whatever the function

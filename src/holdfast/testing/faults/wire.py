@@ -1,4 +1,4 @@
-r"""How a protocol's bytes are parted into messages, and which messages answer which.
+r"""The split of a protocol's bytes into messages, and the match of answers to requests.
 
 ``LINES``, ``RESP`` (Redis and Valkey, both of its versions) and ``MYSQL`` (and MariaDB, without
 TLS) are whole protocols. ``CHUNKS`` serves any other one whose client sends one request at a time.

@@ -1,4 +1,4 @@
-"""What is known of jobs and of their executions, from the events of a history."""
+"""Facts about jobs and their executions, from the events of a history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From lines to what is known, however much of it is missing: one pass, in any order of files.
+"""Facts from the lines of a history, however much is missing: one pass, in any order of files.
 
 What belongs to one claim or execution was written by one process, in order. What is missing stays
 unknown: a claim that was asked for and never answered may have been held or not, and neither proves

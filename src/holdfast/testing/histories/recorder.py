@@ -1,4 +1,4 @@
-"""What a worker writes down of itself while it works, so that it can be judged afterwards.
+"""The record that a worker writes of itself while it works, to be judged afterwards.
 
 One file per worker, one line of JSON per event, written by one call before whatever the event
 announces takes effect: so a line that is there is whole, and a worker that is killed leaves the

@@ -1,4 +1,4 @@
-"""What is known of the answers of refresh guards, and their one rule.
+"""Facts about the answers of refresh guards, and their one rule.
 
 no stale value       an answer is no older than the last change whose invalidation had returned
 before it was asked for

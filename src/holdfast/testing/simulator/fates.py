@@ -1,4 +1,4 @@
-"""What becomes of single messages: the next one of a verb, or the n-th of a process.
+"""The fate of single messages: the next one of a verb, or the n-th of a process.
 
 A fate strikes one request and its reply, so that two failures can follow each other at every verb:
 by chance in the histories of a seed, and each by each where there are finitely many.

@@ -1,4 +1,4 @@
-"""What goes wrong: each fault is planned from the seed, so that one of them can be left out."""
+"""The faults of a history: each is planned from the seed, so that one of them can be left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes after the first lease: shorter leases, repeated joins, cancelled keepers, closed
+"""Events after the first lease: shorter leases, repeated joins, cancelled renewers, closed
 clients, several names whose leases end at different times, and copies that come very late.
 
 The claimants of two histories in seven do this besides everything else. It has seeds of its own, so

@@ -1,4 +1,4 @@
-"""What excuses: faults that were under way, and a clock of the server that was set."""
+"""Excuses for a violation: faults that were under way, and a clock of the server that was set."""
 
 from __future__ import annotations
 

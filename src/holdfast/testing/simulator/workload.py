@@ -1,4 +1,4 @@
-"""What the claimants do: every primitive of the real core, in random order, on a few names."""
+"""Actions of the claimants: every primitive of the real core, in random order, on a few names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How waiting threads hear that they were served: one connection listens for all of them.
+"""Wake-ups for waiting threads: one connection listens for all of them.
 
 One of those who wait reads it, the others sleep; what isn't for itself it hands on, and when it
 goes, another one takes over. So no thread is started for that.

@@ -1,4 +1,4 @@
-"""What is said to libpq, as steps that suspend where it waits: for threads and for an event loop.
+"""The calls of libpq, as steps that suspend where it waits: for threads and for an event loop.
 
 A step yields what is waited for on which descriptor; whoever drives it comes back when that is so.
 """

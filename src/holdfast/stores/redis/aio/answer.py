@@ -1,4 +1,4 @@
-"""What a task waits for on a shared connection, and how it goes on as soon as it is there.
+"""The reply that a task awaits on a shared connection; the task continues when it arrives.
 
 A plain future tells the loop to wake the task in its next round: a handle to make, another look
 at all sockets, and for a task that is alone that is a quarter of what a request costs. Here the

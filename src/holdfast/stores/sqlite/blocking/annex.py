@@ -1,4 +1,4 @@
-"""What lies beside the locks in files of its own: serial queues, and the values of refresh guards.
+"""The data in separate files next to the locks: serial queues, and the values of refresh guards.
 
 Each has a database, a gate, sessions and sockets of its own, so that no lock waits for what it
 writes. Here stands what they have in common: how the files are opened and let go, and how those

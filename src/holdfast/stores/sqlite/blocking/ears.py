@@ -1,5 +1,5 @@
-"""Who waits for a job or a value: a file with a name that says what for, since when, and where to
-poke.
+"""The waiters for a job or a value: one file each, whose name contains what for, since when, and
+where to send the wake-up.
 
 To wake somebody is to remove such a file, which one process can do but once, and then to send a
 datagram to the socket that its name says. So a job that becomes due wakes one who waits, without a

@@ -1,4 +1,4 @@
-"""How a verb gets in and out: opening the store, passing the gate, and what follows outside.
+"""Entry and exit of a verb: opening the store, taking the file mutex, and the steps after it.
 
 A client opens its store with its first verb and keeps it open. When the files are found to be
 others than those that it opened (somebody deleted them), it lets go of the old ones, opens the

@@ -1,4 +1,4 @@
-"""Where the embedded store lives, and whether it may live there.
+"""The location of the embedded store, and whether it is allowed there.
 
 For ``/dir/locks.db`` the files are::
 

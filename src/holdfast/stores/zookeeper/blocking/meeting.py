@@ -1,4 +1,5 @@
-"""How a client of kazoo's meets a server: also one that is slow, was wiped, or was set back.
+"""The first contact of a kazoo client with a server: also one that is slow, was wiped, or was set
+back.
 
 kazoo waits for a whole session for a server that takes the connection and then doesn't answer, as
 one may that was reached while it was starting: what came too early is never read. Here the server

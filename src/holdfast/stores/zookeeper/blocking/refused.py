@@ -1,4 +1,4 @@
-"""Which failed attempts to connect mean that no later one can succeed either."""
+"""Failed attempts to connect after which no later one can succeed either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for a job: a node each, and whoever has a job for one deletes it.
+"""Waiters for a job: a node each; a client that has a job for one deletes its node.
 
 So a job that is due wakes one, however many wait: each watches its own node alone. A poke that is
 lost, as its waiter had just gone, costs the others the second after which they ask again.

@@ -1,4 +1,4 @@
-"""What this process has on loan, by which take."""
+"""The deliveries of this process, by take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes of a queue are called."""
+"""Names of the nodes of a queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the nodes of a queue: a line of JSON, and behind it the payload of a job."""
+"""Content of the nodes of a queue: a line of JSON, and behind it the payload of a job."""
 
 from __future__ import annotations
 

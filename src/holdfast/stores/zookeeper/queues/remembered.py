@@ -1,4 +1,4 @@
-"""What is remembered of puts, and how it is forgotten: whoever adds to it removes some of it.
+"""The record of earlier puts, and how it shrinks: each client that adds to it removes some of it.
 
 A lane that put nothing for an hour, and an id whose job is over and whose window as well. So many
 are looked at for each that is added that they don't grow for ever; nobody waits for that.

@@ -1,4 +1,4 @@
-"""What this process knows of one queue: hints, each of which a transaction proves or refutes."""
+"""View of one queue in this process: hints, each of which a transaction proves or refutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the transactions consist of that end a loan: how its track goes on."""
+"""Parts of the transactions that end a delivery: the next state of its group."""
 
 from __future__ import annotations
 

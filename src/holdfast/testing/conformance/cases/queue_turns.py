@@ -1,4 +1,4 @@
-"""When a job of a serial queue is due, and whose turn it is."""
+"""The time at which a job of a serial queue is due, and the order of groups."""
 
 from __future__ import annotations
 

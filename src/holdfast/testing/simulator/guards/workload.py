@@ -1,4 +1,4 @@
-"""What the callers do: read through a guard, change what it stands before, and invalidate.
+"""Actions of the callers: read through a guard, change its source, and invalidate.
 
 The source has a version per key; a value is the version that was read to compute it. Whoever
 changes the source invalidates the key afterwards, and notes that with the version once that has

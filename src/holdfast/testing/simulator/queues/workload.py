@@ -1,4 +1,4 @@
-"""What the actors do: put jobs, take them one by one, in a loop or as a worker, settle them."""
+"""Actions of the actors: put jobs, take them one by one, in a loop or as a worker, settle them."""
 
 from __future__ import annotations
 

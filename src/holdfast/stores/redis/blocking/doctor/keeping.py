@@ -1,4 +1,5 @@
-"""What the server keeps: in its memory, on its disk, on its replicas. INFO tells, where allowed."""
+"""The data that the server keeps: in its memory, on its disk, on its replicas. Read from INFO,
+where allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user may do: every command that holdfast calls, tried in a form without effect.
+"""Permissions of the user: each command that holdfast calls, tried in a form without effect.
 
 That tells more than the list of rights would, and needs no right of its own: a server before 7.0
 has no ``ACL DRYRUN``, a proxy has no ACL at all, and ``rename-command`` shows in neither.

@@ -1,4 +1,4 @@
-"""Which server it is: its version, its role, whether it is one server at all."""
+"""Identity of the server: its version, its role, whether it is one server at all."""
 
 from __future__ import annotations
 
