@@ -15,7 +15,7 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 NOSCRIPT = "NOSCRIPT"
 #: Another node of the cluster has the slot.
 MOVED = "MOVED"
-#: This server is the wrong one: connect anew, to whichever is the master now.
+#: This server is the wrong one: connect again, to whichever is the master now.
 DEMOTED = frozenset({"READONLY", "MASTERDOWN"})
 
 
@@ -138,7 +138,7 @@ def rules(user: str, *wanted: str) -> str:
 
 
 def _other(error: ServerSaid) -> str:
-    """Of what is merely called ERR, what we know by its text."""
+    """Of what is only called ERR, what we know by its text."""
     if found := _NO_COMMAND.search(error.text):
         return (
             f"it has no command {found[1].upper()}: it is older than Redis {_OLDEST}, or another "

@@ -190,7 +190,7 @@ def looked(reply: Reply, name: str, label: str) -> LineRecord | None:
 
 @read
 def scanned(reply: Reply, label: str) -> tuple[bytes, list[bytes]]:
-    """The answer to a SCAN: where to go on, and the keys so far."""
+    """The answer to a SCAN: where to continue, and the keys so far."""
     match reply:
         case [bytes() as cursor, list() as keys] if all(one.__class__ is bytes for one in keys):
             return cursor, keys
@@ -198,7 +198,7 @@ def scanned(reply: Reply, label: str) -> tuple[bytes, list[bytes]]:
 
 
 def poked(message: bytes) -> tuple[str, int] | None:
-    """Claim id and fence of a poke as it was published; None if it is something else.
+    """Claim id and fence of a wake-up as it was published; None if it is something else.
 
     >>> poked(b"00ff 17")
     ('00ff', 17)

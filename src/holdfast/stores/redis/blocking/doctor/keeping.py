@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: A replica that is so many bytes behind, or silent for so many seconds, doesn't follow.
+#: A replica that is this number of bytes behind, or silent for this number of seconds, doesn't
+#: follow.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
 

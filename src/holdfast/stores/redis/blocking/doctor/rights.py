@@ -64,7 +64,7 @@ _SHUT = frozenset({"OOM", "READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREP
 
 
 def called_by(scripts: Iterable[Script]) -> frozenset[str]:
-    """Every command that one of these scripts calls, but for the pokes."""
+    """Every command that one of these scripts calls, but for the wake-ups."""
     texts = (re.findall(rb"(?:call|many)\(\s*'(\w+)'", script.text) for script in scripts)
     return frozenset(name.decode().lower() for text in texts for name in text) - _POKES
 
