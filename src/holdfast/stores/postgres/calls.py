@@ -55,7 +55,7 @@ AS_THE_SESSION = (b"0",)
 
 
 def bounded(call: Call, within: float) -> Call:
-    """The call, told to wait for a row of somebody else's a little shorter than whoever asks: so
+    """The call, told to wait for a row of somebody else's a little shorter than the caller: so
     that the answer comes in time, and nothing waits at the server for nobody."""
     if not call.verb.usual:
         return call

@@ -17,9 +17,10 @@ from ...errors import ConfigError
 from ...url import StoreURL, plain
 
 DEFAULT_SCHEMA = "holdfast"
-#: So many connections a client has at most, and one more to listen.
+#: This number of connections a client has at most, and one more to listen.
 POOL, POOL_MAX = 10, 1000
-#: How long nobody is let in when what was acknowledged may be lost, unless the URL says otherwise.
+#: How long nothing is granted when what was acknowledged may be lost, unless the URL says
+#: otherwise.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -52,7 +53,8 @@ class Settings(NamedTuple):
 
     @property
     def window(self) -> float:
-        """Seconds in which nobody is let in after what may have lost data; 0: there is no guard."""
+        """Seconds in which nothing is granted after what may have lost data; 0: there is no
+        guard."""
         return self.grace or WINDOW_S[self.guard]
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ _head = struct.Struct("!7q")
 
 
 def read(raw: bytes | None) -> Value | None:
-    """What is kept; None if it is over."""
+    """What is kept; None if it has ended."""
     if raw is None or len(raw) < _head.size:
         return None
     now, version, fresh, stale, kept, stored, cost = _head.unpack_from(raw)

@@ -42,9 +42,9 @@ SWEEP_S = 1.0
 BACK_US = 10_000_000
 #: And so often it looks through all that is due in any case.
 SWEEP_ALL_S = 30.0
-#: The marks of so many queues are remembered.
+#: The marks of this number of queues are remembered.
 _QUEUES_MAX = 1000
-#: What a poke says beside the take: the same each time.
+#: What a wake-up says beside the take: the same each time.
 _POKED = 1
 
 
