@@ -38,7 +38,7 @@ from .sql import verbs
 
 #: Those who stand so far in front watch the holders too; everybody watches who is before him.
 WATCH_HOLDERS = 3
-#: A killed process's names are cleared in portions of this size, so that the gate is never
+#: A killed process's names are cleared in portions of this size, so that the file mutex is never
 #: closed for long.
 PORTION = 200
 #: Old tombstones are cleared away after so many new ones.
@@ -86,7 +86,8 @@ class World(Protocol):
 
 
 class Lines:
-    """The verbs on the database. The caller stands in the gate and has begun a transaction."""
+    """The verbs on the database. The caller stands in the file mutex and has begun a
+    transaction."""
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ def label(url: StoreURL) -> str:
 
 
 def prepare(path: str, any_fs: bool) -> Place:
-    """Check the folder of a database and make what stands beside it, or say how to mend it."""
+    """Check the folder of a database and make what stands beside it, or say how to repair it."""
     parent = os.path.realpath(os.path.dirname(path))
     shared = _check_folder(parent)
     if not any_fs:
