@@ -17,7 +17,7 @@ class Bell(Protocol):
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until it has rung, or until the time is over."""
+        """Sleep until it has rung, or until the time-out has expired."""
         ...
 
 

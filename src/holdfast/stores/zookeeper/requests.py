@@ -21,7 +21,7 @@ class Stat(NamedTuple):
     session: int
     #: How often its data were written since it was made.
     version: int = 0
-    #: Has it, or had it, nodes of its own?
+    #: Has it, or had it, its own nodes?
     folder: bool = False
     #: The transaction that wrote its data last.
     mzxid: int = 0

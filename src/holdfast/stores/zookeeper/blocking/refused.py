@@ -46,7 +46,7 @@ class Attempts:
     @staticmethod
     def bound_login(connection: Any) -> None:
         """Have kazoo's connection give a login by SASL up that a server doesn't understand: such
-        a one answers each step with nothing, for ever."""
+        a one answers each step with nothing, without a time limit."""
         log_in, submit = connection._authenticate_with_sasl, connection._submit
 
         def bounded(host: str, timeout: float) -> None:
