@@ -51,7 +51,7 @@ class Requests:
         return call_of(_JOIN, (key, _tomb_of(key, mark)), *args)
 
     def probe(self, claim: Claim, now: float) -> Call:
-        """The same at less cost, for one who hears of changes."""
+        """The same at less cost, for a client that hears of changes."""
         key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
         args = self.shape.token(mark, now), self._set, self._life(claim.spec.ttl)
         return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
@@ -66,7 +66,7 @@ class Requests:
         return self._leave(leave.name, self.mark(leave.id), leave.ttl if suspect else None)
 
     def take_away(self, name: str, token: bytes) -> Call:
-        """Free the key of whoever holds it with this token."""
+        """Free the key of the holder with this token."""
         return self._leave(name, token, 0.0)
 
     def _leave(self, name: str, mark: bytes, ttl: float | None) -> Call:

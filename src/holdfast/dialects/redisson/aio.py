@@ -23,7 +23,7 @@ from ...stores.redis.scripts import Call
 
 #: Nobody waits for the answer to the end of a subscription.
 _PART_S = 5.0
-#: What ends here is for one of those who wait: it wakes one of them. Of all else several may share.
+#: What ends here is for one of waiters: it wakes one of them. Of all else several may share.
 _FOR_ONE = b"redisson_lock__channel:"
 
 
@@ -132,7 +132,7 @@ class ChannelLoopPort(LoopPort):
     def published(self, channel: bytes) -> list[Answer]:
         """Something has ended there: the sleeps that end with it.
 
-        The end of a lock is told to the first who waits for it; whoever gives up after that
+        The end of a lock is told to the first who waits for it; the client that gives up after that
         passes it on.
         """
         ended: list[Answer] = []

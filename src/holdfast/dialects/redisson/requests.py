@@ -18,11 +18,11 @@ from . import library
 from .names import Names, names_of, owner_of, stem_of
 
 #: A claim of ours that stands in a fair lock's queue and is never asked for again is passed over
-#: when its turn has been there for so long, unless the URL says otherwise.
+#: when its turn has been there for this time, unless the URL says otherwise.
 FAIR_WAIT_S = 5.0
 #: So long the answer to a release is kept for who sends it again. No request is given longer.
 LATCH_S = 10.0
-#: A claim that comes with the former number of permits is let in for so long after a change.
+#: A claim that comes with the former number of permits is granted for this time after a change.
 FORMER_S = 86_400.0
 #: The place of a permit in its claim is two bytes of its id.
 WEIGHT_MAX = 1 << 16
@@ -36,7 +36,7 @@ class Options(NamedTuple):
     old: bool = False
     fair: bool = False
     fenced: bool = False
-    #: Are permits merely counted? Else each has a lease.
+    #: Are permits only counted? Else each has a lease.
     counted: bool = False
     fair_wait: float = FAIR_WAIT_S
 
@@ -57,7 +57,7 @@ class Requests:
         self.options = options
         self.uuid = uuid
         self._share = ms(options.fair_wait)
-        #: What is published when a writer ends, as all readers may go on then.
+        #: What is published when a writer ends, as all readers may continue then.
         self._wakes_all = "0" if options.old else "1"
 
     def names(self, name: str) -> Names:

@@ -343,7 +343,7 @@ class TimestampStore:
     # -- its life --------------------------------------------------------------------------
 
     def inherit(self, other: TimestampStore) -> None:
-        """Give back what this one has taken, whose event loop doesn't run."""
+        """Release what this one has taken, whose event loop doesn't run."""
         self._mine = other._mine
 
     async def close(self) -> None:
