@@ -17,10 +17,10 @@ from ..runtime.blocking import boottime
 #: The length of one step, and by how much it is late on a machine at rest, in seconds.
 STEP_S = 0.005
 AT_REST_S = 0.001
-#: From so many seconds on it is told one by one.
+#: From this number of seconds on it is told one by one.
 LONG_S = 0.02
-#: What is stolen from us is stolen from a server as well, which no thread of ours can see: so many
-#: times as much is allowed besides, but no more than so many seconds.
+#: What is stolen from us is stolen from a server as well, which no thread of ours can see: this
+#: number of times as much is allowed besides, but no more than this number of seconds.
 OTHERS, OTHERS_S_MAX = 2, 1.0
 #: So many steps are remembered: the last minute or so.
 STEPS = 12_000

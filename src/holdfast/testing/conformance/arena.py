@@ -33,7 +33,7 @@ AT_ONCE_S = 0.25
 UNSEEN_S = 0.15
 #: ...and where nobody wakes them, this long to ask again.
 ASKS_AGAIN_S = 1.25
-#: Nothing that is waited for without a bound of its own takes longer than this.
+#: Nothing that is waited for without a separate bound takes longer than this.
 SOON_S = 10.0
 #: A lease that a case must not lose is kept through a second in which the machine stands still:
 #: renewed each third, it has two thirds left. Where nothing renews it, it is given this long, too.
@@ -104,9 +104,9 @@ def at_once(begun: float) -> float:
 
 
 def unclear(begun: float) -> bool:
-    """Have we or the server stood still, since then, for so long that a store may rightly say that
-    it got no answer? At the end of a wait it is given a tenth of a second. A server that has to
-    stand in line for a processor needs longer than that, too."""
+    """Have we or the server stood still, since then, for this time that a store may rightly say
+    that it got no answer? At the end of a wait it is given a tenth of a second. A server that has
+    to stand in line for a processor needs longer than that, too."""
     still = max(lag.most(begun, GRACE_S), pulse.most(begun))
     return still > GRACE_S / 2 or _load()[0] > OVERLOADED * (os.cpu_count() or 1)
 
@@ -168,7 +168,7 @@ class Arena:
                 assert list(numbers) == sorted(set(numbers)), numbers
 
     def served(self, begun: float) -> float:
-        """What it may take until somebody who waits has what was given back at ``begun``."""
+        """What it may take until somebody who waits has what was released at ``begun``."""
         return at_once(begun) + (0.0 if self.can.push else ASKS_AGAIN_S)
 
     @property
@@ -230,7 +230,7 @@ class Arena:
         return self.face.flag()
 
     def worker(self) -> Worker:
-        """Another process with a client of its own, ended afterwards."""
+        """Another process with a separate client, ended afterwards."""
         worker = Worker(self.url, self.face)
         self._workers.append(worker)
         return worker
@@ -246,7 +246,7 @@ class Arena:
             await self.sleep(0.002)
 
     async def renewed(self, hold: Any) -> None:
-        """Wait until the keeper has renewed it once more."""
+        """Wait until the renewer has renewed it once more."""
         before = hold._lease.deadline
         await self.until(lambda: hold._lease.deadline > before)
 
@@ -261,7 +261,8 @@ class Arena:
         return line.holders if line else ()
 
     async def line(self, waiters: int, name: str = "") -> None:
-        """Wait until so many claims wait for the name; where they can't be seen, for a moment."""
+        """Wait until this number of claims wait for the name; where they can't be seen, for a
+        moment."""
         if not self.can.line:
             await self.sleep(UNSEEN_S)
             return
@@ -300,7 +301,7 @@ class Arena:
         return await self.others.inspect(self.start_of_names)
 
     async def swept(self) -> None:
-        """No job is on loan any more; what else stands in queues is removed."""
+        """No job is delivered any more; what else stands in queues is removed."""
         if self.primitive.factory == "queue" and self.can.queues:
             for record in await self.others.queues(self.start_of_names):
                 assert not record.taken, f"the case is over, but jobs are on loan: {record}"

@@ -48,7 +48,7 @@ class Run(NamedTuple):
         """Run it on the store at this URL; it uses names that nobody else uses.
 
         ``AssertionError`` if what the case says isn't true there. A store that the machine has kept
-        from answering in time may say so, which shows nothing: then it is played anew.
+        from answering in time may say so, which shows nothing: then it is played again.
         """
         if self.case.alone:  # it may fork
             self._often(url)

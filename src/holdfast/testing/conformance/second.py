@@ -17,8 +17,8 @@ from .arena import Arena
 from .struck import Overlaid
 
 #: What becomes of the first of two requests, and of the second; nobody hears of any of it.
-#: ``late``: it is carried out when all is over. ``doubled``: it is carried out, and a copy comes
-#: when all is over. ``cut``: when it is done, whoever asks is cancelled or interrupted by Ctrl-C.
+#: ``late``: it is carried out when all has ended. ``doubled``: it is carried out, and a copy comes
+#: when all has ended. ``cut``: when it is done, the caller is cancelled or interrupted by Ctrl-C.
 FIRST = ("lost", "late", "doubled")
 SECOND = ("lost", "late", "cut", "down")
 #: Number of requests that fail while the store is down.
@@ -132,7 +132,7 @@ class Second:
 
 
 def _kept_by_itself() -> bool:
-    """Does the keeper ask? Nobody can interrupt that."""
+    """Does the renewer ask? Nobody can interrupt that."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -146,7 +146,7 @@ Play = Callable[[Arena, Any, Second, Pair, str], Awaitable[None]]
 
 
 async def each(at: Arena, part: str, play: Play) -> None:
-    """Play it with each pair of failures, on a name of its own each time."""
+    """Play it with each pair of failures, on a separate name each time."""
     chosen = [*pairs(VERBS[part])][::-OF]
     actors = [at.start(_some, at, part, play, chosen[nth::AT_ONCE]) for nth in range(AT_ONCE)]
     met = sum([await actor.result(LONG_S) for actor in actors])

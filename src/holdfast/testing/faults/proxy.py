@@ -41,8 +41,8 @@ Match = bytes | Callable[[bytes], bool]
 class Fault(NamedTuple):
     """What happens to a message.
 
-    It is lost, comes so many seconds later, is held until ``Armed.let_go``, or the connection is
-    reset in its place.
+    It is lost, comes this number of seconds later, is held until ``Armed.let_go``, or the
+    connection is reset in its place.
     """
 
     what: Literal["drop", "delay", "hold", "reset"]
@@ -118,7 +118,7 @@ class Armed:
                 raise TimeoutError(f"{self.fault} of {self._match!r} struck {self.hits} times")
 
     def let_go(self) -> None:
-        """What is held goes on now, and so does what will be struck later."""
+        """What is held continues now, and so does what will be struck later."""
         self._gate.set()
 
     def disarm(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from .pipe import readable
 
-#: A subject that nobody ends, ends itself after so many seconds and shows where it was.
+#: A subject that nobody ends, ends itself after this number of seconds and shows where it was.
 LIFE_S = 900.0
 
 

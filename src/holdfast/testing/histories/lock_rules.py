@@ -151,7 +151,7 @@ def _unanswered(reader: Reader, name: str, claims: list[Claim]) -> Iterator[Viol
 
 
 def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
-    """Two orders that may be known: which was over before which began; and what the thing says."""
+    """Two orders that may be known: which has ended before which began; and what the thing says."""
     greatest = 0
     done = sorted(accepted, key=lambda write: write.done)
     at = 0

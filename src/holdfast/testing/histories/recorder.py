@@ -20,7 +20,7 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
     write    w thing fence      a guarded write is about to be asked for
     wrote    w accepted [order] it was accepted, or refused
     dead stopped continued  who     what somebody else did to a worker (or the machine, by its
-                                own account, when it is over); dead: is about to
+                                own account, when it has ended); dead: is about to
     damaged who [since]         the state of this name in the store is about to be damaged, or was
                                 at some moment since then
     forgotten who               so is its last fence: those given from then on may be less

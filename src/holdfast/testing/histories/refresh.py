@@ -48,7 +48,7 @@ class Values:
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Look at each answer beside the greatest version that had been invalidated by then."""
+    """Look at each answer beside the greatest version that had been invalidated at that time."""
     floors: dict[str, tuple[list[float], list[int]]] = {}
     for key, changes in reader.values.changes.items():
         moments, versions, most = [], [], 0

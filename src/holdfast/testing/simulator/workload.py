@@ -203,7 +203,7 @@ class Actor:
         self.history.tokens.append(token)
 
     async def adopt(self) -> None:
-        """Go on with somebody's detached hold; every second time twice, which must not work."""
+        """Continue with somebody's detached hold; every second time twice, which must not work."""
         if not self.history.tokens:
             return
         twice = self.rng.random() < 0.5

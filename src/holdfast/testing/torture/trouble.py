@@ -47,7 +47,7 @@ class Trouble(Protocol):
         ...
 
     def calm(self, now: float) -> None:
-        """End what has lasted until ``now`` (monotonic seconds; ``inf``: the run is over)."""
+        """End what has lasted until ``now`` (monotonic seconds; ``inf``: the run has ended)."""
         ...
 
 

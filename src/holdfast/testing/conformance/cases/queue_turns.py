@@ -93,7 +93,7 @@ async def a_busy_group_does_not_starve_the_others(at: Arena) -> None:
     await queue.put_many(["hot"] * 20, group="hot")
     await queue.put("quiet", group="quiet")
     seen = []
-    # Whoever waits longest goes first; but for a part of a cluster that is asked as it is its turn
+    # The waiter longest goes first; but for a part of a cluster that is asked as it is its turn
     for _ in range(3):
         job = await queue.take(timeout=5)
         assert job is not None

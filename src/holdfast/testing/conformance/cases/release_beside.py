@@ -11,7 +11,7 @@ from ..arena import SINGLE, Arena, raises
 from ..registry import case
 from ..struck import Overlaid
 
-#: Those whose hold may be given back by another thread or task.
+#: Those whose hold may be released by another thread or task.
 SHARED = tuple(one for one in SINGLE if one != "reentrant")
 
 
