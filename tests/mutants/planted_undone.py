@@ -186,7 +186,7 @@ UNDONE = [
     bug(
         "sqlite: who gives up a take keeps the poke",
         f"{KIT}[sqlite-sync-{PASSED_ON}]",
-        (f"{SQLITE}.queues.jobs", "        if not mine:  # a wake-up", "        if False:  # a poke"),
+        (f"{SQLITE}.queues.jobs", "        if not mine:  # a wake-up", "        if False:"),
     ),
     bug(
         "sqlite: a take that was given up waits",
