@@ -36,8 +36,8 @@ from .statements import SWEEP_ROWS, Statements, by_name
 CAPABILITIES = Capabilities(store="mysql", push=False, queues=True, guards=True)
 #: The most claims in one statement: it locks the rows of all their names.
 KEEP_MAX = 64
-#: One leave in so many looks for names that nobody uses any more. Tickets are microseconds, so this
-#: is as good as chance.
+#: One leave in this number looks for names that nobody uses any more. Tickets are microseconds, so
+#: this is as good as chance.
 SWEEP_EVERY = 128
 #: The same after a sweep that removed most of what it looked at, as after a burst of names.
 SWEEP_OFTEN = 8

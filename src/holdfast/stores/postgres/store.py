@@ -42,7 +42,7 @@ CAPABILITIES = Capabilities(store="postgres", queues=True, guards=True)
 #: A claim that joined before it could be woken says where it is within this number of seconds, or
 #: later.
 ADDRESS_S = 2.0
-#: So often in a window holders look whether the server may have lost something.
+#: Number of times in a window that holders look whether the server may have lost something.
 LOOKS = 3
 
 

@@ -266,7 +266,7 @@ class RedisStore:
         found: list[Standing | Exception],
         within: float,
     ) -> None:
-        """Put back those that the server has forgotten, if it has; replaces their answers."""
+        """Put back claims that the server has forgotten, if it has; replaces their answers."""
         self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)

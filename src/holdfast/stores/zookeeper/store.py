@@ -3,7 +3,7 @@
 Nothing here knows a driver. Requests (``requests.py``) go through a port, for threads
 (``blocking/``) or for one event loop (``aio.py``). Three rules carry the safety:
 
-* **Only a write that was answered prolongs anything**: the creation of a claim's node, or a batch
+* **Only a write that was answered extends anything**: the creation of a claim's node, or a batch
   of `keeping`. A follower that is cut off continues answering reads while the majority lets
   somebody else in.
 * **A line is read after a write of the same session**, so that it is at least as new as that.
@@ -125,7 +125,8 @@ class ZooKeeperStore(Ending):
         return answers
 
     async def _break(self, leave: Leave, until: float) -> bool:
-        """Withdraw the claim whose node was created with this ticket, whoever's it is."""
+        """Withdraw the claim whose node was created with this ticket, whatever claim it belongs
+        to."""
         folder = self._entering.folder(leave.name)
         _, nodes = await self._port.ask([Sync(folder), Children(folder)], until)
         line = self._line.entries(self._line.listed(nodes, folder), leave.name)
