@@ -13,7 +13,8 @@ SURE_S = 1.5
 FIRST_S = 0.1
 #: ...and never more than these.
 LONGEST_S = 1.35
-#: A key that was to expire in this number of seconds is gone for sure after so many more.
+#: A key that was to expire in this number of seconds is gone for sure after this number of seconds
+#: more.
 EXPIRED_S = 0.002
 
 

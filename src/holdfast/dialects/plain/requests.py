@@ -57,7 +57,7 @@ class Requests:
         return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
 
     def keep(self, claim: Claim, ttl: float) -> Call:
-        """Let the key live so long from now on."""
+        """Let the key live for this time from now."""
         key = self.layout.key(claim.spec.name)
         return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
 
@@ -78,7 +78,7 @@ class Requests:
         return call_of(_LEAVE, keys, mark, bury)
 
     def look(self, key: bytes) -> Call:
-        """Who holds this key?"""
+        """The holder of this key."""
         return call_of(_LOOK, (key,))
 
     def _life(self, ttl: float) -> bytes:

@@ -1,7 +1,7 @@
 """The verbs on plain keys: which request each of them is, and what its answer means.
 
 There is no line, so a claim that waits has ticket 0 and leaves nothing at the server: it tries
-again when it hears that the key has changed, and now and then. Who holds has a ticket above 0, and
+again when it hears that the key has changed, and now and then. A holder has a ticket above 0, and
 only then renews; so what was lost is never taken again by a renewal.
 """
 
@@ -165,7 +165,7 @@ class PlainStore:
         return self._wrong(reply)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until the key has changed; see the contract. Nobody is ever let in by it."""
+        """Sleep until the key has changed; see the contract. It never grants anything."""
         wait = self._waits.get(claim.id)
         heard = await self._port.await_change(claim.id, seconds)
         if wait is not None:
@@ -232,7 +232,7 @@ class PlainStore:
     # -- looking ---------------------------------------------------------------------------
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Who holds the names that begin with the prefix; see the contract."""
+        """The holders of the names that begin with the prefix; see the contract."""
         layout = self._requests.layout
         names = [prefix]
         if not exact:

@@ -70,9 +70,9 @@ class ChannelLoopPort(LoopPort):
 
     def _start(self) -> None:
         super()._start()
-        #: Who waits, in the order in which they came.
+        #: The waiters, in the order in which they came.
         self._sleepers: dict[str, Sleeper] = {}
-        #: Channels that are heard, and how many wait for each; those that will be soon.
+        #: Channels that are heard, and how many wait for each; channels that will be soon.
         self._heard_of: set[bytes] = set()
         self._wanted: dict[bytes, int] = {}
         self._subscribing: dict[bytes, Shared[None]] = {}
@@ -168,7 +168,7 @@ class ChannelLoopPort(LoopPort):
         return undertaking
 
     async def _listen(self) -> None:
-        """Have a connection for subscriptions: the one that there is, or one of its own."""
+        """Have a connection for subscriptions: the existing one, or a new separate one."""
         limit = self._attempt_s()
         ear, _ = await self._reach(limit)
         if self._settings.protocol == 2:
@@ -209,7 +209,7 @@ class ChannelLoopPort(LoopPort):
                 parted.add_done_callback(unheeded)
 
     def _ended(self, wire: Wire) -> None:
-        """A connection is lost: who waits asks, which connects again."""
+        """A connection is lost: the waiters ask, which connects again."""
         if wire is self._ear:
             self._heard_of.clear()
             for sleeper in self._sleepers.values():

@@ -121,7 +121,7 @@ def done(reply: Reply, label: str) -> bool:
 
 
 def rows(reply: Reply, label: str) -> list[Row]:
-    """Who holds and waits, as the peers see it."""
+    """The holders and waiters, as the peers see them."""
     if reply is None or (isinstance(reply, list) and reply[:1] == [b""]):
         return []
     if not isinstance(reply, list) or len(reply) != 4:

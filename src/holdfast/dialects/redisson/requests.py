@@ -20,7 +20,8 @@ from .names import Names, names_of, owner_of, stem_of
 #: A claim of ours that stands in a fair lock's queue and is never asked for again is passed over
 #: when its turn has been there for this time, unless the URL says otherwise.
 FAIR_WAIT_S = 5.0
-#: So long the answer to a release is kept for who sends it again. No request is given longer.
+#: Time for which the answer to a release is kept, for a client that sends it again. No request is
+#: given longer.
 LATCH_S = 10.0
 #: A claim that comes with the former number of permits is granted for this time after a change.
 FORMER_S = 86_400.0
@@ -144,7 +145,7 @@ class Requests:
         return self._end(library.LEAVE, leave, self.owner(leave.id), latches)
 
     def breaks(self, leave: Leave, field: bytes) -> Call:
-        """End the hold of this owner, whoever that is. Answer: 1 if there was one."""
+        """End the hold of this owner, whichever client that is. Answer: 1 if there was one."""
         return self._end(library.BREAK, leave, field)
 
     def _end(

@@ -66,7 +66,7 @@ class Port(Protocol):
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Reply:
         """Send the call of a claim that waits, after its subscription to this channel: what is
-        published there from then on is heard. If the server lets nobody subscribe, send it all
+        published there from then on is heard. If the server refuses the subscription, send it all
         the same."""
         ...
 
@@ -128,7 +128,7 @@ class RedissonStore:
         self._requests = Requests(self._options, self._new_uuid())
         #: Where the server keeps answers to releases that have arrived here.
         self._latches: deque[str] = deque(maxlen=_LATCHES_MAX)
-        #: Claims that may have been let in without our knowing: a request may still be under way.
+        #: Claims that may have been granted without our knowing: a request may still be under way.
         self._unsure: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -158,7 +158,7 @@ class RedissonStore:
         return replies.joined(reply, claim, field, self._options.fenced, self.label)
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch; see the contract. Who has no ticket yet waits, and asks again."""
+        """Renew a batch; see the contract. A claim without a ticket waits, and asks again."""
         if len(keeps) == 1 and not keeps[0].ticket:
             return [await self._stand(keeps[0].claim, within)]
         calls: list[Call] = []

@@ -65,7 +65,7 @@ CAPABILITIES = Capabilities(
 )
 #: The number of every claim: a timestamp doesn't say whose it is.
 NUMBER = 1
-#: A key that is freed and taken again while it is looked at is looked at so often.
+#: A key that is freed and taken again while it is looked at is looked at this number of times.
 _TURNS = 4
 #: No request of a verb is given less, seconds.
 _LEAST_S = 0.005
@@ -304,7 +304,7 @@ class TimestampStore:
     # -- looking ---------------------------------------------------------------------------
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Who holds the names that begin with the prefix; see the contract."""
+        """The holders of the names that begin with the prefix; see the contract."""
         until = self._port.now() + within
         if exact:
             line = self._line(prefix, await self._read(prefix, until))
