@@ -107,7 +107,7 @@ class TestClock:
         ]
 
     def close(self) -> None:
-        """Let go of the clients and of the store. Tasks of their loops end with these."""
+        """Forget the clients and the store. Tasks of their loops end with these."""
         for client in self._clients:
             client._ctx.closed = True
             client._ctx.keeper.stop()

@@ -22,7 +22,7 @@ LONG_S = 0.02
 #: What is stolen from us is stolen from a server as well, which no thread of ours can see: this
 #: number of times as much is allowed besides, but no more than this number of seconds.
 OTHERS, OTHERS_S_MAX = 2, 1.0
-#: So many steps are remembered: the last minute or so.
+#: Number of steps that are remembered: the last minute or so.
 STEPS = 12_000
 
 _late: deque[tuple[float, float]] = deque(maxlen=STEPS)

@@ -1,6 +1,6 @@
 """The conformance kit: what every store must do, on every primitive and both faces.
 
-Whoever adds a store runs all of it::
+The author of a store runs all of it::
 
     import pytest
     from holdfast.testing import conformance

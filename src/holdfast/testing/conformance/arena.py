@@ -38,7 +38,7 @@ SOON_S = 10.0
 #: A lease that a case must not lose is kept through a second in which the machine stands still:
 #: renewed each third, it has two thirds left. Where nothing renews it, it is given this long, too.
 KEPT_S = 2.4
-#: From so many processes on that want each processor, a server is late to answer.
+#: From this number of processes that want each processor, a server is late to answer.
 OVERLOADED = 2
 #: How many processes want a processor, where the system says that.
 _load: Callable[[], tuple[float, ...]] = getattr(os, "getloadavg", lambda: (0.0,))
@@ -85,11 +85,11 @@ _ALL = [
 ]
 #: Every primitive, by name. ``weighted`` is a semaphore that only one claim fits into.
 PRIMITIVES = {one.name: one for one in _ALL}
-#: Those that one holder at a time can hold, and that have all of a lock's methods.
+#: Primitives that one holder at a time can hold, with all of a lock's methods.
 EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
 #: Those whose hold is one hold on one name.
 SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "election")
-#: Those that have all options of a hold's life: ``auto_renew`` and so on.
+#: Primitives with all options of a hold's life: ``auto_renew`` and so on.
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 
 
@@ -222,7 +222,7 @@ class Arena:
         return pathlib.Path(self._folder.name)
 
     def start(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Actor:
-        """Do this beside the case, in a thread or task of its own."""
+        """Do this beside the case, in a separate thread or task."""
         return self.face.start(lambda: work(*args))
 
     def flag(self) -> Flag:
@@ -256,7 +256,7 @@ class Arena:
         return lines[0] if lines else None
 
     async def holders(self, name: str = "") -> tuple[ClaimRecord, ...]:
-        """Who holds the name."""
+        """The holder of the name."""
         line = await self.look(name)
         return line.holders if line else ()
 
