@@ -54,7 +54,7 @@ class Link(Protocol):
         """The rows of the first result; the others are read, too.
 
         Raises ``ServerSaid`` if the server refuses, and then the connection can be used again;
-        ``StoreUnavailable`` if it gives no answer within this number of seconds.
+        ``StoreUnavailable`` if it gives no answer within ``within`` seconds.
         """
         ...
 
@@ -71,7 +71,7 @@ class Exchange(ABC, Generic[L]):
 
     @abstractmethod
     async def _take(self, within: float, urgent: bool) -> L:
-        """A connection for ourselves alone, within this number of seconds."""
+        """A connection for ourselves alone, within ``within`` seconds."""
 
     @abstractmethod
     def _give(self, link: L) -> None:

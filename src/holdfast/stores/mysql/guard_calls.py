@@ -98,7 +98,7 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         return f"{self._invalidate}{literal(b''.join(map(_packed, entries)))})"
 
     def sweep(self, rows: int, now_us: int = 0) -> str:
-        """Remove what has expired, so much of it; at that moment, if it isn't 0."""
+        """Remove at most ``rows`` expired entries, as of ``now_us``; 0 means now."""
         return f"{self._sweep}{rows},{now_us})"
 
     def look(self, entry: Entry) -> str:

@@ -24,7 +24,7 @@ _DUTY, _BUSY, _FAILING, _VALUE = range(1, 5)
 
 
 def read(raw: Any) -> Value | None:
-    """What is kept; None if it has ended."""
+    """The value that is kept; None if none is kept any more."""
     *numbers, data = bytes(raw).split(b" ", 7)
     now, version, fresh, stale, kept, stored, cost = map(int, numbers)
     if kept <= now:

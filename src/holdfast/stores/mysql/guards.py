@@ -1,5 +1,5 @@
 """The verbs of refresh guards on MySQL and MariaDB: which statement each of them is, and what its
-answer means. Nobody is woken: the waiter looks again, with growing pauses."""
+answer means. Nobody is woken: a waiter looks again, with growing pauses."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from . import guard_replies as replies
 from .guard_calls import GuardCalls, ascending
 from .replies import Rows, numbers, said
 
-#: The waiter looks so soon, then after longer and longer pauses.
+#: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
+#: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
-#: A look may take this number of seconds; the next one may be luckier.
+#: Seconds that a look may take; the next one may be luckier.
 LOOK_S = 1.0
-#: This number of entries are invalidated in one transaction: it locks the rows of all.
+#: Maximum number of entries that one transaction invalidates: it locks the rows of all.
 BATCH_MAX = 250
-#: So often, in seconds, or after this number of refresh leases, a client removes what has expired:
-#: twice as much as it may have made, so that nothing piles up.
+#: After this many seconds, or this many refresh leases, a client removes what has expired: twice
+#: as much as it may have made, so that nothing piles up.
 SWEEP_S = 1.0
 SWEEP_EVERY = 256
 _SWEEP_MORE = 64
@@ -71,10 +72,10 @@ class MysqlGuards:
 
     def forget(self) -> None:
         """We are the child of a fork."""
-        #: Of each wish that waits: the pause before its next look, and the refresh leases that had
+        #: Of each wish that waits: the pause before its next look, and how many refresh leases had
         #: ended.
         self._waiting: dict[str, tuple[float, int]] = {}
-        #: Refresh leases since we swept, and when that was.
+        #: Number of refresh leases since the last sweep, and when that was.
         self._since = 0
         self._swept = -math.inf
 
@@ -164,7 +165,7 @@ class MysqlGuards:
             left = until - port.now()
             await port.sleep(max(0.0, min(pause, left)))
             if left <= pause:
-                return False  # the caller begins, which tells as much
+                return False  # the caller begins again, which tells as much
             pause = min(pause * LOOK_MORE, LOOK_LAST_S)
             self._waiting[wish.id] = pause, ended
             try:

@@ -104,7 +104,7 @@ class QueueCalls:
         return f"{self._purge}{literal(_bytes(queue))},{_places(found)})"
 
     def sweep(self, queue: str, rows: int) -> str:
-        """Remove what nobody needs, up to this number of rows of each kind."""
+        """Remove what nobody needs, at most ``rows`` rows of each kind."""
         return f"{self._sweep}{literal(_bytes(queue))},{rows})"
 
 

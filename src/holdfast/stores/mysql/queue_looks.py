@@ -51,7 +51,7 @@ _JOBS = f"""
     AND t.head = j.seq AND t.stands < 3
 WHERE j.queue = {{queue}}
 """
-#: From the few groups that are delivered to their jobs, however many there are.
+#: From the few groups with a delivered job to these jobs, however many jobs there are.
 _LOANS = f"""
 {_ROW} FROM {{prefix}}_tracks t FORCE INDEX (by_moment) STRAIGHT_JOIN {{prefix}}_jobs j
   ON j.queue = t.queue AND j.seq = t.head AND j.grp = t.grp
@@ -86,8 +86,8 @@ class QueueLooks:
         return self._survey.replace("{which}", of_names("q.name", prefix, exact))
 
     def jobs(self, queue: str, state: JobState | None, group: str | None, most: int) -> str:
-        """This number of jobs in the order of acceptance: those that stand so, those of one
-        group."""
+        """At most ``most`` jobs in the order of acceptance: all, those in one state, or those of
+        one group."""
         return self._jobs("*", queue, state, None, group, most)
 
     def letters(self, queue: str) -> str:
@@ -98,7 +98,7 @@ class QueueLooks:
     def places(
         self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
     ) -> str:
-        """Where this number of jobs stand that are not delivered: seq, group, and is it a dead
+        """The places of at most ``most`` jobs that are not delivered: seq, group, and is it a dead
         letter?"""
         return self._jobs("seq, grp, state", queue, state, ids, None, most, "state <> 2")
 
