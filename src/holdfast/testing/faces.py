@@ -258,7 +258,7 @@ class Threads:
         return call()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """In a separate thread, so that one that hangs can be left behind."""
+        """In a separate thread, so that a case that hangs can be left behind."""
         return cast(R, run_sync(_Thread(main).result(within)))
 
 

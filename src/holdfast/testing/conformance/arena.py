@@ -33,12 +33,12 @@ AT_ONCE_S = 0.25
 UNSEEN_S = 0.15
 #: ...and where nobody wakes them, this long to ask again.
 ASKS_AGAIN_S = 1.25
-#: Nothing that is waited for without a separate bound takes longer than this.
+#: Seconds that a wait may take if the case gives no other bound.
 SOON_S = 10.0
 #: A lease that a case must not lose is kept through a second in which the machine stands still:
 #: renewed each third, it has two thirds left. Where nothing renews it, it is given this long, too.
 KEPT_S = 2.4
-#: From this number of processes that want each processor, a server is late to answer.
+#: Processes per processor, beyond which a server is late to answer.
 OVERLOADED = 2
 #: How many processes want a processor, where the system says that.
 _load: Callable[[], tuple[float, ...]] = getattr(os, "getloadavg", lambda: (0.0,))
@@ -89,7 +89,7 @@ PRIMITIVES = {one.name: one for one in _ALL}
 EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
 #: Those whose hold is one hold on one name.
 SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "election")
-#: Primitives with all options of a hold's life: ``auto_renew`` and so on.
+#: Primitives that have all options of a hold's life: ``auto_renew`` and so on.
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 
 
@@ -104,9 +104,9 @@ def at_once(begun: float) -> float:
 
 
 def unclear(begun: float) -> bool:
-    """Have we or the server stood still, since then, for this time that a store may rightly say
-    that it got no answer? At the end of a wait it is given a tenth of a second. A server that has
-    to stand in line for a processor needs longer than that, too."""
+    """Have we or the server stood still since then, for so long that a store may rightly say that
+    it got no answer? At the end of a wait the server is given a tenth of a second. A server that
+    has to wait for a processor needs longer than that, too."""
     still = max(lag.most(begun, GRACE_S), pulse.most(begun))
     return still > GRACE_S / 2 or _load()[0] > OVERLOADED * (os.cpu_count() or 1)
 
@@ -168,7 +168,7 @@ class Arena:
                 assert list(numbers) == sorted(set(numbers)), numbers
 
     def served(self, begun: float) -> float:
-        """What it may take until somebody who waits has what was released at ``begun``."""
+        """Seconds that it may take until a waiter has what was released at ``begun``."""
         return at_once(begun) + (0.0 if self.can.push else ASKS_AGAIN_S)
 
     @property
@@ -230,7 +230,7 @@ class Arena:
         return self.face.flag()
 
     def worker(self) -> Worker:
-        """Another process with a separate client, ended afterwards."""
+        """Another process with its own client, ended afterwards."""
         worker = Worker(self.url, self.face)
         self._workers.append(worker)
         return worker
@@ -256,12 +256,12 @@ class Arena:
         return lines[0] if lines else None
 
     async def holders(self, name: str = "") -> tuple[ClaimRecord, ...]:
-        """The holder of the name."""
+        """The holders of the name."""
         line = await self.look(name)
         return line.holders if line else ()
 
     async def line(self, waiters: int, name: str = "") -> None:
-        """Wait until this number of claims wait for the name; where they can't be seen, for a
+        """Wait until ``waiters`` claims wait for the name; where they can't be seen, wait for a
         moment."""
         if not self.can.line:
             await self.sleep(UNSEEN_S)
@@ -301,7 +301,7 @@ class Arena:
         return await self.others.inspect(self.start_of_names)
 
     async def swept(self) -> None:
-        """No job is delivered any more; what else stands in queues is removed."""
+        """Check that no job is in delivery any more, and remove the other jobs of the queues."""
         if self.primitive.factory == "queue" and self.can.queues:
             for record in await self.others.queues(self.start_of_names):
                 assert not record.taken, f"the case is over, but jobs are on loan: {record}"

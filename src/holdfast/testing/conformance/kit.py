@@ -27,7 +27,7 @@ from .registry import CASES, OPERATIONS, Case
 LIMIT_S = 60.0
 #: The lease of what each client holds first, seconds.
 SHORT_S = 5.0
-#: Number of times that a case is played on a machine that stands still each time.
+#: Maximum number of times that a case is played if the machine stands still each time.
 PLAYS_MAX = 5
 
 

@@ -17,8 +17,9 @@ from .arena import Arena
 from .struck import Overlaid
 
 #: What becomes of the first of two requests, and of the second; nobody hears of any of it.
-#: ``late``: it is carried out when all has ended. ``doubled``: it is carried out, and a copy comes
-#: when all has ended. ``cut``: when it is done, the caller is cancelled or interrupted by Ctrl-C.
+#: ``late``: it is carried out after everything else. ``doubled``: it is carried out, and a copy
+#: comes after everything else. ``cut``: when it is done, the caller is cancelled or interrupted by
+#: Ctrl-C.
 FIRST = ("lost", "late", "doubled")
 SECOND = ("lost", "late", "cut", "down")
 #: Number of requests that fail while the store is down.
@@ -84,7 +85,7 @@ class Second:
         client._ctx.store = Overlaid(store, **{place: self}) if place else self
 
     def plan(self, pair: Pair, after: int = 0) -> None:
-        """What becomes of the requests to come, when so many of them have come to their end."""
+        """Let the first ``after`` requests pass, and strike those that follow as ``pair`` says."""
         self._spared = after
         self._plan = [(pair.first, pair.fate), (pair.second, pair.other)]
         self._down = 0

@@ -1,4 +1,4 @@
-"""The choice of verbs: drawn from a seed, so that common use comes often and the rest comes too."""
+"""The choice of verbs, drawn from a seed: common ones come often, and the rest comes too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .pair import WITHIN_S, Known, Pair
 
 
 class Summary(NamedTuple):
-    """What a comparison has covered. ``restarts``: so often the machine was too slow to tell
-    which answer would be right, and it continued with fresh names."""
+    """What a comparison has covered. ``restarts``: how often the machine was too slow to tell
+    which answer would be right, and the walk continued with fresh names."""
 
     seed: int
     steps: int
@@ -58,7 +58,7 @@ class Walk:
         self._known: list[Known] = []
 
     async def go(self, steps: int) -> Summary:
-        """Take so many steps, then leave every line."""
+        """Take this number of steps, then leave every line."""
         ways = {
             self._join: 30,
             self._join_again: 5,

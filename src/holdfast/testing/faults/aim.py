@@ -61,7 +61,7 @@ Hook = Callable[[Step], object]
 
 @contextlib.contextmanager
 def aim(client: ClientBase, hook: Hook) -> Generator[None]:
-    """Call ``hook`` at each step of each verb of this client, its renewer's included.
+    """Call ``hook`` at each step of each verb of this client, also of those of its renewer.
 
     On the face for threads the renewer calls it on a separate thread. One aim at a time.
     """

@@ -31,7 +31,7 @@ __all__ = ["ACTS", "KINDS", "Case", "Ground", "Round", "Verdict", "cases", "roun
 KINDS = ("removed", "emptied", "truncated", "flipped", "another type", "zeroes", "extreme")
 #: No act takes longer than this beyond the time that it was given.
 BOUND_S = 12.0
-#: Until then the store has forgotten what can't be kept: a lease, the waiter TTL, a window.
+#: Seconds in which everything that can't be kept expires: a lease, the waiter TTL, a window.
 CALM_S = 8.0
 #: A round that takes longer hangs.
 ROUND_S = 240.0

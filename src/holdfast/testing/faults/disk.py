@@ -22,8 +22,7 @@ class NoSmallDisk(Exception):
 
 @contextlib.contextmanager
 def no_file_longer(than: int) -> Generator[None]:
-    """In this process no file grows beyond this number of bytes: writing there fails with
-    ``EFBIG``.
+    """In this process no file grows beyond ``than`` bytes: a write there fails with ``EFBIG``.
 
     As a quota would do it (RLIMIT_FSIZE). Processes that are started meanwhile inherit it.
     """
@@ -83,7 +82,7 @@ class SmallDisk:
 def delete(*paths: str | os.PathLike[str]) -> list[str]:
     """Delete files and folders while others work in them; the paths that were there and are gone.
 
-    What is made again in a folder meanwhile is deleted too, until the folder itself is gone.
+    What others make in a folder meanwhile is deleted too, until the folder itself is gone.
     """
     found = []
     for path in paths:

@@ -118,7 +118,7 @@ class Scene:
                 await second.release()
 
     async def _never_two(self, one: Any, two: Any) -> None:
-        """Two were let in: that both believe it has ended within the time that the page says."""
+        """Two claims were granted: one learns of its loss within the time that the page says."""
         end = boottime() + self._overlap_s
         while boottime() < end:
             if not (_believes(one) and _believes(two)):

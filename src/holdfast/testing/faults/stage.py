@@ -18,7 +18,7 @@ from typing import Any
 
 from .pipe import readable
 
-#: A subject that nobody ends, ends itself after this number of seconds and shows where it was.
+#: Seconds after which a subject that nobody ends shows where it is, and ends itself.
 LIFE_S = 900.0
 
 

@@ -138,8 +138,7 @@ class Strike:
 
 
 def _called_from_c(code: CodeType) -> bool:
-    """Is this Python code that code written in C calls: what continues, and what a class begins
-    with?
+    """Is this Python code that C code calls: a generator or coroutine, or the start of an object?
 
     Whatever else C code may call back (the key of a sort), it is taken for a plain call.
     """

@@ -33,7 +33,7 @@ from .. import starting
 from ..surroundings import surroundings
 from .pipe import readable
 
-#: What is waited for takes no longer than this number of seconds, unless somebody says otherwise.
+#: Seconds that a wait may take, unless the caller says otherwise.
 SOON_S = 20.0
 _STAGE = "holdfast.testing.faults.stage"
 _AFTER = (
@@ -85,7 +85,7 @@ class Subject:
             raise SubjectGone(f"process {self.pid} has ended") from None
 
     def hear(self, within: float = SOON_S) -> Any:
-        """The next thing that it says, within this number of seconds.
+        """The next thing that it says, within ``within`` seconds.
 
         ``TimeoutError`` if it says nothing, ``SubjectGone`` if it has ended.
         """

@@ -1,4 +1,4 @@
-r"""The split of a protocol's bytes into messages, and the match of answers to requests.
+r"""Split a protocol's bytes into messages, and match answers with requests.
 
 ``LINES``, ``RESP`` (Redis and Valkey, both of its versions) and ``MYSQL`` (and MariaDB, without
 TLS) are whole protocols. ``CHUNKS`` serves any other one whose client sends one request at a time.

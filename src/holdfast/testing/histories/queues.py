@@ -43,7 +43,7 @@ class Execution:
 
     @property
     def end(self) -> float:
-        """Until then it certainly continued, as far as its worker knew."""
+        """Until then it was certainly under way, as far as its worker knew."""
         return min(self.leaving, self.lost, self.died, self.until)
 
     @property

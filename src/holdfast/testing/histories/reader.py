@@ -35,7 +35,7 @@ class Reader:
         #: Process -> (from, to) of each time that it was stopped.
         self.stops: dict[str, list[tuple[float, float]]] = {}
         self._stopped: dict[str, float] = {}
-        #: (process, number) -> the claim or the execution that continued.
+        #: (process, number) -> the claim or the execution of this number, for its later events.
         acts: dict[tuple[str, int], Any] = {}
         self.locks, self.jobs, self.values = Locks(acts), Jobs(acts), Values()
         self._take: dict[str, Callable[[Event], None]] = {

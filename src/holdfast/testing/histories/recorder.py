@@ -20,15 +20,15 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
     write    w thing fence      a guarded write is about to be asked for
     wrote    w accepted [order] it was accepted, or refused
     dead stopped continued  who     what somebody else did to a worker (or the machine, by its
-                                own account, when it has ended); dead: is about to
+                                own account, afterwards); dead: is about to
     damaged who [since]         the state of this name in the store is about to be damaged, or was
                                 at some moment since then
     forgotten who               so is its last fence: those given from then on may be less
     bye                         the worker ends, with nothing under way
 
 Of serial queues. An execution begins to count after take has returned, and ends to count before it
-is settled. Jobs of a group are put by one process, numbered from 1 on; ``group`` is ``""`` in the
-plain lane.
+is settled. Jobs of a group are put by one process, numbered from 1 on; ``group`` is ``""`` for
+ungrouped jobs.
 
     put       w jobs            these are about to be put: [group, number] each, in order
     accepted  w dropped sent    the store has them; how many were duplicates, and were put how often

@@ -48,7 +48,7 @@ class Values:
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Look at each answer beside the greatest version that had been invalidated at that time."""
+    """Compare each answer with the greatest version invalidated before it was asked for."""
     floors: dict[str, tuple[list[float], list[int]]] = {}
     for key, changes in reader.values.changes.items():
         moments, versions, most = [], [], 0

@@ -1,4 +1,4 @@
-"""Input and findings of the rules of every product."""
+"""The input and the findings of the rules of every product."""
 
 from __future__ import annotations
 

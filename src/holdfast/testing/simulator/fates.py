@@ -22,7 +22,7 @@ class Fate(enum.StrEnum):
     LATE = "late"
     #: It is carried out, nobody learns of it, and a copy of it comes a while later.
     DOUBLED = "doubled"
-    #: The waiter for the reply is cancelled, or interrupted by Ctrl-C.
+    #: The caller that waits for the reply is cancelled, or interrupted by Ctrl-C.
     CANCELLED = "cancelled"
     #: It is carried out, and then the server is gone for a while.
     DOWN = "down"

@@ -59,8 +59,8 @@ def plan(
 
 def extra(seed: int, horizon: float) -> list[Fault]:
     """Pairs of failures that follow each other, in two of three histories; in every third one the
-    clock of the server is set, once or more often. By a separate generator, so that the other
-    faults of a seed stay what they are."""
+    clock of the server is set, once or more often. A separate generator draws them, so that the
+    other faults of a seed stay what they are."""
     rng = random.Random(seed ^ 0xFA7E)
     kinds = ["pair"] * rng.choice((0, 1, 3)) + ["step"] * rng.choice((0, 0, rng.randint(1, 3)))
     return [
@@ -100,7 +100,7 @@ class Faults:
         act(fault)
 
     def _trouble(self, length: float, process: Process | None = None) -> None:
-        """From now on for this time renewals of this process (of all) may fail."""
+        """For ``length`` seconds from now on, renewals of this process (None: of all) may fail."""
         now = self.history.world.time
         pid = None if process is None else process.pid
         self.history.watch.trouble.append((now, now + length, pid))
@@ -178,7 +178,7 @@ class Faults:
         history.world.after(fault.length, back)
 
     def pause(self, fault: Fault, process: Process | None = None) -> None:
-        """SIGSTOP, preferably of one who holds; its clock continues."""
+        """SIGSTOP, preferably of a process that holds something; its clock continues."""
         history = self.history
         process = process or history.some_process(fault.victim)
         process.pause()

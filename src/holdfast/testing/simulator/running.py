@@ -1,4 +1,4 @@
-"""A history as such: a world with a server, processes and tasks, run until it has ended."""
+"""A history as such: a world with a server, processes and tasks, run to its end."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class SimLatch:
             self._fut.set(None)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set or until the time-out has expired."""
+        """Sleep until set, or until these seconds have passed."""
         if not self._flag:
             fut: Fut[None] = Fut(self._process.world)
             self._fut = fut
@@ -43,7 +43,8 @@ class SimRuntime:
     """Virtual time, seeded identity, tasks of one process.
 
     With ``threads`` a process behaves as threads do: nothing runs beside an interrupted call,
-    so an undo is simply carried out. Else as asyncio does: it continues whatever is cancelled.
+    so an undo is simply carried out. Else it behaves as asyncio does: the undo continues, whatever
+    is cancelled.
     """
 
     awaits = False

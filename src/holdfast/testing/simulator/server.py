@@ -4,7 +4,7 @@ The server keeps its clock, unless a fault sets it; clients' clocks differ from 
 than the margin allows. A lease that would outlast its own ttl proves that the clock was set back,
 and is cut to that.
 It may be down, restart with its data, or restart without (then it grants nothing until every lease
-that it may have forgotten has ended: the grace that a guard against amnesia gives). Tickets are
+that it may have forgotten has expired: the grace that a guard against amnesia gives). Tickets are
 ``max(last + 1, time in microseconds)``, so they rise across all of that.
 """
 

@@ -107,7 +107,7 @@ class SimStore:
         return Granted(fence) if fence is not None else None
 
     async def listen(self, id_: str, seconds: float) -> int | None:
-        """What the wake-up of this claim, take or wish says; None if none comes within the time."""
+        """The fence in the wake-up of this claim, take or wish; None if none comes in time."""
         box = self.boxes.setdefault(id_, Box())
         if box.fence is None:
             bell: Fut[None] = Fut(self.world)
@@ -170,7 +170,7 @@ class SimStore:
             conn.broken = True
             raise
         except BaseException:
-            conn.broken = self.process.threads  # asyncio continues using it, in order
+            conn.broken = self.process.threads  # asyncio continues to use it, in order
             raise
 
     def _strike(self, fate: Fate, within: float, arrive: Callable[..., None]) -> bool:

@@ -20,7 +20,7 @@ OUTAGE_PART = 0.45
 
 def longest(lease: Lease) -> float:
     """The longest that it may have been granted for by one request: a hold that was extended to
-    less had a longer lease before, and one that was waited for lives for the waiter TTL."""
+    less had a longer lease before, and one that was waited for lives as long as the waiter TTL."""
     claim = getattr(lease, "claim", None)  # a delivery has none
     return lease.ttl if claim is None else max(lease.ttl, claim.spec.ttl, PATIENCE_S)
 
@@ -52,7 +52,7 @@ class Trouble:
         self.back = -math.inf
 
     def at_the_end(self) -> None:
-        """All flows have ended, and all faults healed."""
+        """All flows have ended, and all faults are healed."""
 
     def troubled(self, span: float) -> bool:
         """Was there a fault within the last ``span`` seconds?"""
@@ -96,7 +96,7 @@ class Trouble:
 
     def unexplained(self, process: Process, lease: Lease, ttl: float) -> float | None:
         """A lease of this length was lost: the seconds of trouble, if they don't explain that."""
-        # when it has ended, which may be long before anybody looked
+        # when it ended, which may be long before anybody looked
         when = min(self.world.time, (lease.deadline - process.offset) / process.rate)
         since = when - ttl * 1.5 - 6.0
         total = sum(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: `acquire(timeout=T)` must be back within T and this much.
 GRACE_S = 0.25
-#: With the store in reach, an abandoned claim is withdrawn within this number of seconds.
+#: Seconds within which an abandoned claim is withdrawn, with the store in reach.
 UNDONE_S = 3.0
 
 
@@ -48,7 +48,7 @@ class Grant:
         self.released = False
         self.good_at_release = False
         self.broken = False
-        #: A grant by push has but the waiter TTL, until its first renewal.
+        #: A grant by push lasts only for the waiter TTL, until its first renewal.
         self.first_deadline = hold._lease.deadline
         self.first_lease = self.first_deadline - process.now()
         self.lost_seen = False
@@ -186,7 +186,7 @@ class Watch(Trouble):
             process = self.world.processes[int(row.owner.split(":")[1]) - 1]
             # Several names are given up together: the first undo was at most a request before.
             if self.forward >= since - UNDONE_S - REQUEST_S:
-                continue  # the tombstone has ended before its time, and a late copy may enter
+                continue  # the tombstone expires before its time, and a late copy may enter
             if self.world.time < self.back + max(row.ttl, PATIENCE_S):
                 continue  # it was dead, and nobody had cleared it away
             if process.alive and not process.paused and not self.troubled(UNDONE_S):
@@ -319,7 +319,7 @@ class Watch(Trouble):
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """All flows have ended and all faults healed: only what the dead left may remain."""
+        """All flows have ended and all faults are healed: only what the dead left may remain."""
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             for row in line.rows():

@@ -166,7 +166,7 @@ class World:
         heapq.heappush(self._timers, (max(time, self.time), next(self._tie), call))
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call this number of seconds from now."""
+        """Call it ``seconds`` from now."""
         self.at(self.time + seconds, call)
 
     def interrupt(self, task: Task, failure: BaseException) -> None:

@@ -14,7 +14,7 @@ from .process import Process
 
 #: Ungrouped jobs, as a part of all.
 PLAIN_PART = 0.05
-#: Parts of all deliveries that are retried, and that are released.
+#: Parts of all deliveries that are retried, and that are given back.
 RETRY_PART = RETURN_PART = 0.03
 LOOK_PART = 0.5
 #: Maximum number of jobs that a worker takes at a time; time-out of a take, seconds.
@@ -95,7 +95,7 @@ class Putter(Queued):
             self._recorder.accepted(put, dropped, sent)
 
     def _share(self, number: int) -> Iterator[tuple[str, int]]:
-        """Its jobs: the groups number, number + putters ... and a part of the ungrouped jobs."""
+        """Its jobs: those of the groups number, number + putters ... and some ungrouped ones."""
         options = self._options
         groups = [f"group-{one}" for one in range(number, options.groups, options.putters)]
         each = options.jobs // options.groups

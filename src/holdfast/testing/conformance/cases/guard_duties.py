@@ -1,4 +1,4 @@
-"""The refresh lease of a guard: it is had by one, it ends, and only who has it stores a value."""
+"""The refresh lease of a guard: one caller has it, it expires, only its holder stores a value."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
     merged = at.start(waits)
     await at.sleep(0.1)
     assert await theirs.invalidate() == 0
-    # The caller from now on doesn't get the old value, though it is being computed yet.
+    # A caller that asks from now on doesn't get the old value, which is still being computed.
     assert await theirs.get(new) == "new"
     go.set()
     assert await actor.result() == "old"
@@ -133,7 +133,7 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
 async def a_computation_that_outlives_its_lease_overwrites_nothing(at: Arena) -> None:
     inside, go = at.flag(), at.flag()
     ours, theirs = at.guard(ttl=60, lease=0.3), at.rival_guard(ttl=60)
-    # The renewer is stopped, as in a process that is frozen.
+    # The renewer is stopped, as in a frozen process.
     at.locks._ctx.keeper.stop()
 
     async def slow() -> str:
@@ -210,7 +210,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(gone, Gone)
     assert await guards.read([entry], WITHIN_S) == [None]
     assert isinstance(await guards.begin(wish._replace(id="2e" * 16), WITHIN_S), Busy)
-    # By its own fence it is a refresh lease as any other; to say so twice changes nothing.
+    # With its own fence it is a refresh lease like any other; to finish it twice changes nothing.
     theirs = finish._replace(fence=copy.fence)
     assert await guards.finish(theirs, WITHIN_S) is True
     assert await guards.finish(theirs, WITHIN_S) is True

@@ -1,5 +1,4 @@
-"""A loss is reported to everything concerned: the holder, its callbacks, its ``with``, its
-waiters."""
+"""A loss is reported to all concerned: the holder, its callbacks, its ``with``, its waiters."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ async def what_was_removed_is_delivered_to_nobody_and_holds_up_nobody(at: Arena)
     jobs = await queue.take_many(10, timeout=5)
     assert sorted(job.id for job in jobs) == ["g2", "p1"]
     assert await queue.take(timeout=0) is None
-    # What is delivered stays
+    # Jobs in delivery stay
     assert await queue.purge() == 0
     for job in jobs:
         assert await job.ack()

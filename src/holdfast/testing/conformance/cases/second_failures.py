@@ -14,7 +14,7 @@ from ..second import EXPECTED, Pair, Second, answered, each
 
 #: Longer than anything here is waited for: nothing becomes free by its end.
 TTL_S = 60.0
-#: Where the renewer is to renew, which it does after a third of that.
+#: The lease where the renewer is to renew, which it does after a third of this, seconds.
 SHORT_S = 0.9
 #: A late copy of a request for the refresh lease may hold it for one lease.
 WAIT_S = 10.0
@@ -189,7 +189,7 @@ async def _values(at: Arena, client: Any, struck: Second, pair: Pair, name: str)
         with contextlib.suppress(*EXPECTED):
             await ours.invalidate()
             dropped.add(value)
-    # Then nobody gets what was dropped, and the caller that computes next is soon there
+    # Then nobody gets what was dropped, and the next caller gets a value in time
     found = await theirs.get(makes("third"), timeout=WAIT_S)
     assert found not in dropped, f"{found} was dropped"
     await theirs.invalidate()
