@@ -87,7 +87,7 @@ def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
 
 
-#: An attempt to connect fails without a code: these words say that it will continue failing.
+#: An attempt to connect fails without a code: these words say that it will continue to fail.
 _NO_ENTRY = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|does not exist"
     r"|invalid (?:connection option|port|integer|\S+ (?:value|range))"

@@ -1,4 +1,4 @@
-"""The schema as text: what a server is told once, by us or by the client that looks after it."""
+"""The schema as text: what a server is told once, by us or by its administrator."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WITH_QUEUES = 2
 REFRESH_VERSION = 2
 WITH_GUARDS = 3
 #: The version of the whole. In 4 the verbs heal what was changed from outside, and wait for a row
-#: no longer than the caller. In 5 they tell a release from
-#: an expiry, and can change the owner alone.
+#: no longer than the caller waits. In 5 they tell a release from an expiry, and can change the
+#: owner alone.
 WHOLE = 5
-#: Who sleeps is woken for this time after it was asked: it asks again in a second at the latest.
+#: Seconds after its request in which a waiter is woken: it asks again in a second at the latest.
 ASLEEP_S = NAP_S_MAX + 0.5
-#: The client that makes the schema holds this advisory lock meanwhile.
+#: The advisory lock that a session holds while it makes the schema.
 LOCK = 7_236_142
 _PARTS = (
     "owners", "tables", "line", "verbs", "look", "guard", "rights",
@@ -40,7 +40,7 @@ _US = 1_000_000
 _NEVER = 9_223_372_036_854_775_807
 #: No clock and no ticket is ever as great: the year 148,108.
 _CLOCK_MAX = 2**62
-#: The functions that the texts define; one with a separate version has a mark behind its name.
+#: The functions that the texts define; one with a version of its own has a mark behind its name.
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION \{schema\}\.(\w+)")
 
 
@@ -112,7 +112,7 @@ def _versioned(texts: dict[str, str]) -> str:
 
 
 def verbs() -> Iterator[str]:
-    """The functions that clients call: those with a separate version."""
+    """The functions that clients call: those with a version of their own."""
     versions = {"queue": QUEUE_VERSION, "refresh": REFRESH_VERSION}
     for part in _PARTS:
         for name in _FUNCTION.findall(_text(part)):

@@ -134,7 +134,7 @@ class GuardCalls:
         return Call(self._invalidate, _entries(entries))
 
     def tidy(self, many: int, since: int) -> Call:
-        """Remove what has expired, so much of it, and look at nothing that ended before a step."""
+        """Remove at most ``many`` entries that expired in the step ``since`` or later."""
         return Call(self._tidy, (b"%d" % many, b"%d" % since))
 
     def look(self, entry: Entry) -> Call:

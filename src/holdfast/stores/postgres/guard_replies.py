@@ -31,7 +31,7 @@ _head = struct.Struct("!7q")
 
 
 def read(raw: bytes | None) -> Value | None:
-    """What is kept; None if it has ended."""
+    """The value that is kept; None if none is kept any more."""
     if raw is None or len(raw) < _head.size:
         return None
     now, version, fresh, stale, kept, stored, cost = _head.unpack_from(raw)

@@ -154,7 +154,7 @@ class QueueCalls:
     def purge(
         self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
     ) -> Call:
-        """Remove up to this number of jobs."""
+        """Remove at most ``most`` jobs."""
         values = (queue.encode(), _state(state), _ids(ids), b"%d" % most, self._relaxed)
         return Call(self._purge, values)
 

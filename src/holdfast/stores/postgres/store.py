@@ -39,8 +39,8 @@ log = logging.getLogger("holdfast")
 
 #: What this store can do.
 CAPABILITIES = Capabilities(store="postgres", queues=True, guards=True)
-#: A claim that joined before it could be woken says where it is within this number of seconds, or
-#: later.
+#: Seconds that a claim may take to say where it waits, if it joined before it could be woken; else
+#: it says so later.
 ADDRESS_S = 2.0
 #: Number of times in a window that holders look whether the server may have lost something.
 LOOKS = 3
@@ -73,7 +73,7 @@ class Port(Protocol):
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up for this claim and ticket is here, or for this time."""
+        """Sleep until the wake-up for this claim and ticket is here, at most ``seconds``."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -136,7 +136,7 @@ class PostgresStore:
             return waiting
 
     async def _stand(self, keep: Keep, within: float) -> Standing:
-        """Keep one that waits; where it can't be woken yet, that is seen to first."""
+        """Keep a claim that waits; where it can't be woken yet, see to that first."""
         cid = keep.claim.id
         address = self._port.seat(cid)
         if not address and not self._port.deaf:

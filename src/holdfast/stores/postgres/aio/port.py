@@ -28,7 +28,7 @@ from ..config import Settings
 from ..replies import Rows
 from .wire import EarWire, Wire, dial, drive
 
-#: At its end, what is under way may take this number of seconds.
+#: Seconds that requests under way may still take when the client closes.
 CLOSE_S = 2.0
 #: What a forked child has of its parent: kept, and never touched.
 _of_the_parent: list[object] = []
@@ -83,7 +83,7 @@ class LoopPort:
         self._boxes: dict[str, Box] = {}
         #: Was it seen that a pooler keeps no sessions, although it is said to?
         self._shared = False
-        #: Of who waits without being woken: how often it has slept.
+        #: Of each claim that waits without being woken: how often it has slept.
         self._naps: dict[str, int] = {}
 
     # -- asking ------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class LoopPort:
         wire.plain = False
 
     async def _reach(self, within: float, urgent: bool) -> Wire:
-        """A connection for ourselves alone: a new one, or one that somebody releases."""
+        """A connection for ourselves alone: a new one, or one that somebody returns."""
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         loop = asyncio.get_running_loop()
@@ -180,7 +180,7 @@ class LoopPort:
         self._free(wire)
 
     def _note(self, peer: said.Peer) -> None:
-        """Somebody else answers on a new connection: can we be woken by it?"""
+        """Note who answers on a new connection: can it wake us?"""
         others = [wire.peer for wire in self._wires]
         if self._ear is not None:
             others.append(self._ear.peer)

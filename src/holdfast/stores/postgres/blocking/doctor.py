@@ -225,8 +225,7 @@ def _absent(visit: Visit, schema: str, older: bool) -> Finding:
 _RIGHTS: Table[Visit] = {"schema": _schema}
 
 
-# -- what the server keeps: on its disk, on its standbys, and of what has expired
-# --------------------
+# -- what the server keeps: on its disk, on its standbys, and of what has expired ----------------
 
 
 def _durability(visit: Visit) -> Finding:
@@ -300,7 +299,7 @@ def _connections(visit: Visit) -> Finding:
 
 
 def _snapshots(visit: Visit) -> Finding:
-    """Whose snapshot keeps what has expired."""
+    """Does an old snapshot keep the server from removing what is dead?"""
     seconds = int(
         visit.value(
             "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))::bigint, 0)"
@@ -356,7 +355,7 @@ def _lines(visit: Visit) -> Finding | None:
 
 
 def _notifications(visit: Visit) -> Found:
-    """Is there room for what wakes waiters?"""
+    """Is there room for the notifications that wake waiters?"""
     used = int(visit.value("SELECT (pg_notification_queue_usage() * 100)::int"))
     return used >= NOTIFY_FULL and warn(
         f"{used} % of the queue of NOTIFY are used: when it is full, no grant that wakes "

@@ -1,6 +1,6 @@
 """Wake-ups for waiting threads: one connection listens for all of them.
 
-One of waiters reads it, the others sleep; what isn't for itself it hands on, and when it
+One of the waiters reads it, and the others sleep. It hands on what isn't for itself, and when it
 goes, another one takes over. So no thread is started for that.
 """
 
@@ -15,7 +15,7 @@ from ....runtime.blocking import Bell, Turn, boottime
 from .link import Link
 from .wire import poked
 
-#: Wake-ups are looked for in turns of at most this number of seconds.
+#: Maximum number of seconds that one look for wake-ups lasts.
 _TURN_S = 1.0
 
 
@@ -49,8 +49,8 @@ class Ear:
         self._boxes.pop(claim_id, None)
 
     def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up for this claim and ticket is here, or for this time; None, too,
-        when the connection has died."""
+        """Sleep at most ``seconds`` until the wake-up for this claim and ticket is here; None if it
+        isn't, or when the connection has died."""
         until = boottime() + seconds
         box = self._boxes.setdefault(claim_id, Box())
         try:

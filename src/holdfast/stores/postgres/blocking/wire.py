@@ -1,7 +1,7 @@
 """The calls of libpq, as steps that suspend where it waits: for threads and for an event loop.
 
-A step yields what is waited for on which descriptor; the client that drives it comes back when that
-is so.
+A step yields a descriptor and what it waits for there; the caller that drives the step resumes it
+when that is so.
 """
 
 from __future__ import annotations
