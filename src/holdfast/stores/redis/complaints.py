@@ -15,7 +15,7 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 NOSCRIPT = "NOSCRIPT"
 #: Another node of the cluster has the slot.
 MOVED = "MOVED"
-#: This server is the wrong one: connect again, to whichever is the master now.
+#: This server is the wrong one: connect again, to the one that is the master now.
 DEMOTED = frozenset({"READONLY", "MASTERDOWN"})
 
 

@@ -63,7 +63,7 @@ class Settings(NamedTuple):
     guard: str = "reclaim"
     #: Seconds in which nothing is granted then; 0: as usual.
     grace: float = 0.0
-    #: This number of replicas must have confirmed what a grant rests on.
+    #: Number of replicas that must have confirmed what a grant rests on.
     replicas: int = 0
     #: The class that a given client makes its connections of.
     connection_class: Any = None
@@ -278,7 +278,7 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
 
 
 def _of_client(client: Any) -> Settings:
-    """The same for a client of redis-py: our own connections, made as its own are.
+    """The same for a client of redis-py: our own connections, made in the same way as the client's.
 
     So what was handed in is never in our way, nor we in its: its pool may be small, its
     connections may decode, wait for 5 s and retry ten times.

@@ -1,4 +1,4 @@
-"""The needs of a cluster's port: from a port to one node, and from threads or asyncio.
+"""What a cluster's port needs: from a port to one node, and from threads or asyncio.
 
 No driver is known here.
 """

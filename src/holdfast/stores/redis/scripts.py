@@ -127,8 +127,7 @@ def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
 
 
 def _together(ready: Sequence[Ready]) -> Call:
-    """One call of this number of renewals; in a cluster all of one bucket. Answer:
-    `replies.kept`."""
+    """One call of these renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
     count = len(ready)
     parts = [opening(KEEP, count, 2 * count)]
     parts += [one.key for one in ready]
@@ -157,8 +156,8 @@ class Requests:
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
     def join(self, claim: Claim, wait: bool, address: bytes = b"") -> Call:
-        """Enter the line. ``address``: the channel to wake, empty while nobody listens there.
-        Answer: `replies.joined`."""
+        """Enter the line. ``address``: the channel for its wake-up, empty while nobody listens
+        there. Answer: `replies.joined`."""
         spec = claim.spec
         how = (wait, address)
         known = self._joins.get(spec)

@@ -45,10 +45,10 @@ log = logging.getLogger("holdfast")
 Reply = Any
 #: What this store can do.
 CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
-#: A claim that joined before it could be woken says where it is within this number of seconds, or
-#: later.
+#: Seconds that a claim may take to say where it waits, if it joined before it could be woken; else
+#: it says so later.
 ADDRESS_S = 0.2
-#: This number of lines are looked at in one round trip.
+#: Maximum number of lines that one round trip looks at.
 _LOOK_MAX = 50
 
 
@@ -73,9 +73,9 @@ class Port(Protocol):
     #: Must the calls of one batch of renewals be of one bucket?
     clustered: bool
     #: Asked by the port itself when a script wants it: the reply to a join is then ``[6, seconds,
-    #: cause]`` as long as nothing is granted, and the call is sent again when somebody is.
+    #: cause]`` as long as nothing is granted, and the call is sent again when grants are possible.
     guard: Guard
-    #: This number of replicas must have confirmed a grant or a renewal, or the port raises.
+    #: Number of replicas that must have confirmed a grant or a renewal, or the port raises.
     replicas: int
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
@@ -98,8 +98,9 @@ class Port(Protocol):
         """The join of somebody who may wait, sent where the claim will wait.
 
         ``call_of(address)`` makes the call; the address is empty while nothing is subscribed
-        there: a wake-up to it would be lost, and the claim taken for dead. If the reply says that
-        the claim waits (``[2, ...]``), it has a place to wait at from now on, until ``unlisten``.
+        there: a wake-up to it would be lost, and the claim would be taken for dead. If the reply
+        says that the claim waits (``[2, ...]``), it has a place to wait at from now on,
+        until ``unlisten``.
         """
         ...
 
@@ -266,7 +267,7 @@ class RedisStore:
         found: list[Standing | Exception],
         within: float,
     ) -> None:
-        """Put back claims that the server has forgotten, if it has; replaces their answers."""
+        """Put back the claims that the server has forgotten, if any; replaces their answers."""
         self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)

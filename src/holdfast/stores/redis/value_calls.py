@@ -36,7 +36,7 @@ class ValueRequests:
         return found
 
     def begin(self, wish: Wish, seat: bytes) -> Call:
-        """Take the refresh lease. ``seat``: ticket and address of who waits, if it does. Answer:
+        """Take the refresh lease. ``seat``: ticket and address of the wish, if it waits. Answer:
         `value_replies.begun`."""
         args = (
             wish.id.encode(),
@@ -55,7 +55,7 @@ class ValueRequests:
         return self._both(FINISH, finish.entry, *args)
 
     def abandon(self, abandon: Abandon) -> Call:
-        """Give a refresh lease up. Answer: 1, or 0 if it wasn't ours."""
+        """Give up a refresh lease. Answer: 1, or 0 if it wasn't ours."""
         args = (
             abandon.id.encode(),
             _us(abandon.pause),

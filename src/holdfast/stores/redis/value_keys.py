@@ -1,6 +1,6 @@
 """The layout of the values of refresh guards: their keys and fields.
 
-For the entry ``K`` of the guard ``G``, in a separate bucket, here 17:
+For the entry ``K`` of the guard ``G``, in its own bucket, here 17:
 
     holdfast:{17}=8:homepage:K   string: the value, behind a head of 47 bytes
     holdfast:{17}%8:homepage:K   hash: who computes the next one, and who waits for it

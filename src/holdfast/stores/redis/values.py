@@ -34,7 +34,8 @@ from .value_keys import SHARDS, Place
 log = logging.getLogger("holdfast")
 
 Reply = Any
-#: Who asked before it could be woken says where it is within this number of seconds, or later.
+#: Seconds that a wish may need to say where it waits, if it asked before it could be woken; else
+#: it says so later.
 ADDRESS_S = 0.2
 #: The first element of an answer to a waiter.
 _WAITS = 2
@@ -72,7 +73,7 @@ class Port(Protocol):
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until woken, or for this time."""
+        """Sleep until woken, at most ``seconds``."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -113,8 +114,7 @@ class RedisGuards:
             for at, place in enumerate(places)
         ]
 
-    # -- the refresh lease
-    # ----------------------------------------------------------------------------
+    # -- the refresh lease -------------------------------------------------------------------
 
     async def begin(self, wish: Wish, within: float) -> Begun:
         """Take the refresh lease; see the contract."""
@@ -164,8 +164,8 @@ class RedisGuards:
     async def finish(self, finish: Finish, within: float) -> bool:
         """Store the value and end the refresh lease; see the contract.
 
-        A server without memory doesn't take it in. Then the refresh lease ends without a value:
-        nobody is to wait for one.
+        A server without memory doesn't store it. Then the refresh lease ends without a value:
+        nobody shall wait for one.
         """
         label = self._port.label
         reply = await self._port.ask(self._requests.finish(finish), within)

@@ -16,8 +16,8 @@ from typing import Any
 class Answer(asyncio.Future[Any]):
     """The answer to a request: a future; but who sets it with ``give`` also calls ``wake_all``."""
 
-    #: How the task continues that waits for it, the first one, and in what context. (Two places and
-    #: no dictionary, as many of them live at a time.)
+    #: How the first task that waits for it continues, and in what context. (Two places and no
+    #: dictionary, as many of them live at a time.)
     __slots__ = ("context", "resume")
     context: Context | None
     resume: Callable[[Any], object]
@@ -25,8 +25,8 @@ class Answer(asyncio.Future[Any]):
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """As of any future; but a task that awaits it is kept apart, for ``wake_all``. A task is
-        who says in what context it continues, and it comes only while there is no result."""
+        """As of any future; but a task that awaits it is kept apart, for ``wake_all``. Only a
+        task says in what context it continues, and it comes only while there is no result."""
         if context is None or self.context is not None:
             super().add_done_callback(fn, context=context)
         else:
@@ -65,7 +65,7 @@ class Answers(Answer):
 
 
 def new_answers(loop: asyncio.AbstractEventLoop, count: int) -> Answers:
-    """This number of answers that aren't there yet."""
+    """A future for ``count`` answers that aren't there yet."""
     answers = Answers(loop=loop)
     answers.context, answers.count, answers.parts = None, count, []
     return answers
@@ -85,8 +85,8 @@ def wake(waiter: asyncio.Future[None]) -> None:
 
 
 def wake_all(answers: list[Answer]) -> None:
-    """These have all been given: let the tasks continue that wait for them, now. For callbacks of
-    the loop alone: a task can't continue inside another."""
+    """These answers have all been given: let the tasks that wait for them continue now. Only for
+    callbacks of the loop: a task can't continue inside another."""
     try:
         for answer in answers:
             context = answer.context

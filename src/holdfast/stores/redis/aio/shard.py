@@ -36,8 +36,8 @@ class ShardWire(Wire):
     unsubscribed: Callable[[bytes], None]
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
-        # Both are accepted as they are read: the caller for the first runs only afterwards,
-        # and the second may have come with it.
+        # Both are noted as they are read: the task that asked for the first one runs only
+        # afterwards, and the second one may have come with it.
         kind = reply[0] if isinstance(reply, list) else b""
         if kind == b"sunsubscribe":
             self.unsubscribed(reply[1])

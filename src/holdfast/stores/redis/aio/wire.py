@@ -28,13 +28,13 @@ from ..scripts import Call
 from .answer import Answer, Answers, new_answer, new_answers, wake_all
 from .exchange import BY_PUSH, LOADING, PLAIN, SEVERAL, Exchange, Slot
 
-#: This number of requests may be under way on a connection; one more is refused.
+#: Maximum number of requests under way on a connection; one more is refused.
 QUEUE_MAX = 50_000
-#: A connection on which nothing has come for this time, with a request under way, is given up.
+#: Seconds after which a connection with a request under way, on which nothing comes, is given up.
 STALL_S = 1.0
 #: Overdue requests are looked for no more often than this.
 SWEEP_S = 0.002
-#: What arrives at once is read in pieces of at most this number of bytes.
+#: Maximum number of bytes that are read in one piece.
 ROOM = 1 << 16
 #: After an answer with one of these the connection isn't used any more: it leads to no master.
 _OVER = DEMOTED | {"LOADING", "MOVED"}
@@ -143,8 +143,8 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             self._flush()
 
     def fetch(self, data: bytes, count: int, within: float) -> Answers:
-        """Read this number of values by what is packed here; the replies, two for each, are a
-        list."""
+        """Read ``count`` values by the requests packed in ``data``; the replies are a list, two for
+        each value."""
         answers = new_answers(self._loop, 2 * count)
         self._post(data, SEVERAL, within, "GET", answers, 1)
         return answers
@@ -156,7 +156,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        """This number of bytes have arrived: hand out the whole replies among them."""
+        """``nbytes`` bytes have arrived: hand out the whole replies among them."""
         self.heard_at = boottime()
         reader = self._reader
         gets, pending = reader.gets, self._pending
@@ -276,7 +276,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 self._sweep_next(max(soonest, now + SWEEP_S))
 
     def _end_late(self, now: float) -> float:
-        """End the requests whose time-out has expired; when that of the next one is."""
+        """End the requests whose time-out has expired; returns when the next one expires."""
         soonest = math.inf
         late = False
         for answer, _, due, sent, what, _ in self._pending:

@@ -1,8 +1,8 @@
-"""The connections of one client for threads: a small pool, and one in reserve for what must
-continue.
+"""The connections of one client for threads: a small pool, and one in reserve for renewals and
+releases.
 
 A verb takes the connection that was used last, and returns it after the reply. New ones are made
-while few are open; after that a thread waits until one is released. So a thousand threads
+while few are open; after that a thread waits until one is returned. So a thousand threads
 cost a server few connections. Renewals and releases never queue behind other requests: as soon as
 there is a second connection, one is kept in reserve for them, and they are served first.
 
@@ -84,7 +84,8 @@ class Connections(Exchange):
         #: The threads that wait for one, and those that make one (weakly, for the same reason).
         self._queue: deque[_Turn] = deque()
         self._dialling: WeakSet[_Turn] = WeakSet()
-        #: Is one to be kept in reserve? Has the client that gives one back to look who lacks one?
+        #: Is one to be kept in reserve? Must a thread that returns one look for a thread that lacks
+        #: one?
         self._reserving = self._short = False
         self._closed = False
 
@@ -117,7 +118,7 @@ class Connections(Exchange):
             self._drop(link)
 
     def _another(self, begun: float, until: float, urgent: bool) -> Link:
-        """None is idle: the one in reserve, a new one, or the next that is released."""
+        """None is idle: the one in reserve, a new one, or the next one that is returned."""
         turn = _Turn(urgent)
         now, again = begun, begun
         failure: StoreUnavailable | None = None
@@ -155,12 +156,12 @@ class Connections(Exchange):
             link = self._dial(until)
         finally:
             self._dialling.discard(turn)
-        if many > 1 and not self._reserving:  # the first one that is released
+        if many > 1 and not self._reserving:  # the first one that is returned
             self._reserving = self._short = True
         return link
 
     def _awaited(self, turn: _Turn, until: float) -> Link | None:
-        """The next connection that is released; None if there is none before this moment."""
+        """The next connection that is returned; None if there is none before this moment."""
         rung = False
         try:
             if turn.urgent:
@@ -169,7 +170,7 @@ class Connections(Exchange):
                 self._queue.append(turn)
             self._short = True
             if self._pool:
-                self._relieve()  # it was released just before
+                self._relieve()  # it was returned just before
             rung = turn.bell.acquire(True, max(0.0, until - boottime()))
         finally:
             try:
@@ -182,8 +183,8 @@ class Connections(Exchange):
         return link
 
     def _relieve(self) -> None:
-        """Hand out idle connections to the client that lacks one: what is urgent, then the
-        reserve."""
+        """Hand out idle connections: first to urgent threads, then to the reserve, then to the
+        others."""
         self._short = False
         while self._queue or not self._spare:
             try:
@@ -217,7 +218,7 @@ class Connections(Exchange):
         self._links.add(link)
         return link
 
-    # -- releasing ---------------------------------------------------------------------------
+    # -- returning -----------------------------------------------------------------------------
 
     def _give(self, link: Link, reply: Any) -> None:
         """Back into the pool; unless it leads to a server that is no master (any more)."""

@@ -1,8 +1,8 @@
 """Wake-ups for waiting threads: one connection listens for all of them.
 
-One of waiters reads it, the others sleep; what isn't for itself it hands on, and when it goes,
-another one takes over, the oldest first, as it is probably served next. So no thread is started for
-that, and who waits alone sleeps in the kernel until its own wake-up is there.
+One of the waiters reads it, and the others sleep. It hands on what isn't for itself, and when it
+goes, another one takes over, the oldest first, as it is probably served next. So no thread is
+started for that, and a thread that waits alone sleeps in the kernel until its own wake-up is there.
 
 The address stays the same over every new connection: the lines know it.
 """
@@ -270,7 +270,7 @@ class Ear:
             box.bell.acquire()
         box.sleeps = True
         try:
-            # Only now, because the client that rises, hands on or loses looks for those who sleep.
+            # Only now, because a thread that rises, hands on or loses looks for those that sleep.
             if box.fence != ticket and 0 in link.chair and self.link is link:
                 box.bell.acquire(True, left)
         finally:

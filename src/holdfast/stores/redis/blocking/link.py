@@ -7,7 +7,7 @@ never end. Where the kernel isn't told so in these words (Windows), or isn't the
 (TLS, or sockets that gevent and eventlet have put in place), the socket counts its time itself.
 
 Not here: who may use it, and what a broken one means. Any exception but those of time and network
-leaves it in an unknown state as well; the client that gets one closes it.
+leaves it in an unknown state as well; the caller that gets one closes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOON_S = 0.004
 #: How long it lets a write last, and a socket that counts its time itself a read as well.
 TICK_S = 1.0
 _BYTES = 65536
-#: What one reply needs usually: a smaller buffer is made sooner.
+#: Bytes that one reply usually needs: a smaller buffer is made sooner.
 _FEW_BYTES = 4096
 #: A wake-up as the wire has it: its lines, whatever the protocol.
 _POKE_LINES = 7
@@ -280,8 +280,7 @@ class Link:
         raise TimeoutError("no answer")
 
     def _next_bytes(self, seconds: float, most: int) -> bytes:
-        """What comes within this number of seconds, or less, however often a signal interrupts
-        that."""
+        """What comes within ``seconds``, or sooner, however often a signal interrupts that."""
         if self._timed:
             self._beat(seconds)
             return self._recv(most)  # type: ignore[no-any-return]
@@ -312,7 +311,7 @@ class Link:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """We are the child of a fork: the connection is our parent's, who continues with it."""
+        """We are the child of a fork: the connection is our parent's, which continues with it."""
         self.dead = True
         with contextlib.suppress(OSError):
             self._sock.close()

@@ -3,7 +3,7 @@
 A verb takes a connection and returns it after the reply (`connections`). Wake-ups arrive on one
 connection for the whole client, which is made when somebody first has to wait (`ear`).
 
-Whatever goes wrong between taking and releasing, Ctrl-C included, the connection is closed: a
+Whatever goes wrong between taking and returning, Ctrl-C included, the connection is closed: a
 reply that is still under way is never read by another request.
 """
 

@@ -1,4 +1,4 @@
-"""Replies out of bytes: with hiredis if it is installed, else with a separate small parser.
+"""Replies out of bytes: with hiredis if it is installed, else with a small parser of our own.
 
 Both are fed with what has arrived and asked for one reply after the other, ``NOTHING`` when there
 is no whole one. A push (RESP3) comes as a ``Push``, an error as the value ``ServerSaid``; bytes
@@ -32,7 +32,7 @@ class Reader(Protocol):
     """What takes replies out of bytes."""
 
     def feed(self, data: Any, start: int, length: int, /) -> None:
-        """Take in what has arrived: this number of bytes of this buffer."""
+        """Take in what has arrived: ``length`` bytes of this buffer."""
         ...
 
     def gets(self) -> Any:
@@ -53,8 +53,8 @@ class PlainPush(list[Any]):
 class Parser:
     """The parser of our own: RESP2 and RESP3, in pure Python.
 
-    A reply that is not yet there as a whole is gone on with, not begun again: its finished parts
-    wait on a stack.
+    A reply that is not yet there as a whole is continued, not begun again: its finished parts wait
+    on a stack.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Parser:
         self._open: list[tuple[int, int, list[Any]]] = []
 
     def feed(self, data: Any, start: int, length: int, /) -> None:
-        """Take in what has arrived: this number of bytes of this buffer."""
+        """Take in what has arrived: ``length`` bytes of this buffer."""
         del self._data[: self._at]
         self._at = 0
         self._data += memoryview(data)[start : start + length]

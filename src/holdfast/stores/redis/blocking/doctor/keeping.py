@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: A replica that is this number of bytes behind, or silent for this number of seconds, doesn't
+#: Bytes that a replica may be behind, and seconds that it may be silent; beyond them it doesn't
 #: follow.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
