@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-#: This number of bytes of a digest make a number; it then fits wherever a fence does.
+#: Bytes of a digest that make a number; it then fits wherever a fence does.
 _NUMBER_BYTES = 6
 _SHOWN = 10
 

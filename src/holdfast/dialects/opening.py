@@ -13,7 +13,7 @@ from ..stores.redis.config import OPTIONS as _OF_REDIS
 from ..stores.redis.config import Settings, settings
 from ..url import StoreURL
 
-#: A prefix of keys is a text of at most this number of bytes.
+#: Maximum size of a prefix of keys, in bytes.
 PREFIX_MAX = 128
 #: What a store of holdfast's own may be told, and a dialect can't do.
 _NOT_HERE = ("prefix", "guard", "grace", "replicas")

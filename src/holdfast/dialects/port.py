@@ -46,7 +46,7 @@ class Port(Protocol):
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to its end what a cancellation must not cut in two; the cancellation continues then.
+        """Run to its end what a cancellation must not cut in two; the task is cancelled after it.
 
         The requests in it are bounded, so this is. Ctrl-C in a thread cuts it all the same.
         """
@@ -71,7 +71,7 @@ class Port(Protocol):
         ...
 
     async def await_change(self, claim_id: str, seconds: float) -> bool:
-        """Sleep until the watched key has changed (True), or for this time."""
+        """Sleep until the watched key has changed (True), or ``seconds`` have passed."""
         ...
 
     def unlisten(self, claim_id: str) -> None:

@@ -1,20 +1,19 @@
 """The time of the next attempt of a claim that stands in no line.
 
-Who hears of changes tries at once when there was one, and else so rarely that a message that was
-lost costs little. Who hears nothing tries again after a time that doubles, up to a limit. Nobody
-waits beyond the moment at which the key expires.
+A claim that hears of changes tries at once when there was one, and else so rarely that a lost
+message costs little. A claim that hears nothing tries again after a time that doubles, up to a
+limit. No claim waits beyond the moment at which the key expires.
 """
 
 from __future__ import annotations
 
-#: Who hears of changes tries again after this number of seconds all the same.
+#: Seconds after which a claim that hears of changes tries again all the same.
 SURE_S = 1.5
-#: Who hears nothing tries again after this number of seconds, twice as many the next time...
+#: Seconds after which a claim that hears nothing tries again, twice as many the next time...
 FIRST_S = 0.1
 #: ...and never more than these.
 LONGEST_S = 1.35
-#: A key that was to expire in this number of seconds is gone for sure after this number of seconds
-#: more.
+#: Seconds after the expected expiry of a key at which it is gone for sure.
 EXPIRED_S = 0.002
 
 
@@ -40,8 +39,8 @@ class Wait:
         return self._expires > 0 and not self.heard
 
     def again(self, taken: float | None, armed: bool) -> float:
-        """It tried, and the key is taken for this number of seconds (None: it wasn't looked at):
-        seconds until it is to try again. ``armed``: it hears of the next change."""
+        """It tried, and the key is taken for ``taken`` seconds (None: it wasn't looked at): seconds
+        until it is to try again. ``armed``: it hears of the next change."""
         self.armed, self.heard = armed, False
         if armed:
             pause = SURE_S
@@ -57,7 +56,7 @@ class Wait:
         return pause
 
     def slept(self, seconds: float, heard: bool) -> None:
-        """This much time has passed, and it has heard of a change, or hasn't."""
+        """``seconds`` have passed, and it has heard of a change, or hasn't."""
         self.heard = self.heard or heard
         self._expires -= seconds
         self.left = 0.0 if heard else max(0.0, self.left - seconds)

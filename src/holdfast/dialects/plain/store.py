@@ -55,9 +55,9 @@ CAPABILITIES = Capabilities(
     push_grants=False,
     durable_fences=False,
 )
-#: Who begins to wait arms its watch within this number of seconds, or at its next turn.
+#: Seconds that a claim that begins to wait has to arm its watch; else it does so at its next turn.
 ARM_S = 0.2
-#: This number of keys are looked at in one round trip.
+#: Maximum number of keys looked at in one round trip.
 _LOOK_MAX = 100
 _FAMILY = "plain"
 
@@ -160,7 +160,7 @@ class PlainStore:
     def _kept(self, keep: Keep, reply: Any) -> Standing | Exception:
         if reply == 1:
             return Held(keep.ticket, keep.ttl)
-        if reply == 0:  # the caller knows better if its time-out has expired
+        if reply == 0:  # the caller knows better if its lease has expired
             return Gone(Loss.BROKEN)
         return self._wrong(reply)
 

@@ -17,13 +17,13 @@ from ..port import call_of
 from . import library
 from .names import Names, names_of, owner_of, stem_of
 
-#: A claim of ours that stands in a fair lock's queue and is never asked for again is passed over
-#: when its turn has been there for this time, unless the URL says otherwise.
+#: Seconds that the turn of a claim of ours in a fair lock's queue may last if nobody asks for the
+#: claim again; then it is passed over. The URL may say otherwise.
 FAIR_WAIT_S = 5.0
-#: Time for which the answer to a release is kept, for a client that sends it again. No request is
-#: given longer.
+#: Seconds for which the answer to a release is kept, for a client that sends it again. No request
+#: is given longer.
 LATCH_S = 10.0
-#: A claim that comes with the former number of permits is granted for this time after a change.
+#: Seconds after a change in which a claim with the former number of permits is still granted.
 FORMER_S = 86_400.0
 #: The place of a permit in its claim is two bytes of its id.
 WEIGHT_MAX = 1 << 16

@@ -38,11 +38,11 @@ from . import replies
 from .requests import WEIGHT_MAX, Options, Requests
 
 Reply = Any
-#: This number of renewals go in one request, as with Redisson itself.
+#: Maximum number of renewals in one request, as with Redisson itself.
 KEEP_MAX = 100
-#: This number of names are looked at in one round trip.
+#: Maximum number of names looked at in one round trip.
 _LOOK_MAX = 50
-#: This number of answers to releases are forgotten in one request.
+#: Maximum number of answers to releases that are forgotten in one request.
 _LATCHES_MAX = 100
 
 
@@ -71,8 +71,8 @@ class Port(Protocol):
         ...
 
     async def sleep(self, claim_id: str, seconds: float) -> None:
-        """Sleep until something is heard that hasn't been yet, or for this time. At once if the
-        subscription was lost."""
+        """Sleep until something is heard that hasn't been yet, or ``seconds`` have passed. Return
+        at once if the subscription was lost."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -176,8 +176,8 @@ class RedissonStore:
         return [found[at] for at in range(len(keeps))]
 
     async def _stand(self, claim: Claim, within: float) -> Standing:
-        """How a claim stands that waits. If it could never be granted any more it is gone: joining
-        again it learns why."""
+        """The standing of a claim that waits. If it could never be granted any more it is gone:
+        joining again it learns why."""
         answer = await self._again(claim, within)
         return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
 
@@ -253,7 +253,7 @@ class RedissonStore:
         return None
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> None:
-        """Sleep until something is published, or for this time; see the contract."""
+        """Sleep until something is published, or ``seconds`` have passed; see the contract."""
         await self._port.sleep(claim.id, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:

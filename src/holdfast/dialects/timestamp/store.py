@@ -65,7 +65,7 @@ CAPABILITIES = Capabilities(
 )
 #: The number of every claim: a timestamp doesn't say whose it is.
 NUMBER = 1
-#: A key that is freed and taken again while it is looked at is looked at this number of times.
+#: Maximum number of looks at a key that is freed and taken again while it is looked at.
 _TURNS = 4
 #: No request of a verb is given less, seconds.
 _LEAST_S = 0.005

@@ -3,11 +3,11 @@
 No clock, no lock, no input or output, as in ``line.py``: the caller passes ``now`` and sends the
 wake-ups that come back. Every other store must answer as this one does.
 
-A **group** is what runs one at a time: a group, or one ungrouped job, which is a
-separate group. A group is *due* at a moment that follows from its first job and its last execution;
-groups that are due are served in the order of these moments, the two lanes in turn, so that neither
-a busy group nor many ungrouped jobs keep the others waiting. A group with a delivered job isn't due
-at all.
+A **group** is what runs one at a time: jobs with the same group name, or one ungrouped job, which
+counts as a separate group. A group is *due* at a moment that follows from its first job and its
+last execution; groups that are due are served in the order of these moments, the two lanes in turn,
+so that neither a busy group nor many ungrouped jobs keep the others waiting. A group with a
+delivered job isn't due at all.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Loan:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """What runs one at a time; its first row is the one delivered, if any is."""
+    """What runs one at a time; its first row is the delivered one, if any is."""
 
     name: str
     lane: int
@@ -256,7 +256,7 @@ class Queue:
     # -- settling --------------------------------------------------------------------------
 
     def reap(self, now: float) -> None:
-        """Recover what is delivered beyond its lease."""
+        """Recover the deliveries whose leases have expired."""
         while self.leases and self.leases[0][0] <= now:
             expires, _, track = heapq.heappop(self.leases)
             loan = track.loan
@@ -323,7 +323,7 @@ class Queue:
     def _end(
         self, track: Track, loan: Loan, verdict: Verdict, when: float, delay: float, now: float
     ) -> None:
-        """The delivery has ended, since then and with this verdict."""
+        """The delivery ended at ``when``, with this verdict."""
         self.used = now
         track.loan = None
         mine = self.taken[loan.take.id]

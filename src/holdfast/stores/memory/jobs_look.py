@@ -1,4 +1,4 @@
-"""Looking at a queue in memory, and repair it by hand."""
+"""Looking at a queue in memory, and repairing it by hand."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ the simulator runs the real core against it.
 
 The held claims of a name are always a prefix of its line in ticket order. What has expired is
 dead from that moment; it is *dropped* when it is held (at the next verb after its expiry) or
-when it reaches the head of waiters. So each verb costs O(1), whatever the length of the
+when it reaches the head of the waiters. So each verb costs O(1), whatever the length of the
 line, but for one scan of the line whenever the earliest expiry in it has passed.
 
 Deliberately absent: any notion of processes, sessions or addresses. An address is an opaque
@@ -44,7 +44,7 @@ from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
 #: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
-#: Number of tombstones that are kept without a look for expired ones.
+#: Maximum number of tombstones that are kept without a look for expired ones.
 TOMBS_LOOK = 1000
 _NO_TOMB = (-math.inf, Loss.EXPIRED)
 

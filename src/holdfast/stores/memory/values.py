@@ -3,17 +3,16 @@
 An entry is a value, a refresh lease, and a failure, each of which may be missing:
 
 * A **value** is there until ``ttl + stale + keep`` seconds after it was stored.
-* A **refresh lease** is there until its lease has expired. Only who has it stores a value, by its
-  id *and* its fence: so a computation that outlives its lease, or was begun before an invalidation,
-  overwrites nothing. The id alone wouldn't do: a copy of the request for the refresh lease that
-  arrives late, after an invalidation, takes the refresh lease again, under the same id and another
-  fence.
+* A **refresh lease** is there until it expires. Only its holder stores a value, by its id *and* its
+  fence: so a computation that outlives its lease, or was begun before an invalidation, overwrites
+  nothing. The id alone wouldn't do: a copy of the request for the refresh lease that arrives late,
+  after an invalidation, takes the refresh lease again, under the same id and another fence.
 * A **failure** counts how many computations in a row have failed; during its pause nobody gets the
   refresh lease. A value that is stored ends it.
 
-Who waits is woken when the refresh lease ends in any way: all at once, as there is nothing to stand
-in line for. A refresh lease whose holder has died ends with its lease, which waiters know from
-`Busy`.
+The waiters are woken when the refresh lease ends in any way: all at once, as there is nothing to
+stand in line for. A refresh lease whose holder has died ends when it expires; the waiters know from
+`Busy` when that is.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ from ...core.guard.model import (
 )
 from ...core.model import Gone, Held, Loss
 
-#: Entries that have ended are looked for when there are so many, and at twice as many as then
-#: remain.
+#: Number of entries at which expired ones are looked for; then again at twice as many as remain.
 SWEEP_AT = 1000
 
 
@@ -94,7 +92,7 @@ class Values:
     def __init__(self) -> None:
         self._entries: dict[Entry, _Entry] = {}
         self._tallies: dict[str, Tally] = {}
-        #: With so many of them expired ones are swept out.
+        #: Number of entries at which expired ones are swept out.
         self._sweep_at = SWEEP_AT
         #: Whom to wake after this verb.
         self.pokes: list[Any] = []

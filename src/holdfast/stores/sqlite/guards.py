@@ -83,8 +83,8 @@ class ValuePort(Protocol):
         ...
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until this wish is woken, until the caller that computes has died, or for this
-        time; was it a wake-up?"""
+        """Sleep until this wish is woken, until the client that computes has died, or until
+        ``seconds`` have passed; was it a wake-up?"""
         ...
 
     def unlisten(self, wish: str) -> None:

@@ -90,7 +90,7 @@ class JobPort(Protocol):
         ...
 
     async def sleep(self, take: str, seconds: float) -> bool:
-        """Sleep until this take is woken, or for this time; was it a wake-up?"""
+        """Sleep until this take is woken, or ``seconds`` have passed; was it a wake-up?"""
         ...
 
     def unlisten(self, take: str) -> None:

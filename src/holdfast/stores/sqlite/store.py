@@ -38,9 +38,9 @@ CAPABILITIES = Capabilities(
     crash_noticed="at once",
     clock="machine",
 )
-#: Claims in one batch: this number of renewals close the file mutex for 1 to 4 ms.
+#: Maximum number of claims in one batch: so many renewals hold the file mutex for 1 to 4 ms.
 KEEP_BATCH = 200
-#: Making a session may wait this number of seconds for the file mutex.
+#: Seconds that the making of a session may wait for the file mutex.
 SESSION_S = 5.0
 
 
@@ -99,7 +99,7 @@ class Port(Protocol):
         ...
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until woken, until a session that is watched has ended, or for this time."""
+        """Sleep until woken, until a watched session has ended, or ``seconds`` have passed."""
         ...
 
     def unlisten(self, claim: Claim) -> None:

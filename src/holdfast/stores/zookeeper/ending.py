@@ -154,8 +154,8 @@ class Ending(abc.ABC):
     # -- what ends from our side -------------------------------------------------------------
 
     def _live(self, mine: Mine, answer: Held | Waiting) -> None:
-        """A write was answered: the claim may stay so long, unless it is kept again."""
-        # Who waits keeps its place through an election that takes longer than the waiter TTL.
+        """A write was answered: the claim may stay for this lease, unless it is kept again."""
+        # A waiter keeps its place through an election that takes longer than the waiter TTL.
         lease = answer.expires_in if isinstance(answer, Held) else self._session
         mine.kept(self._port.now() + lease)
         self._port.alarm(mine.expires)
@@ -167,8 +167,7 @@ class Ending(abc.ABC):
         self._port.alarm(self._port.now() + AGAIN_S)
 
     def _on_alarm(self) -> None:
-        """Delete the nodes of those whose time-out has expired; what can't be deleted is tried
-        again."""
+        """Delete the nodes of claims that have expired; what can't be deleted is tried again."""
         now = self._port.now()
         self._own.bury(now)
         session = self._port.session()

@@ -13,7 +13,7 @@ from .notes import read_note
 from .port import Port
 from .requests import Children, Found, Get, Look, Request, Stat
 
-#: This number of names are looked at in one round trip.
+#: Maximum number of names looked at in one round trip.
 _NAMES_AT_ONCE = 100
 
 

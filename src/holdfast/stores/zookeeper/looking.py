@@ -13,7 +13,7 @@ from .port import Port
 from .requests import Children, Found, Get, Look, Stat
 from .standing import Standing
 
-#: This number of lines are looked at in one round trip.
+#: Maximum number of lines looked at in one round trip.
 _LINES_AT_ONCE = 100
 
 

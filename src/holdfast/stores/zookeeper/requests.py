@@ -21,7 +21,7 @@ class Stat(NamedTuple):
     session: int
     #: How often its data were written since it was made.
     version: int = 0
-    #: Has it, or had it, its own nodes?
+    #: Has it, or had it, child nodes?
     folder: bool = False
     #: The transaction that wrote its data last.
     mzxid: int = 0

@@ -88,7 +88,7 @@ class ZooKeeperStore(Ending):
         known = mine is not None
         if mine is None:
             mine = self._claim(claim, min(claim.spec.ttl, self.lease_max))
-            # Before anything is sent: the client that withdraws it looks for it here.
+            # Before anything is sent: a withdrawal looks for it here.
             self._own.claims[claim.id] = mine
         if wait:
             self._bell(mine)
@@ -102,7 +102,7 @@ class ZooKeeperStore(Ending):
         if isinstance(answer, Held | Waiting):
             self._live(mine, answer)
             return answer
-        # Who isn't accepted leaves no node behind, or this is an error.
+        # A claim that isn't accepted leaves no node behind, or this is an error.
         await self._port.ask([Delete(mine.path)], until)
         self._own.forget(mine)
         return answer
@@ -125,8 +125,7 @@ class ZooKeeperStore(Ending):
         return answers
 
     async def _break(self, leave: Leave, until: float) -> bool:
-        """Withdraw the claim whose node was created with this ticket, whatever claim it belongs
-        to."""
+        """Withdraw the claim whose node was created with this ticket, whichever claim that is."""
         folder = self._entering.folder(leave.name)
         _, nodes = await self._port.ask([Sync(folder), Children(folder)], until)
         line = self._line.entries(self._line.listed(nodes, folder), leave.name)

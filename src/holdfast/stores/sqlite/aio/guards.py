@@ -10,9 +10,10 @@ from ....url import StoreURL
 from ..blocking.values.engine import ValueEngine
 from .loop import Loop
 
-#: Who waits and can't be woken asks again after this number of seconds.
+#: Seconds after which a waiter that can't be woken asks again.
 VALUES_POLL_S = 0.05
-#: This number of values are read on the loop itself, as a worker thread would take longer to wake.
+#: Maximum number of values that are read on the loop itself, as a worker thread would take longer
+#: to wake.
 AT_ONCE = 16
 
 
@@ -37,7 +38,7 @@ class LoopValues(Loop[ValueEngine]):
         return await self.call(self.engine.read, entries, within)
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until woken, until the caller that computes has died, or until the time-out has
+        """Sleep until woken, until the client that computes has died, or until the time-out has
         expired."""
         ear = self.engine.ear(wish)
         if ear is None:

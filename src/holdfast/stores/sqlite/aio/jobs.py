@@ -7,7 +7,7 @@ from ....url import StoreURL
 from ..blocking.queues.engine import JobEngine
 from .loop import Loop
 
-#: A take of a job that nobody can wake asks again after this number of seconds.
+#: Seconds after which a take that nobody can wake asks again.
 JOBS_POLL_S = 0.05
 
 

@@ -32,14 +32,14 @@ from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
 Answer = asyncio.Future[Any]
-#: A request that comes late to its turn is still given this number of seconds: it may be an undo.
+#: Seconds that a request still gets when it comes late to its turn: it may be an undo.
 LATE_S = 0.25
 #: The verbs that are left out if nobody waits for the answer any more.
 TAKES = {"join", "join_free", "take", "begin"}
 KEEPS = {"keep", "extend", "prolong"}
 LOOKS = {"inspect", "jobs", "letters", "look", "peek", "read", "survey"}
 LEFT_OUT = frozenset(TAKES | KEEPS | LOOKS)
-#: When the interpreter ends, the worker may take this number of seconds to finish what was asked.
+#: Seconds that the worker may take to finish what was asked when the interpreter ends.
 EXIT_S = 5.0
 CLOSE_S = 2.0
 
@@ -226,7 +226,8 @@ class Loop(Generic[E]):
     async def _sleep(
         self, name: str, seconds: float, sessions: Iterable[str] = ()
     ) -> Granted | None:
-        """Sleep until woken by this name, until one of the sessions has ended, or for this time."""
+        """Sleep until woken by this name, until one of the sessions has ended, or until ``seconds``
+        have passed."""
         loop = self._here()
         self._read(loop)
         early = self.mail.early(name)

@@ -1,7 +1,7 @@
 """The data in separate files next to the locks: serial queues, and the values of refresh guards.
 
-Each has a database, a file mutex, sessions and its own sockets, so that no lock waits for what it
-writes. Here stands what they have in common: how the files are opened and let go, and how waiters
+Each has its own database, file mutex, sessions and sockets, so that no lock waits for what it
+writes. Here stands what they have in common: how the files are opened and closed, and how waiters
 are listed and woken.
 """
 
@@ -96,7 +96,7 @@ class AnnexFiles(Generic[D]):
 
     @abstractmethod
     def empty(self, session: str) -> bool:
-        """Has this session nothing delivered?"""
+        """Does this session hold nothing?"""
 
     def _settle(self, now: float) -> None:
         """It is open: what is next?"""
@@ -119,7 +119,7 @@ class AnnexFiles(Generic[D]):
             return True
 
     def sweep(self) -> None:
-        """Clear up after clients that have died and left nothing delivered."""
+        """Clear up after clients that have died and hold nothing."""
         left = SWEEP_MAX
         with contextlib.suppress(OSError):
             for name in self.others.names():
@@ -132,7 +132,7 @@ class AnnexFiles(Generic[D]):
         self.post = Post(self.place)
 
     def bury(self, session: str) -> None:
-        """A session has ended: remove what it left, unless what it has delivered must be seen."""
+        """A session has ended: remove what it left, unless others must see what it holds."""
         if self.empty(session):
             self.others.bury(session)
             self.ears.bury(session)
@@ -178,7 +178,7 @@ class AnnexEngine(Way[F]):
     # -- who waits ---------------------------------------------------------------------------
 
     def _listen(self, files: F, topic: str, waiter: str, now: float) -> None:
-        """From now on the client that rouses this topic may wake this one."""
+        """From now on a client that rouses this topic may wake this waiter."""
         if not self.push:
             return
         ear = self._ears.get(waiter)
@@ -199,7 +199,7 @@ class AnnexEngine(Way[F]):
         return None if found is None else found.name
 
     def unlisten(self, waiter: str) -> None:
-        """It waits no more; never fails, and passes no file mutex."""
+        """It waits no more; never fails, and doesn't take the file mutex."""
         found = self._ears.get(waiter)
         if found is not None:
             ears.close(found)
@@ -251,7 +251,7 @@ class AnnexEngine(Way[F]):
         return session.name
 
     def close(self, within: float) -> None:
-        """End the session; what it still has delivered comes back at once."""
+        """End the session; what it still holds comes back at once."""
         if self.closed:
             return
         ended = False
@@ -272,7 +272,7 @@ class AnnexEngine(Way[F]):
                 session.end(unlink=ended)
 
     def _settled(self, files: F, now: float) -> bool:
-        """Is nothing delivered to us any more?"""
+        """Do we hold nothing any more?"""
         return files.empty(files.own)
 
     def _shut(self, files: F, now: float) -> None:

@@ -2,10 +2,10 @@
 
 SQLite deletes the write-ahead log and the shared memory when the last connection closes, and
 tells "last" by a POSIX lock, which a fork does not inherit and which any other close of the file
-drops ("How To Corrupt An SQLite Database File", 2.2). Who then continues with deleted files lives
-in another generation than who comes next. So each client also keeps a *guard*: a separate lock open
-file on the same bytes, which holds SQLite's last rites off for as long as anybody is
-here, and which tells a newcomer whether the log and shared memory must be there already.
+drops ("How To Corrupt An SQLite Database File", 2.2). A client that then continues with deleted
+files lives in another generation than the next client. So each client also keeps a *guard*: a lock
+of a separate open file on the same bytes, which holds SQLite's last rites off for as long as
+anybody is here, and which tells a newcomer whether the log and shared memory must be there already.
 
 Everything here runs inside the file mutex.
 """
@@ -39,8 +39,7 @@ PAGE_SIZE = 1024
 ROOM = 256 * 1024
 #: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 4000
-#: Only a program that isn't ours can make SQLite wait inside the file mutex; not for longer than
-#: this.
+#: Seconds that SQLite may wait inside the file mutex; only a program that isn't ours can cause it.
 BUSY_S = 1.0
 #: What SQLite says when the disk under it fails; what it says of a full one isn't among them.
 DISK = {
@@ -117,8 +116,8 @@ class Database:
         self._lock(_WRITER_BYTE)
 
     def alone_soon(self) -> bool:
-        """Is nobody else here? Who is closing the store just now, outside the file mutex because it
-        was forgotten or is being ended, is given a moment."""
+        """Is nobody else here? A client that is closing the store just now, outside the file mutex
+        because it was forgotten or is being ended, is given a moment."""
         end = boottime() + CLOSING_S
         while not self.alone and _OFD_SETLK is not None and boottime() < end:
             time.sleep(0.002)
@@ -255,7 +254,7 @@ class Database:
 
     def clear(self, world: int, quiet: float) -> None:
         """Everything in it is dead; this generation begins, in which nobody is served until
-        then."""
+        ``quiet``."""
         run, sql = self.connection.execute, verbs()
         run("BEGIN IMMEDIATE")
         run(sql.all_clear)
@@ -285,14 +284,15 @@ class Database:
         self._unguard()
 
     def _unguard(self) -> None:
-        """Close the guard. Without a separate lock it stays open instead, because closing it
-        would drop the locks that SQLite has for other clients of this process."""
+        """Close the guard. Where open files have no locks of their own it stays open instead,
+        because closing it would drop the locks that SQLite has for other clients of this process.
+        """
         guard, self.guard = self.guard, -1
         if guard >= 0 and _OFD_SETLK is not None:
             os.close(guard)
 
     def forked(self) -> None:
-        """In the child: close the guard, whose lock is the parent's, and of nothing else."""
+        """In the child: close the guard, whose lock is the parent's, and nothing else."""
         self.opened = False
         self._unguard()
 
@@ -369,7 +369,7 @@ def explain(
     if code in permanent and read_only(path):
         return unusable(path, OSError(errno.EROFS, str(wrong)))
     if opening and code in permanent:
-        # SQLite doesn't say why, and repair permissions would be of no use.
+        # SQLite doesn't say why, and repairing permissions would be of no use.
         return unusable(path, lacking() or OSError(errno.EACCES, str(wrong)))
     if code == sqlite3.SQLITE_FULL:
         return DiskFailed(f"the disk of {path} is full: free some space and try again")

@@ -250,7 +250,7 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
-        """See :meth:`holdfast.core.ports.Store.inspect`. A snapshot: it doesn't close the file
+        """See :meth:`holdfast.core.ports.Store.inspect`. A snapshot: it doesn't take the file
         mutex."""
 
         def work(files: Files, now: float) -> list[LineRecord]:

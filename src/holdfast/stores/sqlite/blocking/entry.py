@@ -113,7 +113,7 @@ class Entry(Way[Files]):
         assert self._session is not None
         return self._session
 
-    # -- outside the file mutex ------------------------------------------------------------------
+    # -- outside the file mutex ------------------------------------------------------------
 
     def _flush(self) -> None:
         """Send the wake-ups, and clear away what dead sessions left behind: a part of it, if that

@@ -1,8 +1,8 @@
 """Other programs that have a database of a store open, and what their SQLite may do to ours.
 
 SQLite 3.7.0 to 3.51.2 loses commits where a checkpoint and another connection's commit overlap. Our
-own processes do both inside the file mutex only. A program that knows no file mutex may checkpoint
-at any time.
+own processes do both inside the file mutex only. A program that doesn't know the file mutex may
+checkpoint at any time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....core.finding import Finding, ok, warn
 from .gate import command_of
 from .paths import Place
 
-#: The bug came with WAL, and was repaired in this version, and in these two lines of older ones.
+#: The bug came with WAL, and was fixed in this version, and in these two lines of older ones.
 FIRST, MENDED = (3, 7, 0), (3, 51, 3)
 MENDED_TOO = {(3, 44): 6, (3, 50): 7}
 LOCKS = "/proc/locks"

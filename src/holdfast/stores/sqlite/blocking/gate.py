@@ -35,7 +35,7 @@ from .owned import open_file
 from .paths import Place, unusable
 
 _TRY = LOCK_EX | LOCK_NB
-#: A verb lasts 10 to 200 us, so most queues end while others are let run for this time, seconds...
+#: Seconds that others are let run first: a verb lasts 10 to 200 us, so most queues end then...
 _YIELD_S = 0.0003
 #: ...or else after a few naps, before it comes to queueing in the kernel.
 _NAPS_S = (0.0001,) * 8 + (0.0003,) * 6
@@ -69,7 +69,7 @@ class Gate:
         self.file = (info.st_dev, info.st_ino)
 
     def enter(self, within: float) -> None:
-        """Take the kernel lock within this number of seconds, or raise StoreUnavailable."""
+        """Take the kernel lock within ``within`` seconds, or raise StoreUnavailable."""
         try:
             flock(self.fd, _TRY)
         except BlockingIOError:
@@ -97,8 +97,7 @@ class Gate:
             try:
                 flock(self.fd, _TRY)
             except BlockingIOError:
-                # Only after a look when the time-out has expired: it may be us who stood still
-                # meanwhile.
+                # Only after one more look at the end: it may be us who stood still meanwhile.
                 if over:
                     raise StoreUnavailable(self.stuck(within)) from None
                 continue
@@ -137,7 +136,7 @@ class Gate:
             raise unusable(self.path, wrong) from None
 
     def stuck(self, within: float) -> str:
-        """Who sits in the file mutex, in words."""
+        """What holds the file mutex, in words."""
         text = f"the embedded store's gate {self.path} was not free within {within:.3g} s"
         pid = 0
         with contextlib.suppress(OSError):
@@ -162,8 +161,8 @@ class Gate:
         self.close()
 
     def forked(self) -> None:
-        """In the child: close our copies, so that a parent who dies in the file mutex doesn't leave
-        it locked through us. Closing a copy doesn't unlock; only LOCK_UN would."""
+        """In the child: close our copies, so that a parent that dies in the file mutex doesn't
+        leave it locked through us. Closing a copy doesn't unlock; only LOCK_UN would."""
         porter, self._porter = self._porter, None
         fds = [self.fd, porter.fd if porter else -1]
         self.fd = self.held = -1
@@ -177,7 +176,7 @@ class Porter:
     """A daemon thread that stands in the kernel's queue for a caller with a time limit.
 
     At most one caller at a time (the client's mutex sees to it). A request carries one token,
-    and the client that takes the token decides: the porter, once the lock is granted, thereby hands
+    and the thread that takes the token decides: the porter, once the lock is granted, thereby hands
     it over; the caller, when it gives up, thereby withdraws. Taking it is one atomic step of the
     interpreter, so there is no mutex that an interrupt could leave locked, and no moment at which
     both, or neither, are responsible for the lock.

@@ -1,4 +1,4 @@
-"""The file mutex file's first page, mapped into memory: what every process sees at once.
+"""The first page of the file mutex, mapped into memory: what every process sees at once.
 
 The map is coherent between processes and outlives ``kill -9``; what must also outlive a power
 cut (the boot and the reserved block of tickets) is synced before it counts. Each field is one
@@ -87,7 +87,7 @@ class Header:
             # Written, not just extended: a store into a hole of a full disk would be a SIGBUS.
             os.pwrite(fd, b"\0" * SIZE, 0)
         # Through a separate open file, because a map keeps a copy of its descriptor, and a copy of
-        # the file mutex's would keep the file mutex locked after the file mutex is closed.
+        # the file mutex's descriptor would keep the file mutex locked after it is closed.
         own = opened(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             info = os.fstat(own)
@@ -174,7 +174,7 @@ class Header:
     def set_up(self, ticket: int, latest: float, world: int) -> None:
         """Make a fresh page: ``ticket`` and ``latest`` are the greatest that are known.
 
-        The count starts at the wall clock in microseconds, so tickets continue rising even if
+        The count starts at the wall clock in microseconds, so tickets continue to rise even if
         every file was deleted: nobody gives a million a second for long.
         """
         words = self.words

@@ -142,7 +142,7 @@ class Lone:
         return len(slots) == len(claims)
 
     def leave(self, name: str, claim_id: str, ticket: int, now: float) -> bool:
-        """Close it, if it is here and alive; False: ask the database."""
+        """Release it, if it is here and alive; False: ask the database."""
         slot = crc32(name.encode()) % SLOTS
         found = self.tickets[slot]
         if not found or (ticket and found != ticket) or self.lines[slot]:
@@ -182,7 +182,7 @@ class Lone:
 
     def _sane(self, found: LoneClaim) -> bool:
         """Can this be a claim? A name tells its slot, and an expiry is told by ttl and beginning:
-        a bit that was flipped shows here usually."""
+        a bit that was flipped usually shows here."""
         return (
             crc32(found.name.encode()) % SLOTS == found.slot
             and found.ticket < TICKET_MAX

@@ -1,7 +1,7 @@
 """One process at a time opens the files of a store, whichever file mutex it came through.
 
-A file mutex excludes only those who know the same file. When somebody deletes it, whoever is inside
-the old one and the client that has made a new one are both alone, for a while. Verbs bear that:
+A file mutex excludes only clients that know the same file. When somebody deletes it, a client that
+is inside the old one and one that has made a new one are both alone, for a while. Verbs bear that:
 each works on the files that it has open, and the newcomer makes others. But while files are looked
 at, made and put in their places, two must not be at it, or one would empty what the other has just
 adopted. So that is done under a lock of the folder that the database lies in, which outlives the
@@ -86,7 +86,7 @@ class Opening:
         self.close()
 
     def close(self) -> None:
-        """Return it; in the child of a fork only close it, as it is the parent's."""
+        """Release it; in the child of a fork only close it, as it is the parent's."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .values.port import ThreadValues
 
 T = TypeVar("T")
-#: A waiter that nobody can wake looks at its row this often at first, and at last, seconds.
+#: Seconds between two looks of a waiter that nobody can wake at its row: at first, and at last.
 POLL_FIRST_S = 0.001
 POLL_LAST_S = 0.050
 CLOSE_S = 2.0

@@ -3,7 +3,7 @@
 A session is a FIFO in ``sessions/``, one per client that holds or waits. Its owner keeps it open
 for reading and writing, and locked by flock. When the last process that has that descriptor is
 gone, by ``exit`` or by ``kill -9``, two things happen in the kernel: the lock is free, and
-the client that polls the reading end is told of a hang-up, within a millisecond.
+each process that polls the reading end is told of a hang-up, within a millisecond.
 
 The lock is the proof, the hang-up is only the alarm: somebody who opens the FIFO after the
 owner's death hears nothing, so after opening it the lock is always tried as well. A session

@@ -1,8 +1,9 @@
 """Wake-ups: one datagram to the claim that has just become a holder.
 
-A claim that waits carries an address, the name of a Unix datagram socket in ``sessions/``. Who
-leaves wakes the address of each claim that now holds. A wake-up may be lost (nobody listens any
-more, the queue is full): then the waiter finds out when it next asks. It is never the only way.
+A claim that waits carries an address, the name of a Unix datagram socket in ``sessions/``. A client
+that leaves sends a wake-up to the address of each claim that now holds. It may be lost (nobody
+listens any more, the queue is full): then the waiter finds out when it next asks. It is never the
+only way.
 
 Threads each check a socket out of a pool for the time of one wait, so that a wake-up wakes exactly
 one thread. An uncontended join makes no socket at all.
@@ -62,7 +63,7 @@ class Post:
         self._count = 0
 
     def send(self, address: str, claim_id: str, fence: int) -> bool:
-        """Wake-up; False if certainly nobody listens there."""
+        """Send a wake-up; False if certainly nobody listens there."""
         if not is_address(address):
             return True
         try:

@@ -6,10 +6,10 @@ and does the verb again.
 
 Every commit and every checkpoint happens inside the file mutex, because SQLite 3.7.0 to 3.51.2 can
 lose commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So a
-work that leaves the file mutex before its end only reads from there on, a connection of those who
-pass no file mutex is set to ``query_only``, and nothing checkpoints in a separate thread. The last
-connection of all processes checkpoints when it is closed; then SQLite has the file for itself (see
-``database``).
+piece of work that leaves the file mutex before its end only reads from there on, a connection that
+is used outside the file mutex is set to ``query_only``, and nothing checkpoints in a separate
+thread. The last connection of all processes checkpoints when it is closed; then SQLite has the file
+for itself (see ``database``).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Way(Generic[F]):
         #: The thread that is inside, 0 if none: the mutex alone would let a signal handler in.
         self.inside = 0
         self.pid = os.getpid()
-        #: The file mutex that we may stand in, while it is being opened and from then on.
+        #: The file mutex that we may hold, while it is being opened and from then on.
         self._gate: Gate | None = None
         self._opening: Opening | None = None
         self._files: F | None = None
@@ -112,7 +112,7 @@ class Way(Generic[F]):
                 self._outbox.remove(one)
 
     def reading(self) -> list[RLock]:
-        """What is taken by those who are in the files without having passed the file mutex."""
+        """The locks of the threads that are in the files without having taken the file mutex."""
         return []
 
     # -- in and out ------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class Way(Generic[F]):
         self._start()
 
     def _abandon(self) -> None:
-        """Close what is the parent's, without touching it."""
+        """Forget what is the parent's, without touching it."""
         self._opened_or_not()
         if self._files is not None:
             leak(self._files.connection)
@@ -262,12 +262,12 @@ class Way(Generic[F]):
 _ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
 #: Stores that a forking thread keeps still, until parent and child are two; several may fork.
 _still: dict[int, list[RLock]] = {}
-#: A fork waits this number of seconds for a verb that is under way in another thread.
+#: Seconds that a fork waits for a verb that is under way in another thread.
 STILL_S = 0.5
 
 
 def forking() -> bool:
-    """Is a thread about to fork? Then nobody goes into SQLite without having passed the file
+    """Is a thread about to fork? Then nobody goes into SQLite without having taken the file
     mutex."""
     return bool(_still)
 

@@ -8,13 +8,13 @@ holds until they look at the header again. After a boot everything is dead, the 
 again, and nobody has to wait.
 
 If only the file mutex is gone, and nobody else is here, nothing is lost: a new one takes what it
-must know from the others. While somebody is here he may be inside the old file mutex at this
-moment, so then the new file mutex gets new files too: what he does to the old ones concerns nobody
-any more.
+must know from the others. While another client is here it may be inside the old file mutex at this
+moment, so then the new file mutex gets new files too: what that client does to the old ones
+concerns nobody any more.
 
 Everything here runs inside the file mutex, one process at a time whichever file mutex it is
-(``opening.py``), and may be cut short by a kill anywhere: the next who opens then finds a
-disagreement, and begins the new generation again.
+(``opening.py``), and may be cut short by a kill anywhere: the next client that opens the files then
+finds a disagreement, and begins the new generation again.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from .port import ThreadPort
 WORST_S = 0.5
 #: A server is asked for its role for no longer than this.
 ASK_S = 2.0
-#: A session must be there within this number of seconds, and everything else be over.
+#: Seconds within which a session must be there, and within which everything must be done.
 REACH_S, ALL_S = 5.0, 20.0
-#: Whose nodes there are is looked up for this number of names at most.
+#: Maximum number of names for which the owners of the nodes are looked up.
 _NAMES_MAX = 200
 #: All rights of an ACL: read, write, create, delete, admin.
 _ALL = 31

@@ -208,7 +208,7 @@ class Driver:
                 read_ms, connect_ms = connect(host, hostip, port)
             except Exception as wrong:
                 self.unfit = self.unfit or self._attempts.failed(wrong)
-                self._tell()  # the waiter for a connection looks at that
+                self._tell()  # the waiters for a connection look at that
                 raise
             self._attempts.made = True
             return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
@@ -265,7 +265,7 @@ class Driver:
             )
 
     def start(self) -> None:
-        """Begin to connect; returns at once. Raises what keeps it from that: it has ended then."""
+        """Begin to connect; returns at once. Raises what prevents that; then it has ended."""
         try:
             self._starting.start()
             self._starting.join()

@@ -6,7 +6,7 @@ one may that was reached while it was starting: what came too early is never rea
 has two seconds, and twice as many the next time.
 
 A server refuses a client that has seen a later transaction than it has itself, because it may be
-a follower that is late. One that has lost data would refuse that client without a time limit, so at
+a follower that is late. One that has lost data would refuse that client forever, so at
 some time the client must ask without saying what it has seen. It does so when no server has taken
 it for longer than its session lasts: then each lease that was counted from this session has ended,
 and whatever the server lets in doubles no hold.
@@ -27,11 +27,10 @@ from kazoo.protocol import serialization as wire
 
 from ....runtime.blocking import boottime
 
-#: A server that doesn't take the connection in this number of seconds is passed over for the next
-#: one; so is one that doesn't answer the first request in as many, or in twice as many the next
-#: time.
+#: Seconds that a server may take to accept the connection, and then to answer the first request; a
+#: slower one is passed over for the next server, which may take twice as long to answer.
 CONNECT_S = 2.0
-#: Sends a request of kazoo's in this number of seconds, with a number if its answer has one: the
+#: Sends a request of kazoo's within the given seconds, with a number if its answer has one: the
 #: answer, or the latest transaction that the server knows.
 Invoke = Callable[..., Any]
 

@@ -147,11 +147,11 @@ class ThreadPort:
             return self._driver
 
     def silence(self) -> float:
-        """Threads renew whatever else continues."""
+        """Threads renew whatever else happens."""
         return 0.0
 
     def on_state(self) -> None:
-        """The connection was made, or lost: wake waiters for it."""
+        """The connection was made, or lost: wake the waiters for it."""
         self._changed.set()
 
 

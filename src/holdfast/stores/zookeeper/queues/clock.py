@@ -7,8 +7,7 @@ answer to the try says whether it was in time.
 
 from __future__ import annotations
 
-#: What was learnt is too old to be waited by after this number of seconds, as the leader may have
-#: changed.
+#: Seconds after which what was learnt is too old to be waited by, as the leader may have changed.
 OLD_S = 5.0
 
 

@@ -83,7 +83,7 @@ class Idle:
         return Children(space.place.at("idle"))
 
     def poke(self, space: Space, waiting: Any, jobs: int) -> None:
-        """Wake so many of waiters; whoever was woken by others is passed over."""
+        """Wake one of the waiters per job; those that others have woken are passed over."""
         if not isinstance(waiting, list) or not waiting or jobs <= 0:
             return
         space.pokes += 1

@@ -28,7 +28,7 @@ class Loan:
     seq: int
     attempt: int
     fence: int
-    #: How often its entry was written to, this take included: the client that takes it later writes
+    #: How often its entry was written to, this take included: a client that takes it later writes
     #: again.
     version: int
     age: float
@@ -96,7 +96,7 @@ class Loans:
     def __init__(self) -> None:
         self.takers: dict[str, Taker] = {}
         self.doomed: dict[str, Loan] = {}
-        #: Those that were given a tombstone, and until when each stays so; oldest first.
+        #: The takes that were given a tombstone, and until when each has it; oldest first.
         self._fading: deque[tuple[float, Taker]] = deque()
 
     def taker(self, take: Take) -> Taker:
@@ -110,7 +110,7 @@ class Loans:
         taker.served = True
 
     def find(self, asked: Settle | Extend) -> Loan | None:
-        """The delivery that this is about, if it is delivered by its take."""
+        """The delivery that this is about, if its take still has it."""
         taker = self.takers.get(asked.take)
         return taker.loans.get((asked.group, asked.seq)) if taker is not None else None
 
@@ -147,7 +147,7 @@ class Loans:
             self._forget(taker)
 
     def alive(self) -> Iterator[Loan]:
-        """All that are delivered."""
+        """All deliveries to this process."""
         for taker in list(self.takers.values()):
             yield from list(taker.loans.values())
 

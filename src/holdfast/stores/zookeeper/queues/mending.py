@@ -1,4 +1,4 @@
-"""Looking at queues and repair them by hand."""
+"""Inspect queues, and repair them by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .ways import Part, Ways, entry_node, known_over
 
 #: The age of the oldest job is looked for among so many groups, those that wait longest first.
 _GROUPS = 200
-#: This number of requests are sent before the first answer is there.
+#: Maximum number of requests that are sent before the first answer is there.
 _AT_ONCE = 100
 
 
@@ -95,7 +95,7 @@ class Mending:
         rows = await self._seen.rows(space, view, group, each, until)
         return [row.record for row in rows if state is None or row.record.state is state][:most]
 
-    # -- repair -----------------------------------------------------------------------------
+    # -- repair ------------------------------------------------------------------------------
 
     async def letters(self, space: Space, until: float) -> list[str]:
         """The ids of all dead letters; see the contract."""

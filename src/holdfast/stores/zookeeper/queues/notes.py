@@ -15,8 +15,8 @@ _GREATEST = 1 << 62
 
 
 class JobNote(NamedTuple):
-    """A job. ``turn``: its place in its request. ``window``: for this number of milliseconds its id
-    is remembered, -1 if it isn't. ``delay``: milliseconds after its acceptance.
+    """A job. ``turn``: its place in its request. ``window``: milliseconds for which its id is
+    remembered, -1 if it isn't. ``delay``: milliseconds after its acceptance.
 
     Of one that is or was a dead letter, ``accepted`` says when, and ``order`` by which transaction
     it was accepted; else its node does. ``attempts`` and ``reason`` are those of a dead letter.

@@ -22,7 +22,7 @@ from .remembered import Remembered
 from .space import Space
 from .talk import REQUEST_BYTES_MAX, Talk, check_rights, too_large, why_not
 
-#: So often a request is made again, if others change what we look at.
+#: Maximum number of attempts at a request, if others change what we look at.
 _ROUNDS = 12
 #: What one part of a request takes beside its path and its data, in bytes.
 _PART_BYTES = 80

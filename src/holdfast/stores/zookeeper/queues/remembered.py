@@ -1,8 +1,8 @@
 """The record of earlier puts, and how it shrinks: each client that adds to it removes some of it.
 
-A lane that put nothing for an hour, and an id whose job has ended and whose window as well. So many
-are looked at for each that is added that they don't grow without a time limit; nobody waits for
-that.
+A lane that put nothing for an hour is forgotten, and so is an id whose job and window have both
+ended. So many are looked at for each that is added that they don't grow without limit; nobody waits
+for that.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .notes import stamp
 from .space import Space
 from .talk import Talk
 
-#: A lane is forgotten after this number of milliseconds without a put.
+#: Milliseconds without a put after which a lane is forgotten.
 LANE_MS = 3_600_000
-#: So many of those that follow in the order of their names are looked at, each time, and ids are
-#: looked at with one of this number of puts.
+#: Number of those that are looked at each time, in the order of their names; and of the puts among
+#: which one looks at ids.
 _LOOKED_AT, _EACH = 16, 4
 
 

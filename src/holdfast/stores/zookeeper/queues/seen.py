@@ -13,7 +13,7 @@ from .space import Space
 from .taking import due_at
 from .talk import Talk, check_rights
 
-#: This number of nodes are read in one round trip.
+#: Maximum number of nodes read in one round trip.
 _AT_ONCE = 500
 
 
@@ -71,7 +71,7 @@ class Seen:
     async def rows(
         self, space: Space, view: View, group: str | None, most: int | None, until: float
     ) -> list[Row]:
-        """The jobs, of each group up to so many, in the order of acceptance."""
+        """The jobs, of each group at most ``most``, in the order of acceptance."""
         place = space.place
         key = None if group is None else group_key(group) if group else ""
         heads = [one for one in view.entries() if key is None or one.group == key]

@@ -1,4 +1,4 @@
-"""Ending deliveries: settled by their workers, released, prolonged, or over by themselves."""
+"""Deliveries and their ends: settled by their workers, returned, extended, or expired."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .taking import Taking
 from .talk import Talk, check_rights, why_not
 from .ways import Part, Ways
 
-#: So often a transaction is made again, if others change what we look at.
+#: Maximum number of attempts at a transaction, if others change what we look at.
 _ROUNDS = 6
 #: A mark that couldn't be deleted is tried again so much later, seconds.
 AGAIN_S = 0.25
@@ -149,7 +149,7 @@ class Settling:
         space, waiting = self._talk.space(take.queue), None
         if take.wait:
             # Its node goes first: from then on no wake-up goes to it. Meanwhile another thread that
-            # did not see yet that it is given a tombstone sends what it is about to send.
+            # did not see yet that it has a tombstone sends what it is about to send.
             asked = [*self._idle.leave(take), self._idle.look(space)]
             waiting = (await self._talk.ask(asked, until))[-1]
         if taker.doubts:
@@ -237,8 +237,7 @@ class Settling:
         return Loss.EXPIRED if same else Loss.SESSION
 
     def on_alarm(self) -> None:
-        """Delete the marks of those whose time-out has expired; what can't be deleted is tried
-        again."""
+        """Delete the marks of expired deliveries; what can't be deleted is tried again."""
         port, doomed = self._talk.port, self._loans.doomed
         now, session = port.now(), port.session()
         for loan in self._loans.alive():

@@ -48,8 +48,8 @@ class Taking:
             await self.resolve(taker, until)
         try:
             if not taker.served:
-                # Who will be woken asks only in case a wake-up was lost: one list serves many of
-                # them.
+                # A take that will be woken asks only in case a wake-up was lost: one list serves
+                # many of them.
                 shared = self._idle.standing(take) and space.listed(talk.port.now())
                 await self._find(space, taker, until, fresh=shared)
             if take.wait and not taker.loans and not self._idle.standing(take):
@@ -82,7 +82,7 @@ class Taking:
     async def _stand(self, space: Space, taker: Taker, until: float) -> None:
         """Have it woken when there is a job; and look once more, as one may have come meanwhile."""
         take = taker.take
-        if taker.buried:  # while we asked: it is released, and nobody may wake it
+        if taker.buried:  # while we asked: it was returned, and nobody may wake it
             return
         stood = await self.look_up(space, until, first=self._idle.stand(space, take))
         if not self._idle.stood(take, stood):
@@ -124,7 +124,7 @@ class Taking:
         rated = take.pace.rate < math.inf
         if rated:
             await talk.tell_time(space, until)
-        if taker.buried:  # while we asked: it is released, and gets nothing more
+        if taker.buried:  # while we asked: it was returned, and gets nothing more
             return []
         if rated and space.pace is None:
             await self._read_pace(space, until)

@@ -53,7 +53,7 @@ class Ways:
         return max(at, self._clock.most(now) + gap) if gap else at
 
     def onward(self, space: Space, entry: Entry, gap: int, at: int, now: float) -> list[Part]:
-        """The first job of a group has ended, and not before then may the next one begin."""
+        """The first job of a group has ended; ``gap`` and ``at`` say when the next may begin."""
         if not entry.group:
             return []
         place = space.place

@@ -174,7 +174,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         return answer
 
     def _see(self, within: float, work: Callable[[Jobs], T]) -> T:
-        """A snapshot: it doesn't close the file mutex."""
+        """A snapshot: it doesn't take the file mutex."""
 
         def look_in(files: JobFiles, now: float) -> T:
             if files.moved():
@@ -188,7 +188,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         return self._inside(within, look_in)
 
     def _flush(self) -> None:
-        """Wake waiters for what has become due."""
+        """Wake the waiters for what has become due."""
         for queue, count in self._unsent():
             files = self._files
             if files is not None:

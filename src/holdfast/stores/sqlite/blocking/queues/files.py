@@ -16,7 +16,7 @@ from ..paths import Place
 from ..sql import jobs as statements
 from .database import JobDatabase
 
-#: Queues that nobody has used for this number of seconds are forgotten, with their counts.
+#: Seconds after which a queue that nobody has used is forgotten, with its counts.
 UNUSED_S = 31 * 86_400.0
 _SQL = statements()
 
@@ -43,7 +43,7 @@ class JobFiles(AnnexFiles[JobDatabase]):
         self.offset = _offset(self.run, now)
 
     def empty(self, session: str) -> bool:
-        """Has this session nothing delivered?"""
+        """Does this session hold no delivery?"""
         return self.run(_SQL.session_there, (session,)).fetchone() is None
 
 

@@ -1,6 +1,6 @@
 """The verbs of serial queues in one transaction. What they mean stands in ``memory/jobs.py``.
 
-Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes as many of
+Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes as many
 waiters as ``wakes`` says, once it is committed.
 """
 
@@ -30,7 +30,7 @@ from ..sql import jobs as statements
 from .books import called
 from .rows import GROUPED, PLAIN, Loan, QueueRow
 
-#: So many leases that have ended are recovered by one verb; the next one continues.
+#: Maximum number of deliveries with expired leases that one verb recovers; the next one continues.
 REAP_MAX = 1000
 #: So many workers are looked at by one take, whether they have died.
 SESSIONS_MAX = 128
@@ -107,7 +107,7 @@ class Jobs:
 
     def take(self, take: Take, session: str, dead: Callable[[str], bool]) -> Taken:
         """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead`` says whether a session has
-        ended: what its process had delivered comes back then, also before the lease has expired."""
+        ended: what its process held comes back then, also before the lease has expired."""
         queue = self.queue(take.queue)
         if queue is None:
             return Taken((), ASK_AGAIN_S_MAX)
@@ -122,7 +122,7 @@ class Jobs:
         return Taken((), self._retry_in(queue, take.pace))
 
     def given_up(self, take: Take) -> bool:
-        """Is this a copy of a take that was released?"""
+        """Is this a copy of a take that was given up?"""
         return self.run(_SQL.tomb_there, (take.id, self.now)).fetchone() is not None
 
     def _of_take(self, queue: QueueRow, take: str) -> list[Loan]:
@@ -201,12 +201,12 @@ class Jobs:
     # -- settling --------------------------------------------------------------------------
 
     def reap(self, queue: QueueRow) -> None:
-        """Recover what is delivered beyond its lease."""
+        """Recover the deliveries whose leases have expired."""
         for row in self.run(_SQL.loans_over, (queue.id, self.now, REAP_MAX)).fetchall():
             self._expire(queue, Loan(*row), row[5])
 
     def _bury(self, queue: QueueRow, own: str, dead: Callable[[str], bool]) -> bool:
-        """Recover what processes had that have died; was there any?"""
+        """Recover the deliveries of dead processes; was there any?"""
         found = False
         for (session,) in self.run(_SQL.sessions, (queue.id, SESSIONS_MAX)).fetchall():
             if session != own and dead(session):
@@ -259,8 +259,7 @@ class Jobs:
         return Held(loan.fence, extend.ttl)
 
     def _on_loan(self, queue: QueueRow, asked: Settle | Extend) -> Loan | None:
-        """The delivery that this is about, if its lease isn't over; what has expired is
-        recovered."""
+        """The delivery that this is about, unless its lease has expired; then it is recovered."""
         row = self.run(_SQL.loan_get, (asked.seq,)).fetchone()
         if row is None:
             return None
@@ -281,7 +280,7 @@ class Jobs:
         delay: float,
         reason: str | None,
     ) -> None:
-        """The delivery has ended, since then and with this verdict."""
+        """The delivery ended at ``when``, with this verdict."""
         run, job, grp = self.run, loan.job, loan.grp
         run(_SQL.loan_drop, (job,))
         queue.taken -= 1
@@ -316,8 +315,7 @@ class Jobs:
             self.run(_SQL.known_add, (queue.id, job_id, until))
 
     def _keep_group(self, queue: QueueRow, grp: int, rested: float, size: int) -> None:
-        """The group has this number of jobs; one without any is kept until its interval has
-        ended."""
+        """The group has ``size`` jobs; one without any is kept until its interval has ended."""
         queue.groups -= not size
         if not size and rested <= self.now:
             self.run(_SQL.group_drop, (grp,))

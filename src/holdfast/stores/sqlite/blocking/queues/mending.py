@@ -24,7 +24,7 @@ from . import books
 from .database import PAGE_SIZE, JobDatabase
 from .rows import SEQ_BITS
 
-#: Seconds that it waits for the file mutex.
+#: Seconds that a repair may wait for the file mutex.
 GATE_S = 10.0
 _SQL = statements()
 

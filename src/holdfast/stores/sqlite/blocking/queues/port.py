@@ -11,7 +11,7 @@ from ..wake import Boxes, nothing
 from .engine import JobEngine
 
 T = TypeVar("T")
-#: A take that nobody can wake asks again after this number of seconds.
+#: Seconds after which a take that nobody can wake asks again.
 JOBS_POLL_S = 0.05
 CLOSE_S = 2.0
 

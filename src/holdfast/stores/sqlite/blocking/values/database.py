@@ -15,7 +15,7 @@ from ..sql import create_values, verbs
 PAGE_SIZE = 4096
 #: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 1000
-#: To this many bytes the log is cut when it begins again.
+#: Size in bytes to which the log is cut when it begins again.
 LOG_BYTES = 16 << 20
 #: Of the database in memory, in KiB, per connection.
 CACHE_KIB = 8192

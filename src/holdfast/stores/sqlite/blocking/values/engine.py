@@ -1,6 +1,6 @@
 """The verbs of refresh guards as one client runs them, on the caller's thread.
 
-A read passes no file mutex (see ``reading.py``); every other verb is one pass through a separate
+A read takes no file mutex (see ``reading.py``); every other verb is one pass through a separate
 file mutex, and one transaction.
 """
 
@@ -236,12 +236,12 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         return self._holders.get(wish, "")
 
     def unlisten(self, waiter: str) -> None:
-        """It waits no more; never fails, and passes no file mutex."""
+        """It waits no more; never fails, and doesn't take the file mutex."""
         self._holders.pop(waiter, None)
         super().unlisten(waiter)
 
     def _flush(self) -> None:
-        """Wake waiters for what has ended."""
+        """Wake the waiters for what has ended."""
         for topics in self._unsent():
             files = self._files
             if files is not None:

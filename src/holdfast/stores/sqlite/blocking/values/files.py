@@ -23,7 +23,7 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
     def _agree(self, header: Header, now: float) -> ValueDatabase:
         """Open the database if it is this boot's and this file mutex's; else make it again, empty.
 
-        May be cut short anywhere: what isn't known to the file mutex is made again by the next one.
+        May be cut short anywhere: what the file mutex doesn't know the next client makes again.
         """
         words, fresh = header.words, header.fresh()
         if fresh:

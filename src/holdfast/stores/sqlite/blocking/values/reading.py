@@ -26,11 +26,11 @@ from ..sql import guards as statements
 from ..way import forking
 from .rows import value_of
 
-#: This number of threads of one client read at the same time; more of them wait for one another.
+#: Maximum number of threads of one client that read at once; more of them wait for one another.
 READERS_MAX = 4
-#: ... for so many seconds, and then read through the gate.
+#: ... for these seconds at most, and then read through the file mutex.
 READER_S = 0.25
-#: A client keeps this number of values that it has read, of up to this number of bytes each.
+#: Maximum number of values that a client keeps after it has read them, and bytes of each.
 KEPT_MAX = 1024
 KEPT_BYTES = 8 * 1024
 #: The files are looked for in their place so often, in seconds; a verb that writes always looks.
@@ -89,16 +89,16 @@ class Reader:
             raise
 
     def read(self, entries: Sequence[Entry], seconds: float) -> list[Any] | None:
-        """Their rows; None if it serves another thread, for longer than this number of seconds, or
-        if somebody is about to fork: no thread may be inside SQLite then.
+        """Their rows; None if it serves another thread for longer than ``seconds``, or if somebody
+        is about to fork: no thread may be inside SQLite then.
 
-        Each is a separate statement, that is brought to its end at once: one that is left open
+        Each is a separate statement, which is brought to its end at once: one that is left open
         would show what it has seen at first for as long as it is open.
         """
         try:
             if not self.lock.acquire(seconds > 0, seconds if seconds > 0 else -1):
                 return None
-            if forking():  # now that we have it: the client that forks waits for it, or we see that
+            if forking():  # now that we have it: a thread that forks waits for it, or we see that
                 return None
             return [self.run(_VALUE, entry).fetchone() for entry in entries]
         finally:
@@ -128,7 +128,7 @@ class Reading:
         self._moved = moved
         self._look_at = 0.0
         self._readers = [Reader(database)]
-        #: Taken by the client that opens one more.
+        #: Taken by the thread that opens one more.
         self._adding = RLock()
         #: By entry: the word that counts its changes, its count when we read, and the row.
         self._kept: dict[Entry, tuple[int, int, tuple[Any, ...]]] = {}

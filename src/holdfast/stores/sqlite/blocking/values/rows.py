@@ -53,5 +53,5 @@ def value_of(row: tuple[Any, ...] | None, now: float) -> Value | None:
 
 
 def topic(entry: Entry) -> str:
-    """What waiters for an entry's value listen to."""
+    """What the waiters for an entry's value listen to."""
     return f"{len(entry.guard)} {entry.guard}{entry.key}"

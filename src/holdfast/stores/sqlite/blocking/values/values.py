@@ -1,7 +1,7 @@
 """The verbs of refresh guards in one transaction. What they mean stands in ``memory/values.py``.
 
-Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes waiters
-for the entries in ``ended``, once it is committed.
+Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes the
+waiters for the entries in ``ended``, once it is committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .....core.model import Gone, Held, Loss
 from ..sql import guards as statements
 from .rows import DutyRow, value_of
 
-#: The client that writes a value or takes a refresh lease removes so many that have ended.
+#: Maximum number of expired ones that each write of a value, or take of a refresh lease, removes.
 FADE = 4
 
 _SQL = statements()
@@ -99,7 +99,7 @@ class Values:
         fresh = now + finish.ttl
         stale = fresh + finish.stale
         ends = (fresh, stale, stale + finish.keep)
-        # Room is made first, so that this value may have the place of one that has ended.
+        # Room is made first, so that this value may have the place of one that has expired.
         self.run(_SQL.values_fade, (now, FADE))
         self.run(_SQL.value_put, (*entry, *ends, finish.cost, finish.fence, finish.data))
         self.run(_SQL.duty_drop, entry)
