@@ -79,7 +79,7 @@ def waits(reply: Reply) -> Waiting | None:
 
 def again_in(left_ms: int) -> float:
     """Seconds until asking again is worth it, whatever is heard: when the lease in the way has
-    ended, and never later than a second, as its holder may say nothing when it ends."""
+    expired, and never later than a second, as its holder may say nothing when it ends."""
     return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
 
 

@@ -2,7 +2,7 @@
 
 There is no line, but for the queue of a fair lock. A claim that waits has entered nothing: it
 listens where Redisson says that a hold has ended, and asks again then, or when the lease in the way
-has ended, at the latest after a second. Its ticket is 0 until it is held.
+has expired, at the latest after a second. Its ticket is 0 until it is held.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Nothing here knows a driver. Requests (``requests.py``) go through a port, for t
 (``blocking/``) or for one event loop (``aio.py``). Three rules carry the safety:
 
 * **Only a write that was answered extends anything**: the creation of a claim's node, or a batch
-  of `keeping`. A follower that is cut off continues answering reads while the majority lets
+  of `keeping`. A follower that is cut off continues to answer reads while the majority lets
   somebody else in.
 * **A line is read after a write of the same session**, so that it is at least as new as that.
 * **The session of a node is the one that the server says.** What belongs to another session than

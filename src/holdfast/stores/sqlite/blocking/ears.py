@@ -1,7 +1,7 @@
 """The waiters for a job or a value: one file each, whose name contains what for, since when, and
 where to send the wake-up.
 
-To wake somebody is to remove such a file, which one process can do but once, and then to send a
+To wake somebody is to remove such a file, which succeeds for one process only, and then to send a
 datagram to the socket that its name says. So a job that becomes due wakes a waiter, without a
 transaction and without the file mutex; and to wait no more is to remove one's own.
 """
@@ -29,7 +29,7 @@ class Ear(NamedTuple):
 
 
 class Ears:
-    """The folder of waiters."""
+    """The folder of the waiters."""
 
     def __init__(self, place: Place) -> None:
         self._folder = folder(place, "idle")

@@ -244,7 +244,7 @@ class Driver:
             user.on_state()
 
     def _require_life(self) -> None:
-        """End the session if nobody has its user any more, or if every lease of it has ended
+        """End the session if nobody has its user any more, or if every lease of it has expired
         because nothing ran that could renew."""
         user = self._user()
         if user is None or user.silence() > lease_of(self.granted or self._settings.session):

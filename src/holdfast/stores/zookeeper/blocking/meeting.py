@@ -8,8 +8,8 @@ has two seconds, and twice as many the next time.
 A server refuses a client that has seen a later transaction than it has itself, because it may be
 a follower that is late. One that has lost data would refuse that client forever, so at
 some time the client must ask without saying what it has seen. It does so when no server has taken
-it for longer than its session lasts: then each lease that was counted from this session has ended,
-and whatever the server lets in doubles no hold.
+it for longer than its session lasts: then each lease that was counted from this session has
+expired, and whatever the server lets in doubles no hold.
 
 The session itself may be in an older copy, with nodes that we have removed since: they would last
 as long as it does. So it is ended there, and a new one is begun. Whether the copy is older can't be

@@ -315,7 +315,7 @@ class Jobs:
             self.run(_SQL.known_add, (queue.id, job_id, until))
 
     def _keep_group(self, queue: QueueRow, grp: int, rested: float, size: int) -> None:
-        """The group has ``size`` jobs; one without any is kept until its interval has ended."""
+        """The group has ``size`` jobs; one without any is kept until its interval has passed."""
         queue.groups -= not size
         if not size and rested <= self.now:
             self.run(_SQL.group_drop, (grp,))
