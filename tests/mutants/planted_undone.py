@@ -186,7 +186,7 @@ UNDONE = [
     bug(
         "sqlite: who gives up a take keeps the poke",
         f"{KIT}[sqlite-sync-{PASSED_ON}]",
-        (f"{SQLITE}.queues.jobs", "        if not mine:  # a poke", "        if False:  # a poke"),
+        (f"{SQLITE}.queues.jobs", "        if not mine:  # a wake-up", "        if False:"),
     ),
     bug(
         "sqlite: a take that was given up waits",
@@ -244,7 +244,7 @@ UNDONE = [
         f"{KIT}[zookeeper-sync-{PASSED_ON}]",
         (
             "holdfast.stores.zookeeper.queues.settling",
-            "if not what:  # a poke",
+            "if not what:  # a wake-up",
             "if False:  # a poke",
         ),
     ),

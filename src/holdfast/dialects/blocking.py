@@ -1,4 +1,4 @@
-"""The port of dialects for threads: a claim that waits has a connection of its own, on which the
+"""The port of dialects for threads: a claim that waits has a separate connection, on which the
 server tells of changes of its key (client tracking, RESP3)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a claim is called where there are no fences, and how a token shows.
+"""Numbers of claims where there are no fences, and the display of tokens.
 
 A token proves who holds, so it is never shown: people see a digest of it, and the number that
 names a claim (to break it, for instance) is made of it, too.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-#: So many bytes of a digest make a number; it then fits wherever a fence does.
+#: Bytes of a digest that make a number; it then fits wherever a fence does.
 _NUMBER_BYTES = 6
 _SHOWN = 10
 

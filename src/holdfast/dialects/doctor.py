@@ -52,7 +52,7 @@ def _tracking(visit: Visit) -> Finding:
 
 
 def _evicting(visit: Visit) -> Finding | None:
-    """May the server drop a lock for want of memory?"""
+    """May the server drop a lock when it runs out of memory?"""
     policy = visit.setting("maxmemory-policy")
     limit = visit.setting("maxmemory")
     if not policy or limit in (None, "", "0") or policy == "noeviction":

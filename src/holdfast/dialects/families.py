@@ -12,7 +12,7 @@ from ..errors import ConfigError
 
 
 class Family(NamedTuple):
-    """What stands at a key, in words, and who is to be asked for it."""
+    """What stands at a key, in words, and the scheme of URLs to use for it."""
 
     words: str
     use: str

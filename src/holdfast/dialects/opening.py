@@ -1,4 +1,4 @@
-"""From the URL of a dialect to what is needed to connect: as for ``redis://``, with its own words.
+"""Connection settings from the URL of a dialect: as for ``redis://``, with its own options.
 
 ``redis+plain://host:6379/15`` by TCP, ``rediss+plain://`` by TLS, and so for every dialect.
 """
@@ -13,7 +13,7 @@ from ..stores.redis.config import OPTIONS as _OF_REDIS
 from ..stores.redis.config import Settings, settings
 from ..url import StoreURL
 
-#: A prefix of keys is a text of at most so many bytes.
+#: Maximum size of a prefix of keys, in bytes.
 PREFIX_MAX = 128
 #: What a store of holdfast's own may be told, and a dialect can't do.
 _NOT_HERE = ("prefix", "guard", "grace", "replicas")

@@ -1,4 +1,5 @@
-"""What a dialect asks of a connection. For threads it is in ``blocking``, for a loop in ``aio``."""
+"""The connection as a dialect needs it. For threads it is in ``blocking``, for a loop in
+``aio``."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ Heard = Callable[[Reply], None]
 class Port(Protocol):
     """How requests reach the server, and how a waiter hears that a key has changed.
 
-    Each method is over within ``within`` seconds, or raises ``StoreUnavailable``. What the server
+    Each method ends within ``within`` seconds, or raises ``StoreUnavailable``. What the server
     answers is a ``Reply``; an error reply is the value ``ServerSaid``, not raised. A script that
     the server doesn't know is loaded and sent again, unseen. A request that is interrupted never
     leaves its reply to be read by another, and can't be overtaken by its undo.
@@ -40,12 +41,12 @@ class Port(Protocol):
         """Send one command that is no script.
 
         ``heard`` gets the answer before anything that is sent later is answered. It is not called
-        when no answer comes, or none before the time is over.
+        when no answer comes, or none before the time-out has expired.
         """
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to its end what a cancellation must not cut in two; the cancellation goes on then.
+        """Run to its end what a cancellation must not cut in two; the task is cancelled after it.
 
         The requests in it are bounded, so this is. Ctrl-C in a thread cuts it all the same.
         """
@@ -70,7 +71,7 @@ class Port(Protocol):
         ...
 
     async def await_change(self, claim_id: str, seconds: float) -> bool:
-        """Sleep until the watched key has changed (True), or for so long."""
+        """Sleep until the watched key has changed (True), or ``seconds`` have passed."""
         ...
 
     def unlisten(self, claim_id: str) -> None:

@@ -1,5 +1,5 @@
-"""Whether the server tells of changes of keys: what is said when it refuses, and when it is asked
-again. Both ports have one of these, for all of their connections."""
+"""The server's notifications of changed keys: the log line when it refuses them, and the time of
+the next request. Both ports have one of these, for all of their connections."""
 
 from __future__ import annotations
 

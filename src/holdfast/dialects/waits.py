@@ -1,19 +1,19 @@
-"""When a claim that stands in no line tries again.
+"""The time of the next attempt of a claim that stands in no line.
 
-Who hears of changes tries at once when there was one, and else so seldom that a message that was
-lost costs little. Who hears nothing tries again after a time that doubles, up to a limit. Nobody
-waits beyond the moment at which the key expires.
+A claim that hears of changes tries at once when there was one, and else so rarely that a lost
+message costs little. A claim that hears nothing tries again after a time that doubles, up to a
+limit. No claim waits beyond the moment at which the key expires.
 """
 
 from __future__ import annotations
 
-#: Who hears of changes tries again after so many seconds all the same.
+#: Seconds after which a claim that hears of changes tries again all the same.
 SURE_S = 1.5
-#: Who hears nothing tries again after so many seconds, twice as many the next time...
+#: Seconds after which a claim that hears nothing tries again, twice as many the next time...
 FIRST_S = 0.1
 #: ...and never more than these.
 LONGEST_S = 1.35
-#: A key that was to expire in so many seconds is gone for sure after so many more.
+#: Seconds after the expected expiry of a key at which it is gone for sure.
 EXPIRED_S = 0.002
 
 
@@ -39,7 +39,7 @@ class Wait:
         return self._expires > 0 and not self.heard
 
     def again(self, taken: float | None, armed: bool) -> float:
-        """It tried, and the key is taken for so many seconds (None: it wasn't looked at): seconds
+        """It tried, and the key is taken for ``taken`` seconds (None: it wasn't looked at): seconds
         until it is to try again. ``armed``: it hears of the next change."""
         self.armed, self.heard = armed, False
         if armed:
@@ -56,7 +56,7 @@ class Wait:
         return pause
 
     def slept(self, seconds: float, heard: bool) -> None:
-        """So much time is over, and it has heard of a change, or hasn't."""
+        """``seconds`` have passed, and it has heard of a change, or hasn't."""
         self.heard = self.heard or heard
         self._expires -= seconds
         self.left = 0.0 if heard else max(0.0, self.left - seconds)

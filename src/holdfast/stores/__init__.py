@@ -1,1 +1,1 @@
-"""Where lines of claims are kept: one folder each, with the same file names."""
+"""The stores, which keep lines of claims: one folder each, with the same file names."""

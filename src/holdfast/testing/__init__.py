@@ -1,4 +1,4 @@
-"""What helps to test with holdfast, and to test holdfast itself; public, and kept as such.
+"""Tools to test with holdfast, and to test holdfast itself; public, and kept as such.
 
 For users' own tests: the pytest plugin (``plugin``: fixtures ``locks``, ``async_locks``,
 ``lock_clock``, ``lose``, ``contend``) and the clock that a test moves (``clock``).

@@ -1,9 +1,9 @@
 """A clock that a test moves, and clients that go by it: half an hour passes in some milliseconds.
 
-The clients are real ones, of both faces, over a memory store of their own. Their time is the
-machine's, plus what the test has added. ``advance`` lets time pass as it does in life: keepers
-renew when their time has come, those who wait keep their places, what nobody renews expires.
-``jump`` is what a process finds that was stopped: the time is gone, and nobody did anything.
+The clients are real ones, of both faces, over a separate memory store. Their time is the machine's,
+plus what the test has added. ``advance`` lets time pass as it does in life: renewers renew when
+their time has come, waiters keep their places, and what nobody renews expires. ``jump`` acts as
+if the process had been stopped: the time is gone, and nobody did anything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..stores.memory.store import MemoryStore
 T = TypeVar("T")
 L = TypeVar("L", bound=Latch)
 
-#: Keepers and waiters must have done what is due within so many seconds of real time.
+#: Seconds of real time within which renewers and waiters must have done what is due.
 SETTLE_S = 5.0
 #: Just behind the moment at which something is due, in seconds.
 BEHIND_S = 0.001
@@ -64,7 +64,7 @@ class _Mailbox:
         self._latch.set()
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None; it may be None before the time is over."""
+        """The fence of the grant, or None; it may be None before these seconds have passed."""
         if self._fence is None:
             await self._latch.wait(seconds)
         return self._fence
@@ -107,7 +107,7 @@ class TestClock:
         ]
 
     def close(self) -> None:
-        """Let go of the clients and of the store. Tasks of their loops end with these."""
+        """Forget the clients and the store. The tasks of the clients' loops end with the loops."""
         for client in self._clients:
             client._ctx.closed = True
             client._ctx.keeper.stop()

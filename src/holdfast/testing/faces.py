@@ -156,7 +156,7 @@ class Flag(Protocol):
     """Something that one actor sets and others wait for."""
 
     def set(self) -> None:
-        """Let everybody go on, now and later."""
+        """Let everybody continue, now and later."""
         ...
 
     async def wait(self, within: float = 10.0) -> None:
@@ -258,7 +258,7 @@ class Threads:
         return call()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """In a thread of its own, so that one that hangs can be left behind."""
+        """In a separate thread, so that a case that hangs can be left behind."""
         return cast(R, run_sync(_Thread(main).result(within)))
 
 
@@ -305,7 +305,7 @@ class Tasks:
         return await asyncio.to_thread(call)
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """In an event loop of its own."""
+        """In a separate event loop."""
 
         async def bounded() -> R:
             async with asyncio.timeout(within):

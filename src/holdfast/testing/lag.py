@@ -1,4 +1,4 @@
-"""How late the machine itself is: what a bound on time must allow besides what it is about.
+"""The delay of the machine itself, which a bound on time must allow in addition.
 
 A test that says "within 250 ms" says it of the code, not of a machine on which something else runs.
 A thread sleeps in short steps and notes by how much each came too late; whatever was stolen from it
@@ -17,12 +17,12 @@ from ..runtime.blocking import boottime
 #: The length of one step, and by how much it is late on a machine at rest, in seconds.
 STEP_S = 0.005
 AT_REST_S = 0.001
-#: From so many seconds on it is told one by one.
+#: Delays longer than this are told one by one, seconds.
 LONG_S = 0.02
-#: What is stolen from us is stolen from a server as well, which no thread of ours can see: so many
-#: times as much is allowed besides, but no more than so many seconds.
+#: What is stolen from us is stolen from a server as well, which no thread of ours can see: the
+#: factor by which that is allowed in addition, and its maximum, seconds.
 OTHERS, OTHERS_S_MAX = 2, 1.0
-#: So many steps are remembered: the last minute or so.
+#: Number of steps that are remembered: the last minute or so.
 STEPS = 12_000
 
 _late: deque[tuple[float, float]] = deque(maxlen=STEPS)

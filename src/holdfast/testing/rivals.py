@@ -24,7 +24,7 @@ OWNER = "elsewhere:1:rival"
 
 @dataclass(frozen=True)
 class Rival:
-    """Somebody else, who holds a name or stands in its line until ``leave()``."""
+    """Another client that holds a name or stands in its line until ``leave()``."""
 
     name: str
     #: Its fence, once it holds.
@@ -44,7 +44,7 @@ class Rival:
         return self._clock.call(look)
 
     def leave(self) -> None:
-        """Release the name, or leave its line; whoever is next is served."""
+        """Release the name, or leave its line; the next waiter is served."""
         leave = Leave(self.name, self._id, self.fence)
         _, pokes = self._clock.call(lambda lines, now: lines.leave(leave, now))
         for address, _, fence in pokes:
@@ -54,7 +54,7 @@ class Rival:
 def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX) -> Rival:
     """Have somebody else acquire this name, or this lock: it holds it now, or waits for it.
 
-    ``seconds``: as a holder it vanishes after so long, as if it was killed; as one who waits it
+    ``seconds``: as a holder it vanishes after this time, as if it was killed; as a waiter it
     stays. ``ConfigError`` if the name is in use as something else.
     """
     if isinstance(wanted, LockBase):
@@ -83,7 +83,7 @@ def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
     """Take a hold away, for this reason: the name is free, and the holder is told.
 
     Everything happens as in a real loss: ``hold.lost`` says the reason at once, callbacks run on
-    the keeper's thread (before this returns) or task (as soon as it runs), a task with
+    the renewer's thread (before this returns) or task (as soon as it runs), a task with
     ``cancel_on_lost`` is cancelled. For holds of the memory store, such as the fixtures'.
     ``NotHeld`` if it isn't held any more.
     """

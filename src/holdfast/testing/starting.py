@@ -1,4 +1,4 @@
-"""What starts the other processes of a test."""
+"""The function that starts the other processes of a test."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Another process with a client of its own, which does what it is told.
+"""Another process with its own client, which does what it is told.
 
 ``Worker`` is the handle; ``python -m holdfast.testing.worker URL FACE`` is the process. It reads
 commands from its standard input, one JSON list a line, and writes one JSON list for each. It ends
-with its standard input, so it never outlives the one who started it.
+with its standard input, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import starting
 from .faces import FACES, Face
 from .surroundings import surroundings
 
-#: A worker that nobody ends, ends itself after so many seconds.
+#: Seconds after which a worker that nobody ends, ends itself.
 LIFE_S = 600.0
 
 
@@ -123,7 +123,7 @@ class _Commands:
         return await self._client.break_(name, fence)
 
     async def count(self, name: str, path: str, rounds: int) -> list[int]:
-        """Add one to the number in a file, so many times, each under the lock; the fences."""
+        """Add one to the number in a file ``rounds`` times, each under the lock; the fences."""
         file = pathlib.Path(path)
         fences = []
         for _ in range(rounds):

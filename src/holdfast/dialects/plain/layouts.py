@@ -1,4 +1,4 @@
-"""Where the clients of this family keep their locks, and what their tokens look like."""
+"""Layouts of the clients of this family: the keys of their locks, and the form of their tokens."""
 
 from __future__ import annotations
 

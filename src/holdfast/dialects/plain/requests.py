@@ -51,13 +51,13 @@ class Requests:
         return call_of(_JOIN, (key, _tomb_of(key, mark)), *args)
 
     def probe(self, claim: Claim, now: float) -> Call:
-        """The same at less cost, for one who hears of changes."""
+        """The same at less cost, for a client that hears of changes."""
         key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
         args = self.shape.token(mark, now), self._set, self._life(claim.spec.ttl)
         return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
 
     def keep(self, claim: Claim, ttl: float) -> Call:
-        """Let the key live so long from now on."""
+        """Let the key live for ``ttl`` seconds from now."""
         key = self.layout.key(claim.spec.name)
         return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
 
@@ -66,7 +66,7 @@ class Requests:
         return self._leave(leave.name, self.mark(leave.id), leave.ttl if suspect else None)
 
     def take_away(self, name: str, token: bytes) -> Call:
-        """Free the key of whoever holds it with this token."""
+        """Free the key that is held with this token."""
         return self._leave(name, token, 0.0)
 
     def _leave(self, name: str, mark: bytes, ttl: float | None) -> Call:
@@ -78,7 +78,7 @@ class Requests:
         return call_of(_LEAVE, keys, mark, bury)
 
     def look(self, key: bytes) -> Call:
-        """Who holds this key?"""
+        """Ask for the holder of this key."""
         return call_of(_LOOK, (key,))
 
     def _life(self, ttl: float) -> bytes:

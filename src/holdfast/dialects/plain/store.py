@@ -1,7 +1,7 @@
 """The verbs on plain keys: which request each of them is, and what its answer means.
 
 There is no line, so a claim that waits has ticket 0 and leaves nothing at the server: it tries
-again when it hears that the key has changed, and now and then. Who holds has a ticket above 0, and
+again when it hears that the key has changed, and now and then. A holder has a ticket above 0, and
 only then renews; so what was lost is never taken again by a renewal.
 """
 
@@ -55,9 +55,9 @@ CAPABILITIES = Capabilities(
     push_grants=False,
     durable_fences=False,
 )
-#: Who begins to wait arms its watch within so many seconds, or at its next turn.
+#: Seconds that a claim that begins to wait has to arm its watch; else it does so at its next turn.
 ARM_S = 0.2
-#: So many keys are looked at in one round trip.
+#: Maximum number of keys looked at in one round trip.
 _LOOK_MAX = 100
 _FAMILY = "plain"
 
@@ -160,12 +160,12 @@ class PlainStore:
     def _kept(self, keep: Keep, reply: Any) -> Standing | Exception:
         if reply == 1:
             return Held(keep.ticket, keep.ttl)
-        if reply == 0:  # whoever asks knows better if its time was over
+        if reply == 0:  # the caller knows better if its lease has expired
             return Gone(Loss.BROKEN)
         return self._wrong(reply)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until the key has changed; see the contract. Nobody is ever let in by it."""
+        """Sleep until the key has changed; see the contract. It never grants anything."""
         wait = self._waits.get(claim.id)
         heard = await self._port.await_change(claim.id, seconds)
         if wait is not None:
@@ -232,7 +232,7 @@ class PlainStore:
     # -- looking ---------------------------------------------------------------------------
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Who holds the names that begin with the prefix; see the contract."""
+        """The holders of the names that begin with the prefix; see the contract."""
         layout = self._requests.layout
         names = [prefix]
         if not exact:

@@ -2,7 +2,7 @@
 
 Every client of this family compares whole tokens and interprets none, so any will do that is
 unique. All of a token but a time behind it, its *mark*, follows from the id: so a claim is known
-again whoever asks, and a request may be sent twice.
+again from its id alone, and a request may be sent twice.
 """
 
 from __future__ import annotations

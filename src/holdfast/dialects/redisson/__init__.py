@@ -4,7 +4,7 @@
 the read-write lock, ``semaphore()`` the semaphore whose permits have leases. Options:
 
     client=current   what the peers run: ``current``, or ``3.8.1``
-    fair=true        ``lock()`` is FairLock: those who wait are served in order
+    fair=true        ``lock()`` is FairLock: waiters are served in order
     fair_wait=5      seconds that a dead waiter of ours costs those behind it there
     fenced=true      ``lock()`` is FencedLock: ``hold.fence`` is its token
     permits=counted  ``semaphore()`` is the one whose permits have neither owners nor leases

@@ -23,7 +23,7 @@ from ...stores.redis.scripts import Call
 
 #: Nobody waits for the answer to the end of a subscription.
 _PART_S = 5.0
-#: What ends here is for one of those who wait: it wakes one of them. Of all else several may share.
+#: What ends here is for one of the waiters: it wakes one of them. Of all else several may share.
 _FOR_ONE = b"redisson_lock__channel:"
 
 
@@ -70,9 +70,9 @@ class ChannelLoopPort(LoopPort):
 
     def _start(self) -> None:
         super()._start()
-        #: Who waits, in the order in which they came.
+        #: The waiters, in the order in which they came.
         self._sleepers: dict[str, Sleeper] = {}
-        #: Channels that are heard, and how many wait for each; those that will be soon.
+        #: Channels that are heard, how many wait for each, and subscriptions that are under way.
         self._heard_of: set[bytes] = set()
         self._wanted: dict[bytes, int] = {}
         self._subscribing: dict[bytes, Shared[None]] = {}
@@ -132,8 +132,8 @@ class ChannelLoopPort(LoopPort):
     def published(self, channel: bytes) -> list[Answer]:
         """Something has ended there: the sleeps that end with it.
 
-        The end of a lock is told to the first who waits for it; whoever gives up after that
-        passes it on.
+        The end of a lock is told to the first claim that waits for it; a claim that gives up after
+        that passes it on.
         """
         ended: list[Answer] = []
         for sleeper in self._sleepers.values():
@@ -168,7 +168,7 @@ class ChannelLoopPort(LoopPort):
         return undertaking
 
     async def _listen(self) -> None:
-        """Have a connection for subscriptions: the one that there is, or one of its own."""
+        """Have a connection for subscriptions: the existing one, or a new separate one."""
         limit = self._attempt_s()
         ear, _ = await self._reach(limit)
         if self._settings.protocol == 2:
@@ -209,7 +209,7 @@ class ChannelLoopPort(LoopPort):
                 parted.add_done_callback(unheeded)
 
     def _ended(self, wire: Wire) -> None:
-        """A connection is lost: who waits asks, which connects again."""
+        """A connection is lost: the waiters ask again, which makes a new connection."""
         if wire is self._ear:
             self._heard_of.clear()
             for sleeper in self._sleepers.values():

@@ -1,4 +1,4 @@
-"""The port for threads: who waits has a connection of its own, subscribed to one channel."""
+"""The port for threads: a waiter has a separate connection, subscribed to one channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a name becomes Redisson's keys, channels and owners.
+"""Redisson's keys, channels and owners for a name.
 
 For the lock ``N``: the key itself is ``N`` as it is, and every helper begins or ends with the name
 in braces, so that a cluster keeps all of them in one slot. A name that has braces is left as it is.

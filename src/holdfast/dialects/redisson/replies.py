@@ -1,4 +1,4 @@
-"""What the scripts answer, in the nouns of the contract."""
+"""Replies of the scripts, as the contract's data types."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def waits(reply: Reply) -> Waiting | None:
 
 
 def again_in(left_ms: int) -> float:
-    """Seconds until asking again is worth it, whatever is heard: when the lease in the way is over,
-    and never later than a second, as its holder may say nothing when it ends."""
+    """Seconds until asking again is worth it, whatever is heard: when the lease in the way has
+    expired, and never later than a second, as its holder may say nothing when it ends."""
     return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
 
 
@@ -121,7 +121,7 @@ def done(reply: Reply, label: str) -> bool:
 
 
 def rows(reply: Reply, label: str) -> list[Row]:
-    """Who holds and waits, as the peers see it."""
+    """The holders and waiters, as the peers see them."""
     if reply is None or (isinstance(reply, list) and reply[:1] == [b""]):
         return []
     if not isinstance(reply, list) or len(reply) != 4:

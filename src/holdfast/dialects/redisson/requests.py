@@ -17,12 +17,13 @@ from ..port import call_of
 from . import library
 from .names import Names, names_of, owner_of, stem_of
 
-#: A claim of ours that stands in a fair lock's queue and is never asked for again is passed over
-#: when its turn has been there for so long, unless the URL says otherwise.
+#: Seconds that the turn of a claim of ours in a fair lock's queue may last if nobody asks for the
+#: claim again; then it is passed over. The URL may say otherwise.
 FAIR_WAIT_S = 5.0
-#: So long the answer to a release is kept for who sends it again. No request is given longer.
+#: Seconds for which the answer to a release is kept, for a client that sends it again. No request
+#: is given longer.
 LATCH_S = 10.0
-#: A claim that comes with the former number of permits is let in for so long after a change.
+#: Seconds after a change in which a claim with the former number of permits is still granted.
 FORMER_S = 86_400.0
 #: The place of a permit in its claim is two bytes of its id.
 WEIGHT_MAX = 1 << 16
@@ -36,7 +37,7 @@ class Options(NamedTuple):
     old: bool = False
     fair: bool = False
     fenced: bool = False
-    #: Are permits merely counted? Else each has a lease.
+    #: Are permits only counted? Else each has a lease.
     counted: bool = False
     fair_wait: float = FAIR_WAIT_S
 
@@ -57,7 +58,7 @@ class Requests:
         self.options = options
         self.uuid = uuid
         self._share = ms(options.fair_wait)
-        #: What is published when a writer ends, as all readers may go on then.
+        #: What is published when a writer ends, as all readers may continue then.
         self._wakes_all = "0" if options.old else "1"
 
     def names(self, name: str) -> Names:
@@ -144,7 +145,7 @@ class Requests:
         return self._end(library.LEAVE, leave, self.owner(leave.id), latches)
 
     def breaks(self, leave: Leave, field: bytes) -> Call:
-        """End the hold of this owner, whoever that is. Answer: 1 if there was one."""
+        """End the hold of this owner, whichever client that is. Answer: 1 if there was one."""
         return self._end(library.BREAK, leave, field)
 
     def _end(

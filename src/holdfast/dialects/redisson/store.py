@@ -2,7 +2,7 @@
 
 There is no line, but for the queue of a fair lock. A claim that waits has entered nothing: it
 listens where Redisson says that a hold has ended, and asks again then, or when the lease in the way
-is over, at the latest after a second. Its ticket is 0 until it is held.
+has expired, at the latest after a second. Its ticket is 0 until it is held.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from . import replies
 from .requests import WEIGHT_MAX, Options, Requests
 
 Reply = Any
-#: So many renewals go in one request, as with Redisson itself.
+#: Maximum number of renewals in one request, as with Redisson itself.
 KEEP_MAX = 100
-#: So many names are looked at in one round trip.
+#: Maximum number of names looked at in one round trip.
 _LOOK_MAX = 50
-#: So many answers to releases are forgotten in one request.
+#: Maximum number of answers to releases that are forgotten in one request.
 _LATCHES_MAX = 100
 
 
 class Port(Protocol):
     """How requests reach the server, and how a waiter hears that it is worth asking again.
 
-    Each verb is over within ``within`` seconds, or raises ``StoreUnavailable``; an error reply is
+    Each verb ends within ``within`` seconds, or raises ``StoreUnavailable``; an error reply is
     the value ``ServerSaid``. See :class:`holdfast.dialects.port.Port`.
     """
 
@@ -66,13 +66,13 @@ class Port(Protocol):
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Reply:
         """Send the call of a claim that waits, after its subscription to this channel: what is
-        published there from then on is heard. If the server lets nobody subscribe, send it all
+        published there from then on is heard. If the server refuses the subscription, send it all
         the same."""
         ...
 
     async def sleep(self, claim_id: str, seconds: float) -> None:
-        """Sleep until something is heard that hasn't been yet, or for so long. At once if the
-        subscription was lost."""
+        """Sleep until something is heard that hasn't been yet, or ``seconds`` have passed. Return
+        at once if the subscription was lost."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -128,7 +128,7 @@ class RedissonStore:
         self._requests = Requests(self._options, self._new_uuid())
         #: Where the server keeps answers to releases that have arrived here.
         self._latches: deque[str] = deque(maxlen=_LATCHES_MAX)
-        #: Claims that may have been let in without our knowing: a request may still be under way.
+        #: Claims that may have been granted without our knowing: a request may still be under way.
         self._unsure: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -158,7 +158,7 @@ class RedissonStore:
         return replies.joined(reply, claim, field, self._options.fenced, self.label)
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch; see the contract. Who has no ticket yet waits, and asks again."""
+        """Renew a batch; see the contract. A claim without a ticket waits, and asks again."""
         if len(keeps) == 1 and not keeps[0].ticket:
             return [await self._stand(keeps[0].claim, within)]
         calls: list[Call] = []
@@ -176,8 +176,8 @@ class RedissonStore:
         return [found[at] for at in range(len(keeps))]
 
     async def _stand(self, claim: Claim, within: float) -> Standing:
-        """How a claim stands that waits. If it could never be let in any more it is gone: joining
-        anew it learns why."""
+        """The standing of a claim that waits. If it could never be granted any more it is gone:
+        joining again it learns why."""
         answer = await self._again(claim, within)
         return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
 
@@ -253,7 +253,7 @@ class RedissonStore:
         return None
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> None:
-        """Sleep until something is published, or for so long; see the contract."""
+        """Sleep until something is published, or ``seconds`` have passed; see the contract."""
         await self._port.sleep(claim.id, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
@@ -290,7 +290,7 @@ class RedissonStore:
         self._port.unlisten(claim.id)
 
     def inherit(self, other: RedissonStore) -> None:
-        """Give back what this one has taken, whose event loop doesn't run: as its client."""
+        """Release what this one has taken, whose event loop doesn't run: as its client."""
         self._requests, self._unsure = other._requests, other._unsure
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Timestamp locks: a key with the time at which it expires, by the clocks of those who use it.
+"""Timestamp locks: a key with the time at which it expires, by the clocks of its users.
 
 ``redis+timestamp://host:6379/0``, by TLS ``rediss+timestamp://``: for servers and proxies that
 know neither scripts nor ``SET NX PX``. ``prefix=`` is what keys begin with, ``unit=seconds`` for

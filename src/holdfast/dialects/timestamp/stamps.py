@@ -22,7 +22,7 @@ class Stamps:
         self._per_second = 1 if seconds else 1000
 
     def new(self, claim: Claim, ttl: float, now: float) -> bytes:
-        """What to write for a life of so many seconds from now on."""
+        """What to write for a life of ``ttl`` seconds from now."""
         if self._per_second == 1:
             return b"%d" % math.ceil(now + ttl)
         chance = int(claim.id[:6], 16) / 0xFFFFFF

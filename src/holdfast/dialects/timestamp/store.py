@@ -65,7 +65,7 @@ CAPABILITIES = Capabilities(
 )
 #: The number of every claim: a timestamp doesn't say whose it is.
 NUMBER = 1
-#: A key that is freed and taken again while it is looked at is looked at so often.
+#: Maximum number of looks at a key that is freed and taken again while it is looked at.
 _TURNS = 4
 #: No request of a verb is given less, seconds.
 _LEAST_S = 0.005
@@ -304,7 +304,7 @@ class TimestampStore:
     # -- looking ---------------------------------------------------------------------------
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Who holds the names that begin with the prefix; see the contract."""
+        """The holders of the names that begin with the prefix; see the contract."""
         until = self._port.now() + within
         if exact:
             line = self._line(prefix, await self._read(prefix, until))
@@ -343,7 +343,7 @@ class TimestampStore:
     # -- its life --------------------------------------------------------------------------
 
     def inherit(self, other: TimestampStore) -> None:
-        """Give back what this one has taken, whose event loop doesn't run."""
+        """Release what this one has taken, whose event loop doesn't run."""
         self._mine = other._mine
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from .blocking import space
 
 
 class AioMailbox:
-    """A mailbox that a task waits on; pokes may come from any thread."""
+    """A mailbox that a task waits on; wake-ups may come from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -26,7 +26,7 @@ class AioMailbox:
                 self._loop.call_soon_threadsafe(_wake, waiter)
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None when the time is over."""
+        """The fence of the grant, or None when the time-out has expired."""
         self._waiter = waiter = self._loop.create_future()
         timer = later(self._loop, max(0.0, seconds), _wake, waiter)
         try:

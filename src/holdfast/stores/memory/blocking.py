@@ -37,7 +37,7 @@ class Space:
 
     @inside
     def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run on the lines with the time now, alone; what Ctrl-C interrupts is mended."""
+        """Run on the lines with the time now, alone; what Ctrl-C interrupts is repaired."""
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
@@ -51,7 +51,7 @@ class Space:
 
     @inside
     def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
-        """The same on one queue; also whom to poke."""
+        """The same on one queue; also whom to wake."""
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
@@ -89,7 +89,7 @@ class Space:
 
     @inside
     def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
-        """The same on the values of guards; also whom to poke."""
+        """The same on the values of guards; also whom to wake."""
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
@@ -132,7 +132,7 @@ class BlockingMailbox:
             self._full.release()
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None when the time is over."""
+        """The fence of the grant, or None when the time-out has expired."""
         if self._full.acquire(timeout=max(0.0, seconds)):
             self._full.release()
         return self._fence

@@ -31,7 +31,7 @@ class Port(Protocol):
     """What the verbs need: the shared values under their lock, and mailboxes."""
 
     def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
-        """Run on the values with the time now, alone; what came of it, and whom to poke."""
+        """Run on the values with the time now, alone; what came of it, and whom to wake."""
         ...
 
     def mailbox(self) -> Mailbox:

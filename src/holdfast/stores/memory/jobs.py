@@ -1,12 +1,13 @@
 """Serial queues as a plain state machine: the meaning of their verbs.
 
 No clock, no lock, no input or output, as in ``line.py``: the caller passes ``now`` and sends the
-pokes that come back. Every other store must answer as this one does.
+wake-ups that come back. Every other store must answer as this one does.
 
-A **track** is what runs one at a time: a group, or one job of the plain lane, which is a track of
-its own. A track is *due* at a moment that follows from its first job and its last execution; tracks
-that are due are served in the order of these moments, the two lanes in turn, so that neither a busy
-group nor a full plain lane keeps the others waiting. A track on loan isn't due at all.
+A **group** is what runs one at a time: jobs with the same group name, or one ungrouped job, which
+counts as a separate group. A group is *due* at a moment that follows from its first job and its
+last execution; groups that are due are served in the order of these moments, the two lanes in turn,
+so that neither a busy group nor many ungrouped jobs keep the others waiting. A group with a
+delivered job isn't due at all.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Row:
     job: Job
     accepted: float
     not_before: float
-    #: A known id is remembered until then, even when the job is over.
+    #: A known id is remembered until then, even when the job has ended.
     known_until: float
     attempts: int = 0
     dead: bool = False
@@ -70,7 +71,7 @@ class Loan:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """What runs one at a time; its first row is the one on loan, if any is."""
+    """What runs one at a time; its first row is the delivered one, if any is."""
 
     name: str
     lane: int
@@ -93,9 +94,9 @@ class Queue:
 
     def __init__(self) -> None:
         self.tracks: dict[str, Track] = {}
-        #: The tracks of the plain lane, by the seq of their job.
+        #: The groups of the ungrouped jobs, by the seq of their job.
         self.singles: dict[int, Track] = {}
-        #: Per lane: (moment, turn, track), with entries that don't count any more among them.
+        #: Per lane: (moment, turn, group), with entries that don't count any more among them.
         self.order: tuple[list[Any], list[Any]] = ([], [])
         self.leases: list[tuple[float, int, Track]] = []
         self.dead: OrderedDict[int, Row] = OrderedDict()
@@ -206,7 +207,7 @@ class Queue:
             yield track
 
     def _next(self, now: float) -> Track | None:
-        """The track that is served next: the lanes take turns where both have one."""
+        """The group that is served next: the lanes take turns where both have one."""
         for lane in (self.turn, 1 - self.turn):
             first = self._first(lane)
             if first is not None and first[0] <= now:
@@ -239,7 +240,7 @@ class Queue:
         return min(max(soonest, 0.0), ASK_AGAIN_S_MAX)
 
     def line_up(self, track: Track, now: float) -> None:
-        """Give the track its place, by the moment at which it is due, and wake one who waits."""
+        """Give the group its place, by the moment at which it is due, and wake a waiter."""
         moment = track.at()
         if moment == math.inf:
             track.place = None
@@ -255,7 +256,7 @@ class Queue:
     # -- settling --------------------------------------------------------------------------
 
     def reap(self, now: float) -> None:
-        """Take back what is on loan beyond its lease."""
+        """Recover the deliveries whose leases have expired."""
         while self.leases and self.leases[0][0] <= now:
             expires, _, track = heapq.heappop(self.leases)
             loan = track.loan
@@ -283,7 +284,7 @@ class Queue:
 
     def _bury(self, take: str, ttl: float, now: float) -> None:
         """No late copy of this take is lent anything."""
-        if len(self.tombs) >= self._tombs_look:  # seldom, as it looks at all of them
+        if len(self.tombs) >= self._tombs_look:  # rarely, as it looks at all of them
             self.tombs = {one: until for one, until in self.tombs.items() if until > now}
             self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
         self.tombs[take] = now + ttl + TOMB_S
@@ -322,7 +323,7 @@ class Queue:
     def _end(
         self, track: Track, loan: Loan, verdict: Verdict, when: float, delay: float, now: float
     ) -> None:
-        """The loan is over, since then and with this verdict."""
+        """The delivery ended at ``when``, with this verdict."""
         self.used = now
         track.loan = None
         mine = self.taken[loan.take.id]
@@ -381,7 +382,7 @@ class Queue:
             self.line_up(track, now)
 
     def forget(self, row: Row) -> None:
-        """The job is over; its id is remembered for the rest of its window."""
+        """The job has ended; its id is remembered for the rest of its window."""
         self.dead.pop(row.seq, None)
         if row.job.known:
             self.known[row.job.id] = row.known_until

@@ -1,4 +1,4 @@
-"""Looking at a queue in memory, and mending it by hand."""
+"""Looking at a queue in memory, and repairing it by hand."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def purge(
 
 
 def _rows(queue: Queue, now: float) -> list[tuple[Track | None, Row]]:
-    """All jobs in the order of acceptance, each with its track, unless it has none any more."""
+    """All jobs in the order of acceptance, each with its group, unless it has none any more."""
     queue.reap(now)
     found: dict[int, tuple[Track | None, Row]] = {}
     for track in _tracks(queue):

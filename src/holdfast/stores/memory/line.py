@@ -1,16 +1,16 @@
 """The line of claims as a plain state machine: the meaning of the five verbs.
 
-No clock, no lock, no input or output: the caller passes ``now`` and sends the pokes that come
+No clock, no lock, no input or output: the caller passes ``now`` and sends the wake-ups that come
 back. Every other store must answer as this one does (the differential test compares them), and
 the simulator runs the real core against it.
 
 The held claims of a name are always a prefix of its line in ticket order. What has expired is
 dead from that moment; it is *dropped* when it is held (at the next verb after its expiry) or
-when it reaches the head of those who wait. So each verb costs O(1), whatever the length of the
+when it reaches the head of the waiters. So each verb costs O(1), whatever the length of the
 line, but for one scan of the line whenever the earliest expiry in it has passed.
 
 Deliberately absent: any notion of processes, sessions or addresses. An address is an opaque
-object that comes with a join and goes out with a poke.
+object that comes with a join and goes out with a wake-up.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
 #: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
-#: Number of tombstones that are kept without a look for those that are over.
+#: Maximum number of tombstones that are kept without a look for expired ones.
 TOMBS_LOOK = 1000
 _NO_TOMB = (-math.inf, Loss.EXPIRED)
 
@@ -96,7 +96,7 @@ class Lines:
     def __init__(self, first_ticket: int = 1, patience: float = PATIENCE_S) -> None:
         self.lines: dict[str, Line] = {}
         self.tombs: dict[str, tuple[float, Loss]] = {}
-        #: From this number on, those that are over are looked for.
+        #: From this number on, expired ones are looked for.
         self._tombs_look = TOMBS_LOOK
         self.next_ticket = first_ticket
         self.patience = patience
@@ -370,7 +370,7 @@ class Lines:
         return Gone(reason if until > now else Loss.EXPIRED)
 
     def _bury(self, cid: str, now: float, ttl: float, reason: Loss) -> None:
-        if len(self.tombs) >= self._tombs_look:  # seldom, as it looks at all of them
+        if len(self.tombs) >= self._tombs_look:  # rarely, as it looks at all of them
             self.tombs = {i: t for i, t in self.tombs.items() if t[0] > now}
             self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
         self.tombs[cid] = (now + ttl + TOMB_S, reason)

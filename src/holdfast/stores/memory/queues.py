@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """Where the poke of one who waits arrives."""
+    """Where the wake-up of a waiter arrives."""
 
     def poke(self, fence: int) -> None:
         """A job may be due; callable from any thread."""
         ...
 
     async def wait(self, seconds: float) -> int | None:
-        """What the poke said, or None when the time is over."""
+        """What the wake-up said, or None when the time-out has expired."""
         ...
 
 
@@ -40,7 +40,7 @@ class Port(Protocol):
     """What the verbs need: the shared queues under their lock, and mailboxes."""
 
     def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
-        """Run on one queue with the time now, alone; what came of it, and whom to poke."""
+        """Run on one queue with the time now, alone; what came of it, and whom to wake."""
         ...
 
     def queue_names(self) -> list[str]:

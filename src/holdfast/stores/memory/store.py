@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """Where the pokes of one waiting claim arrive."""
+    """Where the wake-ups of one waiting claim arrive."""
 
     def poke(self, fence: int) -> None:
         """The claim was granted; callable from any thread."""
         ...
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None when the time is over."""
+        """The fence of the grant, or None when the time-out has expired."""
         ...
 
 

@@ -1,17 +1,18 @@
 """The values of refresh guards in memory, and the exact meaning of the verbs on them.
 
-An entry is a value, a duty, and a failure, each of which may be missing:
+An entry is a value, a refresh lease, and a failure, each of which may be missing:
 
 * A **value** is there until ``ttl + stale + keep`` seconds after it was stored.
-* A **duty** is there until its lease is over. Only who has it stores a value, by its id *and* its
+* A **refresh lease** is there until it expires. Only its holder stores a value, by its id *and* its
   fence: so a computation that outlives its lease, or was begun before an invalidation, overwrites
-  nothing. The id alone wouldn't do: a copy of the request for the duty that arrives late, after an
-  invalidation, takes the duty again, under the same id and another fence.
-* A **failure** counts how often in a row it was computed in vain; during its pause nobody gets the
-  duty. A value that is stored ends it.
+  nothing. The id alone wouldn't do: a copy of the request for the refresh lease that arrives late,
+  after an invalidation, takes the refresh lease again, under the same id and another fence.
+* A **failure** counts how many computations in a row have failed; during its pause nobody gets the
+  refresh lease. A value that is stored ends it.
 
-Who waits is woken when the duty ends in any way: all at once, as there is nothing to stand in line
-for. A duty whose holder has died ends with its lease, which those who wait know from `Busy`.
+The waiters are woken when the refresh lease ends in any way: all at once, as there is nothing to
+stand in line for. A refresh lease whose holder has died ends when it expires; the waiters know from
+`Busy` when that is.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ...core.guard.model import (
 )
 from ...core.model import Gone, Held, Loss
 
-#: Entries that are over are looked for when there are so many, and at twice as many as then remain.
+#: Number of entries at which expired ones are looked for; then again at twice as many as remain.
 SWEEP_AT = 1000
 
 
@@ -61,7 +62,7 @@ class _Entry:
 
     def __init__(self) -> None:
         self.value: _Kept | None = None
-        #: Who has the duty (empty: nobody), under which fence, until when.
+        #: Who has the refresh lease (empty: nobody), under which fence, until when.
         self.id = self.owner = ""
         self.fence = 0
         self.lease_until = 0.0
@@ -72,7 +73,7 @@ class _Entry:
         self.waiting: dict[str, Any] = {}
 
     def tidy(self, now: float) -> None:
-        """Drop what is over."""
+        """Drop what has expired."""
         if self.value is not None and now >= self.value.kept_until:
             self.value = None
         if self.id and now >= self.lease_until:
@@ -91,7 +92,7 @@ class Values:
     def __init__(self) -> None:
         self._entries: dict[Entry, _Entry] = {}
         self._tallies: dict[str, Tally] = {}
-        #: With so many of them those that are over are swept out.
+        #: Number of entries at which expired ones are swept out.
         self._sweep_at = SWEEP_AT
         #: Whom to wake after this verb.
         self.pokes: list[Any] = []

@@ -1,4 +1,4 @@
-"""What the server says when it refuses, and what that means for whoever asked."""
+"""Errors of the server, and the exception that each becomes for the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a URL to what is needed to connect. No driver is imported.
+"""Connection settings from a URL. No driver is imported.
 
 What SQLAlchemy's URLs may say besides, a charset for example, is accepted and has no effect.
 """

@@ -1,4 +1,4 @@
-"""What goes between a verb and its answer, for both kinds of runtime.
+"""The exchange between a verb and its answer, for both kinds of runtime.
 
 What was rolled back is sent again, within the time of the verb; tables and procedures that are
 missing are made. What may have been carried out is never sent again from here: the core does that,
@@ -54,7 +54,7 @@ class Link(Protocol):
         """The rows of the first result; the others are read, too.
 
         Raises ``ServerSaid`` if the server refuses, and then the connection can be used again;
-        ``StoreUnavailable`` if it gives no answer within so many seconds.
+        ``StoreUnavailable`` if it gives no answer within ``within`` seconds.
         """
         ...
 
@@ -71,7 +71,7 @@ class Exchange(ABC, Generic[L]):
 
     @abstractmethod
     async def _take(self, within: float, urgent: bool) -> L:
-        """A connection for ourselves alone, within so many seconds."""
+        """A connection for ourselves alone, within ``within`` seconds."""
 
     @abstractmethod
     def _give(self, link: L) -> None:

@@ -54,19 +54,19 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         return f"{self._read_all}{literal(guard.encode())} AND entry IN ({known})"
 
     def ended(self, entry: Entry) -> str:
-        """How many duties of an entry have ended. Locks nothing."""
+        """How many refresh leases of an entry have ended. Locks nothing."""
         guard, key = literal(entry.guard.encode()), literal(entry.key.encode())
         return f"{self._ended}{guard} AND entry = {key}"
 
     def begin(self, wish: Wish) -> str:
-        """Take the duty."""
+        """Take the refresh lease."""
         return (
             f"{self._begin}{_entry(wish.entry)},{literal(ident(wish.id))},"
             f"{literal(wish.owner.encode())},{micros(wish.lease)},{wish.known})"
         )
 
     def finish(self, finish: Finish) -> str:
-        """Store the value of a duty."""
+        """Store the value of a refresh lease."""
         times = (finish.ttl, finish.stale, finish.keep, finish.cost)
         return (
             f"{self._finish}{_entry(finish.entry)},{literal(ident(finish.id))},{finish.fence},"
@@ -74,7 +74,7 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         )
 
     def abandon(self, abandon: Abandon) -> str:
-        """End a duty without a value."""
+        """End a refresh lease without a value."""
         bury = micros(abandon.lease + TOMB_S) if abandon.suspect else 0
         return (
             f"{self._abandon}{_entry(abandon.entry)},{literal(ident(abandon.id))},"
@@ -83,7 +83,7 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         )
 
     def prolong(self, prolongs: Iterable[Prolong]) -> str:
-        """Renew duties, in ascending order."""
+        """Renew refresh leases, in ascending order."""
         packed = b"".join(
             _packed(one.entry)
             + ident(one.id)
@@ -98,7 +98,7 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         return f"{self._invalidate}{literal(b''.join(map(_packed, entries)))})"
 
     def sweep(self, rows: int, now_us: int = 0) -> str:
-        """Remove what is over, so much of it; at that moment, if it isn't 0."""
+        """Remove at most ``rows`` expired entries, as of ``now_us``; 0 means now."""
         return f"{self._sweep}{rows},{now_us})"
 
     def look(self, entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""What the statements of refresh guards answer, in the nouns of the contract."""
+"""Replies to the statements of refresh guards, as the contract's data types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DUTY, _BUSY, _FAILING, _VALUE = range(1, 5)
 
 
 def read(raw: Any) -> Value | None:
-    """What is kept; None if it is over."""
+    """The value that is kept; None if none is kept any more."""
     *numbers, data = bytes(raw).split(b" ", 7)
     now, version, fresh, stale, kept, stored, cost = map(int, numbers)
     if kept <= now:
@@ -35,7 +35,7 @@ def read(raw: Any) -> Value | None:
 
 
 def begun(rows: Rows) -> tuple[Begun, int]:
-    """The answer to a begin, and how many duties of the entry had ended then."""
+    """The answer to a begin, and how many refresh leases of the entry had ended then."""
     if len(rows) != 1 or len(rows[0]) != 8:
         raise StoreUnavailable("the server answered with something else than was asked for")
     code, n, left_us, stale_us, cost_us, failures, ended, data = rows[0]

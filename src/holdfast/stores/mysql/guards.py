@@ -1,5 +1,5 @@
 """The verbs of refresh guards on MySQL and MariaDB: which statement each of them is, and what its
-answer means. Nobody is woken: whoever waits looks again, with growing pauses."""
+answer means. Nobody is woken: a waiter looks again, with growing pauses."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from . import guard_replies as replies
 from .guard_calls import GuardCalls, ascending
 from .replies import Rows, numbers, said
 
-#: Whoever waits looks so soon, then after longer and longer pauses.
+#: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
+#: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
-#: A look may take so many seconds; the next one may be luckier.
+#: Seconds that a look may take; the next one may be luckier.
 LOOK_S = 1.0
-#: So many entries are invalidated in one transaction: it locks the rows of all.
+#: Maximum number of entries that one transaction invalidates: it locks the rows of all.
 BATCH_MAX = 250
-#: So often, in seconds, or after so many duties, a client removes what is over: twice as much as it
-#: may have made, so that nothing piles up.
+#: After this many seconds, or this many refresh leases, a client removes what has expired: twice
+#: as much as it may have made, so that nothing piles up.
 SWEEP_S = 1.0
 SWEEP_EVERY = 256
 _SWEEP_MORE = 64
@@ -71,9 +72,10 @@ class MysqlGuards:
 
     def forget(self) -> None:
         """We are the child of a fork."""
-        #: Of each wish that waits: the pause before its next look, and the duties that had ended.
+        #: Of each wish that waits: the pause before its next look, and how many refresh leases had
+        #: ended.
         self._waiting: dict[str, tuple[float, int]] = {}
-        #: Duties since we swept, and when that was.
+        #: Number of refresh leases since the last sweep, and when that was.
         self._since = 0
         self._swept = -math.inf
 
@@ -91,7 +93,7 @@ class MysqlGuards:
         return [found.get(one) for one in entries]
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the duty, unless somebody else has it; see the contract."""
+        """Take the refresh lease, unless somebody else has it; see the contract."""
         begun, ended = replies.begun(await self._port.call(self._calls.begin(wish), within))
         if wish.wait and isinstance(begun, (Busy, Failing)):
             pause, _ = self._waiting.get(wish.id, (LOOK_FIRST_S, 0))
@@ -99,21 +101,21 @@ class MysqlGuards:
         return begun
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """Store the value of a duty; see the contract."""
+        """Store the value of a refresh lease; see the contract."""
         until = self._port.now() + within
         stored = said(await self._port.call(self._calls.finish(finish), within))
         await self._sweep(until)
         return bool(stored)
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End a duty without a value; see the contract."""
+        """End a refresh lease without a value; see the contract."""
         until = self._port.now() + within
         ours = said(await self._port.call(self._calls.abandon(abandon), within))
         await self._sweep(until)
         return bool(ours)
 
     async def _sweep(self, until: float) -> None:
-        """Now and then, remove what is over."""
+        """Now and then, remove what has expired."""
         self._since += 1
         now = self._port.now()
         left = min(until - now, SWEEP_S)
@@ -126,7 +128,7 @@ class MysqlGuards:
     async def prolong(
         self, prolongs: Sequence[Prolong], within: float
     ) -> list[Held | Gone | Exception]:
-        """Renew a batch of duties; see the contract."""
+        """Renew a batch of refresh leases; see the contract."""
         order = ascending([one.entry for one in prolongs])
         sql = self._calls.prolong(prolongs[at] for at in order)
         fences = numbers(await self._port.call(sql, within)) or []
@@ -150,7 +152,8 @@ class MysqlGuards:
         return [found[at] for at in range(len(entries))]
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
-        """Look again and again until a duty has ended or the time is over; see the contract.
+        """Look again and again until a refresh lease has ended or the time-out has expired; see the
+        contract.
 
         Nobody wakes us here. A look neither locks nor writes anything.
         """
@@ -162,7 +165,7 @@ class MysqlGuards:
             left = until - port.now()
             await port.sleep(max(0.0, min(pause, left)))
             if left <= pause:
-                return False  # whoever called begins, which tells as much
+                return False  # the caller begins again, which tells as much
             pause = min(pause * LOOK_MORE, LOOK_LAST_S)
             self._waiting[wish.id] = pause, ended
             try:

@@ -69,7 +69,7 @@ class QueueCalls:
         return f"{self._return}{which},{micros(take.ttl + TOMB_S)})"
 
     def settle(self, queue: str, settles: Iterable[Settle]) -> str:
-        """Settle deliveries of one queue, in the order of their tracks."""
+        """Settle deliveries of one queue, in the order of their groups."""
         places: dict[str, list[int]] = {}
         buried: dict[str, int] = {}
         packed = []
@@ -91,7 +91,7 @@ class QueueCalls:
         )
 
     def extend(self, queue: str, extends: Iterable[Extend]) -> str:
-        """Prolong leases of one queue, in the order of their tracks."""
+        """Prolong leases of one queue, in the order of their groups."""
         packed = b"".join(_track(one) + _number(micros(one.ttl), 8) for one in extends)
         return f"{self._extend}{literal(_bytes(queue))},{literal(packed)})"
 
@@ -104,12 +104,12 @@ class QueueCalls:
         return f"{self._purge}{literal(_bytes(queue))},{_places(found)})"
 
     def sweep(self, queue: str, rows: int) -> str:
-        """Remove what nobody needs, up to so many rows of each kind."""
+        """Remove what nobody needs, at most ``rows`` rows of each kind."""
         return f"{self._sweep}{literal(_bytes(queue))},{rows})"
 
 
 def by_track(asked: Sequence[Settle] | Sequence[Extend]) -> list[int]:
-    """The places of these, queue by queue, and sorted as the server sorts tracks: so no two wait
+    """The places of these, queue by queue, and sorted as the server sorts groups: so no two wait
     for each other."""
     return sorted(
         range(len(asked)),

@@ -35,7 +35,7 @@ SELECT q.name,
 FROM {prefix}_queues q
 WHERE {{which}} AND EXISTS (SELECT 1 FROM {prefix}_counts c WHERE c.queue = q.id)
 """
-#: 2: on loan; else when it is due.
+#: 2: delivered; else when it is due.
 _TAKEN = "(t.stands = 2 AND t.moment > {now})"
 _DUE = "COALESCE(IF(t.stands = 2, 0, t.moment), j.ready)"
 _STATE = f"IF(COALESCE({_TAKEN}, 0), 2, IF({_DUE} > {{now}}, 1, 0))"
@@ -51,7 +51,7 @@ _JOBS = f"""
     AND t.head = j.seq AND t.stands < 3
 WHERE j.queue = {{queue}}
 """
-#: From the few tracks that are on loan to their jobs, however many there are.
+#: From the few groups with a delivered job to these jobs, however many jobs there are.
 _LOANS = f"""
 {_ROW} FROM {{prefix}}_tracks t FORCE INDEX (by_moment) STRAIGHT_JOIN {{prefix}}_jobs j
   ON j.queue = t.queue AND j.seq = t.head AND j.grp = t.grp
@@ -78,7 +78,7 @@ class QueueLooks:
         )
 
     def due(self, queue: str) -> str:
-        """Is anything due, or on loan beyond its lease?"""
+        """Is anything due, or delivered beyond its lease?"""
         return self._due.format(literal(queue.encode()))
 
     def survey(self, prefix: str, exact: bool) -> str:
@@ -86,7 +86,8 @@ class QueueLooks:
         return self._survey.replace("{which}", of_names("q.name", prefix, exact))
 
     def jobs(self, queue: str, state: JobState | None, group: str | None, most: int) -> str:
-        """So many jobs in the order of acceptance: those that stand so, those of one group."""
+        """At most ``most`` jobs in the order of acceptance: all, those in one state, or those of
+        one group."""
         return self._jobs("*", queue, state, None, group, most)
 
     def letters(self, queue: str) -> str:
@@ -97,7 +98,8 @@ class QueueLooks:
     def places(
         self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
     ) -> str:
-        """Where so many jobs stand that are not on loan: seq, group, and is it a dead letter?"""
+        """The places of at most ``most`` jobs that are not delivered: seq, group, and is it a dead
+        letter?"""
         return self._jobs("seq, grp, state", queue, state, ids, None, most, "state <> 2")
 
     def _jobs(

@@ -1,5 +1,5 @@
 """The verbs of serial queues on MySQL and MariaDB: which statement each of them is, and what its
-answer means. Nobody is woken: whoever waits looks again, with growing pauses."""
+answer means. Nobody is woken: a waiter looks again, with growing pauses."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from .queue_calls import QueueCalls, by_track
 from .queue_looks import Place, QueueLooks
 from .replies import Rows
 
-#: Whoever waits looks so soon, then after longer and longer pauses.
+#: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
+#: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
 #: Who was told so often in vain that something is due doesn't ask sooner than this.
 HASTE_S = 0.1
 #: No statement is longer. One that is longer than the other is sent to a server that was asked what
 #: it takes in: it cuts a connection that brings more, and what it says then may be lost.
 STATEMENT_MAX, STATEMENT_ASKED = 15 * 1024 * 1024, 512 * 1024
-#: A look may take so many seconds; the next one may be luckier.
+#: Seconds that a look may take; the next one may be luckier.
 LOOK_S = 1.0
-#: A pause that nobody goes on with for so long is forgotten.
+#: Seconds after which a pause that nobody continues with is forgotten.
 PAUSE_S = 1.0
-#: After so many jobs that we put or took, we look for what nobody needs any more.
+#: Number of jobs that we put or take between two sweeps for what nobody needs any more.
 SWEEP_EVERY = 128
 SWEEP_MAX = 2000
 #: Of no more queues than this it is remembered who waited, and which lane is next.
@@ -53,7 +54,7 @@ class Port(Protocol):
     """How statements reach the server; see :class:`holdfast.stores.mysql.store.Port`."""
 
     async def call(self, sql: str, within: float) -> Rows:
-        """The rows that it answers, within so many seconds, or ``StoreUnavailable``."""
+        """The rows that it answers, within ``within`` seconds, or ``StoreUnavailable``."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -80,8 +81,9 @@ class MysqlQueues:
         """We are the child of a fork."""
         #: Of each take that waits: its next pause.
         self._pauses: dict[str, float] = {}
-        #: Pauses of those who stopped to wait, and when: who waits next goes on with one, so that a
-        #: worker that takes again and again in vain asks ever less often.
+        #: Pauses of the takes that stopped waiting, and when they did: the next one that waits
+        #: continues with such a pause, so that a worker that takes again and again in vain asks
+        #: ever less often.
         self._left: dict[str, list[tuple[float, float]]] = {}
         #: Of each queue: which of its two lanes is served first by the next take.
         self._turns: dict[str, int] = {}
@@ -179,7 +181,8 @@ class MysqlQueues:
         return [found[at] for at in range(len(extends))]
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Look again and again until something is due or the time is over; see the contract."""
+        """Look again and again until something is due or the time-out has expired; see the
+        contract."""
         port = self._port
         until = port.now() + seconds
         sql = self._looks.due(take.queue)
@@ -188,7 +191,7 @@ class MysqlQueues:
             left = until - port.now()
             await port.sleep(max(0.0, min(pause, left)))
             if left <= pause:
-                return False  # whoever called takes, which tells as much
+                return False  # the caller takes again, which tells as much
             self._pauses[take.id] = _longer(pause)
             try:
                 if await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S))):
@@ -274,13 +277,13 @@ def _longer(pause: float) -> float:
 
 
 def _by_queue(asked: Sequence[Settle] | Sequence[Extend]) -> list[tuple[str, list[int]]]:
-    """The places of what is asked for, queue by queue, each in the order of its tracks."""
+    """The places of what is asked for, queue by queue, each in the order of its groups."""
     groups = itertools.groupby(by_track(asked), lambda at: asked[at].queue)
     return [(queue, list(places)) for queue, places in groups]
 
 
 def _flags(rows: Rows) -> list[bool]:
-    """An answer of noughts and ones."""
+    """An answer of zeros and ones."""
     return [one == ord("1") for one in _raw(replies.said(rows))]
 
 

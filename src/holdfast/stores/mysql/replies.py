@@ -1,4 +1,4 @@
-"""What the procedures answer, in the nouns of the contract."""
+"""Replies of the procedures, as the contract's data types."""
 
 from __future__ import annotations
 

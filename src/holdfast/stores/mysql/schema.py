@@ -14,7 +14,7 @@ from .config import DEFAULT_PREFIX
 #: Of the procedures. A change of what they do is a new version.
 VERSION = 3
 FILES = ("tables", "line", "join", "keep", "leave", "together", "sweep")
-#: The same for serial queues, which came later: whoever uses locks alone needs none of these.
+#: The same for serial queues, which came later: a client that uses locks alone needs none of these.
 QUEUE_VERSION = 2
 QUEUE_FILES = (
     "queue_tables",
@@ -29,7 +29,7 @@ QUEUE_FILES = (
 #: The same for refresh guards, which came later still.
 REFRESH_VERSION = 2
 REFRESH_FILES = ("refresh_tables", "refresh_begin", "refresh_end", "refresh_sweep")
-#: Between two statements, in a line of its own.
+#: Between two statements, on a separate line.
 _END = "//"
 #: The tables and procedures are made under this, whatever the server's default is.
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
@@ -44,7 +44,7 @@ def session(version: str) -> str:
 
     A second is the least wait for a lock that every server knows; nobody who locks a row of ours
     keeps it for longer than a verb takes. What a host may have limited for people would cut off
-    our answers: each request has a time of its own, and asks for no more rows than it wants.
+    our answers: each request has its own time limit, and asks for no more rows than it wants.
     """
     mariadb = "mariadb" in version.lower()
     isolation = "tx_isolation" if mariadb else "transaction_isolation"

@@ -17,10 +17,10 @@ from .schema import VERSION
 KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 _ID_BYTES = 16
-#: A name is forgotten when nobody has used it for so many seconds: that far the server's clock may
-#: be set back, and fences still rise.
+#: Seconds after which a name that nobody uses is forgotten. The server's clock may be set back by
+#: as much, and fences still rise.
 IDLE_S = 3600.0
-#: So many names are looked at in one sweep.
+#: Maximum number of names that one sweep looks at.
 SWEEP_ROWS = 256
 _NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 #: The claims that are alive. One statement, because one sees everything as of one moment.

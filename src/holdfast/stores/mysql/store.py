@@ -36,15 +36,16 @@ from .statements import SWEEP_ROWS, Statements, by_name
 CAPABILITIES = Capabilities(store="mysql", push=False, queues=True, guards=True)
 #: The most claims in one statement: it locks the rows of all their names.
 KEEP_MAX = 64
-#: One leave in so many looks for names that nobody uses any more. Tickets are microseconds, so this
-#: is as good as chance.
+#: One leave in this many looks for names that nobody uses any more. Tickets are microseconds, so
+#: their remainder is as good as chance.
 SWEEP_EVERY = 128
 #: The same after a sweep that removed most of what it looked at, as after a burst of names.
 SWEEP_OFTEN = 8
-#: Whoever waits looks so soon, then after longer and longer pauses. With the request that keeps the
-#: claim that is less than ten statements a second.
+#: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
+#: and the longest one. With the request that keeps the claim, that makes less than ten statements a
+#: second.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
-#: A look may take so many seconds; the next one may be luckier.
+#: Seconds that a look may take; the next one may be luckier.
 LOOK_S = 1.0
 
 
@@ -55,7 +56,7 @@ class Port(Protocol):
     label: str
 
     async def call(self, sql: str, within: float) -> Rows:
-        """The rows that it answers, within so many seconds, or ``StoreUnavailable``.
+        """The rows that it answers, within ``within`` seconds, or ``StoreUnavailable``.
 
         What the server has rolled back is sent again; what it may have carried out never is. What
         is missing there, tables or procedures, is made.
@@ -197,9 +198,9 @@ class MysqlStore:
         return [found[at] for at in range(len(leaves))]
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Look again and again until it holds or the time is over; see the contract.
+        """Look again and again until it holds or the time-out has expired; see the contract.
 
-        Nobody wakes us here: whoever leaves makes the next one a holder, which a look sees that
+        Nobody wakes us here. A claim that leaves makes the next one a holder; a look sees that, and
         neither locks nor writes anything.
         """
         port = self._port
@@ -210,7 +211,7 @@ class MysqlStore:
             left = until - port.now()
             await port.sleep(max(0.0, min(nap, left)))
             if left <= nap:
-                return None  # whoever called keeps the claim, which tells as much
+                return None  # the caller keeps the claim, which tells as much
             nap = min(nap * LOOK_MORE, LOOK_LAST_S)
             self._waiting[claim.id] = nap, place
             try:

@@ -55,8 +55,8 @@ AS_THE_SESSION = (b"0",)
 
 
 def bounded(call: Call, within: float) -> Call:
-    """The call, told to wait for a row of somebody else's a little shorter than whoever asks: so
-    that the answer comes in time, and nothing waits at the server for nobody."""
+    """The call, told to wait for a row of somebody else's a little shorter than its caller waits:
+    so that the answer comes in time, and nothing waits at the server for nobody."""
     if not call.verb.usual:
         return call
     wait = max(1, int(within * 1000 - min(100.0, within * 200)))

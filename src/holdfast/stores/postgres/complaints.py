@@ -1,4 +1,4 @@
-"""What the server says when it refuses, and what that means for whoever asked."""
+"""Errors of the server, and the exception that each becomes for the caller."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
 
 
-#: An attempt to connect fails without a code: these words say that it will go on failing.
+#: An attempt to connect fails without a code: these words say that it will continue to fail.
 _NO_ENTRY = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|does not exist"
     r"|invalid (?:connection option|port|integer|\S+ (?:value|range))"

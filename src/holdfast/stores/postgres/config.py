@@ -1,4 +1,4 @@
-"""From a URL, or from a pool or an engine that somebody has, to what is needed to connect.
+"""Connection settings from a URL, or from an existing pool or engine.
 
 A URL is one of libpq's, with the same options, and those of holdfast beside them. No driver is
 imported here.
@@ -17,9 +17,11 @@ from ...errors import ConfigError
 from ...url import StoreURL, plain
 
 DEFAULT_SCHEMA = "holdfast"
-#: So many connections a client has at most, and one more to listen.
+#: Maximum number of connections of a client: the default, and the most that its option pool= may
+#: say. One more connection listens.
 POOL, POOL_MAX = 10, 1000
-#: How long nobody is let in when what was acknowledged may be lost, unless the URL says otherwise.
+#: Seconds in which nothing is granted when what was acknowledged may be lost, unless the URL says
+#: otherwise.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -52,7 +54,8 @@ class Settings(NamedTuple):
 
     @property
     def window(self) -> float:
-        """Seconds in which nobody is let in after what may have lost data; 0: there is no guard."""
+        """Seconds in which nothing is granted after an event that may have lost data; 0: there is
+        no guard."""
         return self.grace or WINDOW_S[self.guard]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The schema as text: what a server is told once, by us or by whoever looks after it."""
+"""The schema as text: what a server is told once, by us or by its administrator."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WITH_QUEUES = 2
 REFRESH_VERSION = 2
 WITH_GUARDS = 3
 #: The version of the whole. In 4 the verbs heal what was changed from outside, and wait for a row
-#: no longer than whoever asked. In 5 they tell a release from
-#: an expiry, and can change the owner alone.
+#: no longer than the caller waits. In 5 they tell a release from an expiry, and can change the
+#: owner alone.
 WHOLE = 5
-#: Who sleeps is woken for so long after it was asked: it asks again in a second at the latest.
+#: Seconds after its request in which a waiter is woken: it asks again in a second at the latest.
 ASLEEP_S = NAP_S_MAX + 0.5
-#: Whoever makes the schema holds this advisory lock meanwhile.
+#: The advisory lock that a session holds while it makes the schema.
 LOCK = 7_236_142
 _PARTS = (
     "owners", "tables", "line", "verbs", "look", "guard", "rights",

@@ -68,7 +68,7 @@ class GuardCalls:
         return Call(self._read_all, _entries(entries))
 
     def begin(self, wish: Wish, address: str) -> Call:
-        """Take the duty; with an address, wait if another has it."""
+        """Take the refresh lease; with an address, wait if another has it."""
         entry = wish.entry
         return Call(
             self._begin,
@@ -84,7 +84,7 @@ class GuardCalls:
         )
 
     def finish(self, finish: Finish) -> Call:
-        """Store the value of a duty."""
+        """Store the value of a refresh lease."""
         entry = finish.entry
         return Call(
             self._finish,
@@ -102,7 +102,7 @@ class GuardCalls:
         )
 
     def abandon(self, abandon: Abandon) -> Call:
-        """End a duty without a value."""
+        """End a refresh lease without a value."""
         entry = abandon.entry
         return Call(
             self._abandon,
@@ -118,7 +118,7 @@ class GuardCalls:
         )
 
     def prolong(self, prolongs: Sequence[Prolong]) -> Call:
-        """Renew duties, in ascending order of their entries."""
+        """Renew refresh leases, in ascending order of their entries."""
         return Call(
             self._prolong,
             (
@@ -134,7 +134,7 @@ class GuardCalls:
         return Call(self._invalidate, _entries(entries))
 
     def tidy(self, many: int, since: int) -> Call:
-        """Remove what is over, so much of it, and look at nothing that ended before a step."""
+        """Remove at most ``many`` entries that expired in the step ``since`` or later."""
         return Call(self._tidy, (b"%d" % many, b"%d" % since))
 
     def look(self, entry: Entry) -> Call:

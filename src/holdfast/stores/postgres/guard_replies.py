@@ -1,4 +1,4 @@
-"""What the functions of refresh guards answer, as the nouns of the contract. Numbers come as the
+"""Replies of the functions of refresh guards, as the contract's data types. Numbers come as the
 server has them: in eight bytes, or in four."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _head = struct.Struct("!7q")
 
 
 def read(raw: bytes | None) -> Value | None:
-    """What is kept; None if it is over."""
+    """The value that is kept; None if none is kept any more."""
     if raw is None or len(raw) < _head.size:
         return None
     now, version, fresh, stale, kept, stored, cost = _head.unpack_from(raw)

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: So often, in seconds, or after so many duties, a client removes what is over: twice as much as it
-#: may have made, so that nothing piles up.
+#: After this many seconds, or this many refresh leases, a client removes what has expired: twice
+#: as much as it may have made, so that nothing piles up.
 TIDY_S = 1.0
 TIDY_EVERY = 256
 _TIDY_MORE = 64
-#: And so often it looks through all that is over in any case.
+#: Seconds after which it looks through all that has expired in any case.
 TIDY_ALL_S = 60.0
-#: What a poke says beside the wish: the same each time.
+#: What a wake-up says besides the wish: the same each time.
 _POKED = 1
 
 
@@ -61,7 +61,7 @@ class PostgresGuards:
 
     def forget(self) -> None:
         """We are the child of a fork."""
-        #: Duties since we tidied up, and when that was.
+        #: Number of refresh leases since we tidied up, and when that was.
         self._since = 0
         self._tidied = self._all_tidied = -math.inf
         #: From where on the next time need look.
@@ -108,7 +108,7 @@ class PostgresGuards:
         return replies.yes(rows, self._label)
 
     async def _tidy(self, until: float) -> None:
-        """Now and then, remove what is over."""
+        """Now and then, remove what has expired."""
         self._since += 1
         now = self._port.now()
         left = min(until - now, TIDY_S)

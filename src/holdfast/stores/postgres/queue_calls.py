@@ -51,7 +51,7 @@ class QueueCalls:
         return verb(f"queue_{name}", call, kinds, what=what, bounded=bounded)
 
     def put(self, put: Put, tidy: bool) -> Call:
-        """Accept jobs; ``tidy``: remove some of what is over, too."""
+        """Accept jobs; ``tidy``: remove some of what has expired, too."""
         jobs = put.jobs
         return Call(
             self._put,
@@ -154,7 +154,7 @@ class QueueCalls:
     def purge(
         self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
     ) -> Call:
-        """Remove up to so many jobs."""
+        """Remove at most ``most`` jobs."""
         values = (queue.encode(), _state(state), _ids(ids), b"%d" % most, self._relaxed)
         return Call(self._purge, values)
 

@@ -1,4 +1,4 @@
-"""What the functions of queues answer, as the nouns of the contract."""
+"""Replies of the functions of queues, as the contract's data types."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ log = logging.getLogger("holdfast")
 #: through all if nothing is due there.
 SWEEP_S = 1.0
 BACK_US = 10_000_000
-#: And so often it looks through all that is due in any case.
+#: Seconds after which it looks through all that is due in any case.
 SWEEP_ALL_S = 30.0
-#: The marks of so many queues are remembered.
+#: Maximum number of queues whose marks are remembered.
 _QUEUES_MAX = 1000
-#: What a poke says beside the take: the same each time.
+#: What a wake-up says besides the take: the same each time.
 _POKED = 1
 
 

@@ -1,4 +1,4 @@
-"""What the functions answer, as the nouns of the contract."""
+"""Replies of the functions, as the contract's data types."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _text(raw: bytes | None) -> str:
 
 
 def barred(label: str, seconds: float) -> NotYet:
-    """The error for somebody who wants to get in while nobody is let in."""
+    """The error for a request that wants a grant while nothing is granted."""
     return NotYet(
         f"{label} lets nobody in for {seconds:.1f} s more: it crashed, or is another server than "
         "before, so who holds may have to say so first (its option guard=)",

@@ -39,20 +39,21 @@ log = logging.getLogger("holdfast")
 
 #: What this store can do.
 CAPABILITIES = Capabilities(store="postgres", queues=True, guards=True)
-#: A claim that joined before it could be poked says where it is within so many seconds, or later.
+#: Seconds that a claim may take to say where it waits, if it joined before it could be woken; else
+#: it says so later.
 ADDRESS_S = 2.0
-#: So often in a window those who hold look whether the server may have lost something.
+#: Number of times in a window that holders look whether the server may have lost something.
 LOOKS = 3
 
 
 class Port(Protocol):
     """How calls reach the server, and how a waiter hears that it was served.
 
-    A call is over within ``within`` seconds, or raises. What was interrupted (Ctrl-C, a
+    A call ends within ``within`` seconds, or raises. What was interrupted (Ctrl-C, a
     cancellation) never leaves its answer to be read by another.
     """
 
-    #: Can nobody be poked here, as there is a pooler in between? Known with the first connection.
+    #: Can nobody be woken here, as there is a pooler in between? Known with the first connection.
     deaf: bool
 
     def now(self) -> float:
@@ -64,15 +65,15 @@ class Port(Protocol):
         ...
 
     def seat(self, claim_id: str) -> str:
-        """A place for a claim that may have to wait, and its address; '' if it can't be poked."""
+        """A place for a claim that may have to wait, and its address; '' if it can't be woken."""
         ...
 
     async def listen(self, within: float) -> None:
-        """See to it that pokes arrive from now on; raises, or turns ``deaf``, if they can't."""
+        """See to it that wake-ups arrive from now on; raises, or turns ``deaf``, if they can't."""
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the poke for this claim and ticket is here, or for so long."""
+        """Sleep until the wake-up for this claim and ticket is here, at most ``seconds``."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -127,7 +128,7 @@ class PostgresStore:
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
-        """Let the line know where the claim can be poked; if that fails it asks again soon."""
+        """Let the line know where the claim can be woken; if that fails it asks again soon."""
         keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
             return await self._stand(keep, min(within, ADDRESS_S))
@@ -135,7 +136,7 @@ class PostgresStore:
             return waiting
 
     async def _stand(self, keep: Keep, within: float) -> Standing:
-        """Keep one that waits; where it can't be poked yet, that is seen to first."""
+        """Keep a claim that waits; where it can't be woken yet, see to that first."""
         cid = keep.claim.id
         address = self._port.seat(cid)
         if not address and not self._port.deaf:
@@ -150,7 +151,7 @@ class PostgresStore:
         return replies.standing(rows, self.label)
 
     def _note_deaf(self) -> None:
-        """Say so where nobody can be poked, as has turned out by now."""
+        """Say so where nobody can be woken, as has turned out by now."""
         if self._port.deaf:
             self.capabilities = CAPABILITIES._replace(push=False, push_grants=False)
 
@@ -226,7 +227,7 @@ class PostgresStore:
         return [found[at] for at in range(len(leaves))]
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked; see the contract."""
+        """Sleep until woken; see the contract."""
         return await self._port.wait(claim.id, waiting.ticket, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:

@@ -1,8 +1,8 @@
 """The port for a cluster: which node each call goes to, for threads and for asyncio.
 
 A call goes to the node that has the slot of its bucket. Where that is, redis-py finds out; what
-the nodes say since (MOVED) is believed at once. Each node is reached by a port of its own
-(``blocking/shard.py``, ``aio/shard.py``), which deals with scripts, the guard and pokes.
+the nodes say since (MOVED) is believed at once. Each node is reached by its own port
+(``blocking/shard.py``, ``aio/shard.py``), which deals with scripts, the guard and wake-ups.
 
 While a slot is on its way from one node to another, a script whose keys are not all in one place
 is answered TRYAGAIN by both. It is sent again until the slot has arrived, within the call's time.
@@ -35,7 +35,7 @@ FRESH_S = 0.5
 FIND_S = 1.0
 #: Seconds for all buckets to open their windows; what fails is done by their first use.
 OPEN_S = 0.5
-#: Renewals: these go on while a slot is on its way.
+#: Renewals: these continue while a slot moves.
 _OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
 
 
@@ -309,7 +309,7 @@ class ClusterPort:
         return await self._routed(call_of(b"").bucket, send, within)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until poked; see the protocol."""
+        """Sleep until woken; see the protocol."""
         node = self._seats.get(claim_id)
         return None if node is None else await node.wait(claim_id, ticket, seconds)
 

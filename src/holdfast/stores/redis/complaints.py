@@ -1,4 +1,4 @@
-"""What the server says when it refuses, and what that means for whoever asked.
+"""Errors of the server, and the exception that each becomes for the caller.
 
 An error reply is a value, `ServerSaid`, never raised by a port: one reply of a pipeline may be an
 error and the others not. A port looks at ``said.code`` for what it can put right itself (see
@@ -15,7 +15,7 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 NOSCRIPT = "NOSCRIPT"
 #: Another node of the cluster has the slot.
 MOVED = "MOVED"
-#: This server is the wrong one: connect anew, to whichever is the master now.
+#: This server is the wrong one: connect again, to the one that is the master now.
 DEMOTED = frozenset({"READONLY", "MASTERDOWN"})
 
 
@@ -138,7 +138,7 @@ def rules(user: str, *wanted: str) -> str:
 
 
 def _other(error: ServerSaid) -> str:
-    """Of what is merely called ERR, what we know by its text."""
+    """Of what is only called ERR, what we know by its text."""
     if found := _NO_COMMAND.search(error.text):
         return (
             f"it has no command {found[1].upper()}: it is older than Redis {_OLDEST}, or another "

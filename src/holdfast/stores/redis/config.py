@@ -1,4 +1,4 @@
-"""From a URL, or from a client of redis-py, to what is needed to connect. No driver is imported.
+"""Connection settings from a URL, or from a client of redis-py. No driver is imported.
 
 Every URL that redis-py takes is taken, and those of Celery and kombu, so that a program can hand
 over the very string that it has. What such a string says of redis-py's own pool, time-outs and
@@ -61,9 +61,9 @@ class Settings(NamedTuple):
     connect_s: float = 5.0
     #: How a server that has lost data is dealt with: reclaim, strict or off.
     guard: str = "reclaim"
-    #: Seconds in which nobody is let in then; 0: as usual.
+    #: Seconds in which nothing is granted then; 0: as usual.
     grace: float = 0.0
-    #: So many replicas must have confirmed what a grant rests on.
+    #: Number of replicas that must have confirmed what a grant rests on.
     replicas: int = 0
     #: The class that a given client makes its connections of.
     connection_class: Any = None
@@ -110,7 +110,7 @@ def _version(text: str) -> int:
 
 _any_time = seconds(0.0, 86_400.0)
 _any_number = number(0, 1 << 31)
-#: The shortest and the longest time in which the guard lets nobody in.
+#: The shortest and the longest time in which the guard grants nothing.
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 REPLICAS_MAX = 100
 
@@ -278,7 +278,7 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
 
 
 def _of_client(client: Any) -> Settings:
-    """The same for a client of redis-py: connections of our own, made as its own are.
+    """The same for a client of redis-py: our own connections, made in the same way as the client's.
 
     So what was handed in is never in our way, nor we in its: its pool may be small, its
     connections may decode, wait for 5 s and retry ten times.

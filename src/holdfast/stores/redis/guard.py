@@ -2,10 +2,10 @@
 
 A server that starts again without its data, or a replica that is promoted before it saw the last
 writes, would grant a second time what is held. So a record beside the lines says which server
-gave the latest grants, by its *run id*, which is a new one with every start. Whoever connects
-reads the server's run id (with a number behind it once it was promoted) and hands it to the
-scripts. If it isn't that of the record, nobody is
-let in for a while, the *window*, in which those who hold say so and are put back (`reclaim.lua`).
+gave the latest grants, by its *run id*, which is a new one with every start. A client that
+connects reads the server's run id (with a number behind it once the server was promoted) and hands
+it to the scripts. If it isn't that of the record, nothing is granted for a while, the *window*, in
+which holders say that they hold and are put back (`reclaim.lua`).
 
 How it is decided stands in ``lua/guard.lua``; no driver is known here.
 """
@@ -31,13 +31,13 @@ log = logging.getLogger("holdfast")
 
 Reply = Any
 
-#: How long nobody is let in, unless the URL says otherwise. A strict guard waits for as long as a
-#: lease may last: whoever is cut off meanwhile has lost it by then, and knows it.
+#: Seconds in which nothing is granted, unless the URL says otherwise. A strict guard waits for as
+#: long as a lease may last: a holder that is cut off meanwhile has lost it by then, and knows it.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 #: A server that has been up for less may have taken the place of one on which usual leases run:
 #: see ``lua/guard.lua``.
 YOUNG_S = 30.0
-#: So often in a window those who hold look whether the server is still the one that they know.
+#: Number of times in a window that holders look whether the server is still the one they know.
 LOOKS = 3
 #: Replicas are given this long to confirm; on a shared connection all else waits meanwhile.
 WAIT_MS_MAX = 500
@@ -56,7 +56,7 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """What the guard says: of which server, for how many seconds nobody is let in, and why.
+    """What the guard says: of which server, for how many seconds nothing is granted, and why.
 
     ``record`` is another one when something has happened; empty if there is no guard.
     """
@@ -259,7 +259,7 @@ def grants(call: Call, reply: Reply) -> bool:
 
 
 def wait_words(replicas: int, left: float) -> tuple[bytes, ...]:
-    """Wait until so many replicas have all that this connection has written."""
+    """The command that waits until this many replicas have all that this connection wrote."""
     return b"WAIT", b"%d" % replicas, b"%d" % max(1, min(WAIT_MS_MAX, left * 900))
 
 
@@ -269,7 +269,7 @@ def asks(reply: Reply) -> bool:
 
 
 def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
-    """What a call is answered as long as nobody is let in; None: it may be sent again."""
+    """The answer to a call as long as nothing is granted; None: it may be sent again."""
     if not verdict.seconds:
         return None
     if call.script in (JOIN, TAKE):

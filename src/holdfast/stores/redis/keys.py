@@ -1,4 +1,4 @@
-"""How a name becomes keys, and a key becomes a name again.
+"""Names to keys, and keys back to names.
 
 For the name ``N`` in bucket 17, with the prefix that the URL gives (``holdfast`` by default):
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
-#: Before 7.0 a script that has written something may go on writing without memory. This writes,
+#: Before 7.0 a script that has written something may continue writing without memory. This writes,
 #: needs no memory and changes nothing.
 _WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What the port for a cluster needs of a port to one node, and of threads or asyncio.
+"""What a cluster's port needs: from a port to one node, and from threads or asyncio.
 
 No driver is known here.
 """

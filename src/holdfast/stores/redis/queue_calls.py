@@ -14,7 +14,7 @@ from .queue_keys import Layout, bucket_in, row_of, shard_keys
 from .scripts import Call, opening
 
 _KNOWN_MAX = 2048
-#: So many keys has a shard, and so many arguments of its own a take.
+#: Number of keys of a shard, and number of a take's own arguments.
 _KEYS, _TAKING = 15, 12
 #: A named tuple without the call of its own ``__new__``, on the way of every job.
 _new = tuple.__new__
@@ -162,7 +162,7 @@ class QueueRequests:
         return self._call(PACE, take.queue, 0, (b"%d" % most, *_rate(take.pace)))
 
     def wake(self, queue: str, count: int) -> Call:
-        """Wake those who wait at home for what is due in other shards."""
+        """Wake the waiters at home for what is due in other shards."""
         return self._call(WAKE, queue, 0, (b"%d" % count,))
 
     def look(self, queue: str, shard: int, *args: bytes) -> Call:

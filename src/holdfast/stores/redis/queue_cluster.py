@@ -1,8 +1,8 @@
 """Serial queues in a cluster: several shards, which a worker goes round.
 
 Each shard is asked first in turn. With nothing due there, all are looked at in one round trip per
-node, and the one goes first that has waited longest. Those who wait do so at home; who puts into
-another shard, or settles there, wakes them at home in a second call.
+node, and the one goes first that has waited longest. Takes wait at home; a client that puts
+into another shard, or settles there, wakes them at home in a second call.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from . import queue_replies as replies
 from .queue_keys import SHARDS, Layout
 from .queues import Port, RedisQueues, ServerQueues
 
-#: A take has so many steps at most that are waited for one after the other.
+#: Maximum number of steps of a take that are waited for one after the other.
 _STEPS = 6
-#: Who found nothing though something was due asks again after so many seconds at the soonest.
+#: Seconds after which a take that found nothing, though something was due, asks again at the
+#: soonest.
 AGAIN_S = 0.05
 
 
@@ -78,8 +79,8 @@ class ClusterQueues(RedisQueues):
         try:
             retry = await self._of_the_longest_due(take, got, within)
             if take.wait and not got:
-                # Only now, as one who waits no more might be woken in the place of another; and
-                # what became due meanwhile is looked for once more.
+                # Only now, as a take that no longer waits might be woken in the place of another;
+                # and what became due meanwhile is looked for once more.
                 taken = await self._take_or_wait(take, 0 if paced else take.most, within, False)
                 got += taken.deliveries
                 if not got:

@@ -1,6 +1,6 @@
-"""Where a serial queue is: its shards, their keys, and what a job looks like in them.
+"""The layout of a serial queue: its shards, their keys, and the fields of a job.
 
-On one server a queue has one shard. In a cluster it has several, in buckets of their own, so that
+On one server a queue has one shard. In a cluster it has several, in their own buckets, so that
 nodes share the work: a group belongs to one of them, plain jobs are spread. The first one is its
 *home*, in the bucket of its name: there wait those who want a job of any shard.
 

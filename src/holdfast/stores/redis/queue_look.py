@@ -13,7 +13,7 @@ from .queue_keys import Layout, queue_in, queue_pattern
 from .scripts import Call
 
 Reply = Any
-#: So many jobs are read in one call.
+#: Maximum number of jobs that are read in one call.
 _ROWS = 100
 #: A job so that the one accepted last is the least: of those of one moment, the one with the
 #: number farthest from nought, as those that begin with a delay are numbered downwards.
@@ -92,7 +92,7 @@ class Looking:
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """Up to so many jobs in the order of acceptance."""
+        """At most ``most`` jobs in the order of acceptance."""
         firsts: list[_Last] = []
         async for shard, (field, _, at, _) in self._seen(queue, state, within):
             if group is None or replies.split(field)[1] == group:
@@ -143,8 +143,8 @@ class Looking:
         most: int,
         within: float,
     ) -> dict[int, list[bytes]]:
-        """Up to so many jobs that stand so (all but those that are taken), or of these, by shard:
-        the first in the order of acceptance."""
+        """At most ``most`` jobs in this state (all but those that are taken), or with these ids, by
+        shard: the first in the order of acceptance."""
         firsts: list[_Last] = []
         async for shard, (field, stands, at, id_) in self._seen(queue, state, within):
             if stands != JobState.TAKEN and (ids is None or id_ in ids):

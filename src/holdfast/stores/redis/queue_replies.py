@@ -1,4 +1,4 @@
-"""What the scripts of serial queues answer; see ``replies.py``."""
+"""Replies of the scripts of serial queues; see ``replies.py``."""
 
 from __future__ import annotations
 

@@ -33,9 +33,10 @@ from .scripts import Call
 Reply = Any
 T = TypeVar("T", Settle, Extend)
 
-#: Who asked before it could be poked says where it is within so many seconds, or later.
+#: Seconds that a take may need to say where it waits, if it asked before it could be woken; else
+#: it says so later.
 ADDRESS_S = 0.2
-#: So many who wait no more are remembered for the next request.
+#: Maximum number of takes that no longer wait which are remembered for the next request.
 _STALE_MAX = 100
 #: The most deliveries that are settled or prolonged in one call.
 _CALL_MAX = 500
@@ -72,7 +73,7 @@ class Port(Protocol):
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until poked, or for so long."""
+        """Sleep until woken, at most ``seconds``."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -162,7 +163,7 @@ class RedisQueues:
         within: float,
         paced: bool,
     ) -> Taken:
-        """Ask as one who waits; with another ticket each time, so that no old poke wakes it."""
+        """Ask as a waiter; with another ticket each time, so that no old wake-up wakes it."""
         before = self._seats.get(take.id, Seat(0, b""))
         ticket = before.ticket + 1
         stale = self._gone(take, before.member)
@@ -245,8 +246,8 @@ class RedisQueues:
     async def _in_shards(
         self, items: Sequence[T], call_of: Callable[[str, int, Sequence[T]], Call], within: float
     ) -> tuple[list[bool | Exception], dict[str, int]]:
-        """Each in a call of its shard, all in one round trip; and of each queue, how many of those
-        who wait at home are to be woken for it."""
+        """Each in a call of its shard, all in one round trip; and of each queue, how many of the
+        waiters at home are to be woken for it."""
         places: dict[tuple[str, int, int], list[int]] = {}
         for at, one in enumerate(items):
             shard, _ = self._layout.find(one.group, one.seq)
@@ -269,14 +270,14 @@ class RedisQueues:
         return found, due
 
     async def _wake(self, queue: str, count: int, within: float) -> None:
-        """Wake those who wait at home; without it they ask again soon."""
+        """Wake the waiters at home; without it they ask again soon."""
         if count > 0:
             try:
                 await self._port.ask(self._requests.wake(queue, count), within)
             except StoreUnavailable:
                 return
 
-    # -- looking and mending ---------------------------------------------------------------
+    # -- looking and repair ----------------------------------------------------------------
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
         """How many jobs stand where; see the contract."""

@@ -1,4 +1,4 @@
-"""What the scripts answer, as the nouns of the contract.
+"""Replies of the scripts, as the contract's data types.
 
 A reply is what a connection read: an int, bytes, a list of such, None, or a `ServerSaid`. On a
 shared connection the port takes the tag off first: it hands on the second element of the list.
@@ -190,7 +190,7 @@ def looked(reply: Reply, name: str, label: str) -> LineRecord | None:
 
 @read
 def scanned(reply: Reply, label: str) -> tuple[bytes, list[bytes]]:
-    """The answer to a SCAN: where to go on, and the keys so far."""
+    """The answer to a SCAN: where to continue, and the keys so far."""
     match reply:
         case [bytes() as cursor, list() as keys] if all(one.__class__ is bytes for one in keys):
             return cursor, keys
@@ -198,7 +198,7 @@ def scanned(reply: Reply, label: str) -> tuple[bytes, list[bytes]]:
 
 
 def poked(message: bytes) -> tuple[str, int] | None:
-    """Claim id and fence of a poke as it was published; None if it is something else.
+    """Claim id and fence of a wake-up as it was published; None if it is something else.
 
     >>> poked(b"00ff 17")
     ('00ff', 17)

@@ -9,7 +9,7 @@ connection alone: the *run id* of the server to which it leads, for the guard (`
     call.head + UNTAGGED                   no guard, no tag
 
 so that a reply can't be taken for somebody else's. Error replies carry no tag: match those by
-their order. `replies` turns what comes back into the nouns of the contract.
+their order. `replies` turns what comes back into the data types of the contract.
 
 What claims of one `Spec` share is packed once; a join is then two bytes strings put together.
 """
@@ -127,7 +127,7 @@ def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
 
 
 def _together(ready: Sequence[Ready]) -> Call:
-    """One call of so many renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
+    """One call of these renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
     count = len(ready)
     parts = [opening(KEEP, count, 2 * count)]
     parts += [one.key for one in ready]
@@ -156,8 +156,8 @@ class Requests:
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
     def join(self, claim: Claim, wait: bool, address: bytes = b"") -> Call:
-        """Enter the line. ``address``: the channel to poke, empty while nobody listens there.
-        Answer: `replies.joined`."""
+        """Enter the line. ``address``: the channel for its wake-up, empty while nobody listens
+        there. Answer: `replies.joined`."""
         spec = claim.spec
         how = (wait, address)
         known = self._joins.get(spec)
@@ -327,7 +327,7 @@ class Requests:
         run_id: bytes = b"",
     ) -> Call:
         """Look at the records of the guard, and write them as they must be. ``window``: seconds
-        in which nobody is let in. ``known``: seconds since when the server ``run_id`` is known,
+        in which nothing is granted. ``known``: seconds since when the server ``run_id`` is known,
         ``former``: whether another one was before that; ``latest``: the latest fence. Answer:
         `guard.verdict`."""
         keys = [guard_of(self.prefix, bucket) for bucket in buckets]

@@ -45,16 +45,17 @@ log = logging.getLogger("holdfast")
 Reply = Any
 #: What this store can do.
 CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
-#: A claim that joined before it could be poked says where it is within so many seconds, or later.
+#: Seconds that a claim may take to say where it waits, if it joined before it could be woken; else
+#: it says so later.
 ADDRESS_S = 0.2
-#: So many lines are looked at in one round trip.
+#: Maximum number of lines that one round trip looks at.
 _LOOK_MAX = 50
 
 
 class Port(Protocol):
     """How requests reach the server, and how a waiter hears that it was served.
 
-    Each verb is over within ``within`` seconds, or raises ``StoreUnavailable`` and says what was
+    Each verb ends within ``within`` seconds, or raises ``StoreUnavailable`` and says what was
     asked, of whom, for how long. What the server answers is a ``Reply``; an error reply is the
     value ``ServerSaid``, not raised. The port itself deals with NOSCRIPT (it loads all scripts and
     sends the call again, on the same connection), and it drops a connection that said that it
@@ -72,9 +73,9 @@ class Port(Protocol):
     #: Must the calls of one batch of renewals be of one bucket?
     clustered: bool
     #: Asked by the port itself when a script wants it: the reply to a join is then ``[6, seconds,
-    #: cause]`` as long as nobody is let in, and the call is sent again when somebody is.
+    #: cause]`` as long as nothing is granted, and the call is sent again when grants are possible.
     guard: Guard
-    #: So many replicas must have confirmed a grant or a renewal, or the port raises.
+    #: Number of replicas that must have confirmed a grant or a renewal, or the port raises.
     replicas: int
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
@@ -97,8 +98,9 @@ class Port(Protocol):
         """The join of somebody who may wait, sent where the claim will wait.
 
         ``call_of(address)`` makes the call; the address is empty while nothing is subscribed
-        there: a poke to it would be lost, and the claim taken for dead. If the reply says that
-        the claim waits (``[2, ...]``), it has a place to wait at from now on, until ``unlisten``.
+        there: a wake-up to it would be lost, and the claim would be taken for dead. If the reply
+        says that the claim waits (``[2, ...]``), it has a place to wait at from now on,
+        until ``unlisten``.
         """
         ...
 
@@ -115,7 +117,7 @@ class Port(Protocol):
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the poke for this claim *and* ticket is here, or for ``seconds``.
+        """Sleep until the wake-up for this claim *and* ticket is here, or for ``seconds``.
 
         What has been read already comes first. None, at once, if the connection has died: the
         next ``stand`` makes a new one.
@@ -188,7 +190,7 @@ class RedisStore:
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
-        """Let the line know where the claim can be poked; if that fails it asks again soon."""
+        """Let the line know where the claim can be woken; if that fails it asks again soon."""
         keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
             return await self._stand(keep, min(within, ADDRESS_S))
@@ -265,7 +267,7 @@ class RedisStore:
         found: list[Standing | Exception],
         within: float,
     ) -> None:
-        """Put back those that the server has forgotten, if it has; replaces their answers."""
+        """Put back the claims that the server has forgotten, if any; replaces their answers."""
         self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)
@@ -321,7 +323,7 @@ class RedisStore:
         return another or (found.seconds > 0 and found.record != before.record)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked or until the time is over; see the contract."""
+        """Sleep until woken or until the time-out has expired; see the contract."""
         granted = await self._port.wait(claim.id, waiting.ticket, seconds)
         if granted is not None:
             self._note(granted.fence)

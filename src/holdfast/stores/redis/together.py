@@ -53,8 +53,9 @@ class Together:
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """Withdraw or release many; see the contract.
 
-        Those who stand alone go in one script. Whoever has others behind serves them in a script
-        of his own: at once, if it is known that a plain release won't do, else in a second write.
+        Claims that stand alone go in one script. A claim that has others behind it serves them in
+        a separate script: at once, if it is known that a plain release won't do, else in a second
+        write.
         """
         alone: list[int] = []
         others: list[int] = []
@@ -93,7 +94,7 @@ class Together:
     async def _one_by_one(
         self, leaves: Sequence[Leave], places: list[int], within: float
     ) -> Answers:
-        """Those who don't stand alone, each in a script of its own, in one write."""
+        """The claims that don't stand alone, each in a separate script, in one write."""
         calls = [self._requests.leave(leaves[at]) for at in places]
         try:
             return self._left(places, await self._port.ask_many(calls, within))

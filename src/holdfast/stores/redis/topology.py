@@ -1,4 +1,4 @@
-"""Where the servers are when there are several: watched by sentinels, or in a cluster.
+"""Addresses of the servers when there are several: watched by sentinels, or in a cluster.
 
 Who is the primary, and which node has which slots, is found out by redis-py; here only what it is
 asked with is read, from a URL or from a client of redis-py. No driver is imported.

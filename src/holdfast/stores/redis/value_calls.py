@@ -36,7 +36,7 @@ class ValueRequests:
         return found
 
     def begin(self, wish: Wish, seat: bytes) -> Call:
-        """Take the duty. ``seat``: ticket and address of who waits, if it does. Answer:
+        """Take the refresh lease. ``seat``: ticket and address of the wish, if it waits. Answer:
         `value_replies.begun`."""
         args = (
             wish.id.encode(),
@@ -49,13 +49,13 @@ class ValueRequests:
         return self._both(BEGIN, wish.entry, *args)
 
     def finish(self, finish: Finish) -> Call:
-        """Store a value. Answer: 1, or 0 if the duty isn't ours any more."""
+        """Store a value. Answer: 1, or 0 if the refresh lease isn't ours any more."""
         value, kept = written(finish, self.place(finish.entry).check)
         args = finish.id.encode(), b"%d" % finish.fence, b"%d" % kept, value
         return self._both(FINISH, finish.entry, *args)
 
     def abandon(self, abandon: Abandon) -> Call:
-        """Give a duty up. Answer: 1, or 0 if it wasn't ours."""
+        """Give up a refresh lease. Answer: 1, or 0 if it wasn't ours."""
         args = (
             abandon.id.encode(),
             _us(abandon.pause),
@@ -66,7 +66,7 @@ class ValueRequests:
         return self._duty(ABANDON, abandon.entry, *args)
 
     def prolong(self, prolong: Prolong) -> Call:
-        """Renew a lease. Answer: 1, or 0 if it is over."""
+        """Renew a lease. Answer: 1, or 0 if it has ended."""
         args = prolong.id.encode(), b"%d" % prolong.fence, _us(prolong.lease)
         return self._duty(PROLONG, prolong.entry, *args)
 

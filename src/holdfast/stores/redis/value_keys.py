@@ -1,6 +1,6 @@
-"""Where the values of refresh guards are, and what one looks like.
+"""The layout of the values of refresh guards: their keys and fields.
 
-For the entry ``K`` of the guard ``G``, in a bucket of its own, here 17:
+For the entry ``K`` of the guard ``G``, in its own bucket, here 17:
 
     holdfast:{17}=8:homepage:K   string: the value, behind a head of 47 bytes
     holdfast:{17}%8:homepage:K   hash: who computes the next one, and who waits for it

@@ -1,4 +1,4 @@
-"""What the scripts of refresh guards answer, and a reading of values; see ``replies.py``."""
+"""Replies of the scripts of refresh guards, and a reading of values; see ``replies.py``."""
 
 from __future__ import annotations
 

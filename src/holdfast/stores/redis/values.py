@@ -34,9 +34,10 @@ from .value_keys import SHARDS, Place
 log = logging.getLogger("holdfast")
 
 Reply = Any
-#: Who asked before it could be poked says where it is within so many seconds, or later.
+#: Seconds that a wish may need to say where it waits, if it asked before it could be woken; else
+#: it says so later.
 ADDRESS_S = 0.2
-#: The first element of an answer to one who waits.
+#: The first element of an answer to a waiter.
 _WAITS = 2
 
 
@@ -72,7 +73,7 @@ class Port(Protocol):
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until poked, or for so long."""
+        """Sleep until woken, at most ``seconds``."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -92,7 +93,7 @@ class RedisGuards:
 
     def forget(self) -> None:
         """The client is closed, or we are the child of a fork."""
-        #: Of each wish that waits, how often it has asked: an old poke wakes nobody.
+        #: Of each wish that waits, how often it has asked: an old wake-up wakes nobody.
         self._tickets: dict[str, int] = {}
 
     # -- reading -----------------------------------------------------------------------------
@@ -113,10 +114,10 @@ class RedisGuards:
             for at, place in enumerate(places)
         ]
 
-    # -- the duty ----------------------------------------------------------------------------
+    # -- the refresh lease -------------------------------------------------------------------
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the duty; see the contract."""
+        """Take the refresh lease; see the contract."""
         place = self._requests.place(wish.entry)
         if wish.wait:
             reply = await self._begin_or_wait(wish, within)
@@ -141,7 +142,7 @@ class RedisGuards:
         wish: Wish,
         within: float,
     ) -> Reply:
-        """Ask as one who waits; with another ticket each time, so that no old poke wakes it."""
+        """Ask as a waiter; with another ticket each time, so that no old wake-up wakes it."""
         ticket = self._tickets[wish.id] = self._tickets.get(wish.id, 0) + 1
 
         def call_of(address: bytes) -> Call:
@@ -151,7 +152,7 @@ class RedisGuards:
         return await ask(wish.id, call_of, within)
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
-        """Sleep until the duty has ended; see the contract."""
+        """Sleep until the refresh lease has ended; see the contract."""
         ticket = self._tickets.get(wish.id, 0)
         return await self._port.wait(wish.id, ticket, seconds) is not None
 
@@ -161,10 +162,10 @@ class RedisGuards:
             self._port.unlisten(wish.id)
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """Store the value and end the duty; see the contract.
+        """Store the value and end the refresh lease; see the contract.
 
-        A server without memory doesn't take it in. Then the duty ends without a value: nobody is
-        to wait for one.
+        A server without memory doesn't store it. Then the refresh lease ends without a value:
+        nobody shall wait for one.
         """
         label = self._port.label
         reply = await self._port.ask(self._requests.finish(finish), within)
@@ -177,14 +178,14 @@ class RedisGuards:
         return replies.yes(reply, label)
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the duty without a value; see the contract."""
+        """End the refresh lease without a value; see the contract."""
         reply = await self._port.ask(self._requests.abandon(abandon), within)
         return replies.yes(reply, self._port.label)
 
     async def prolong(
         self, prolongs: Sequence[Prolong], within: float
     ) -> list[Held | Gone | Exception]:
-        """Renew a batch of duties; see the contract."""
+        """Renew a batch of refresh leases; see the contract."""
         calls = [self._requests.prolong(one) for one in prolongs]
         found: list[Held | Gone | Exception] = []
         said = await self._port.ask_many(calls, within)
@@ -197,7 +198,7 @@ class RedisGuards:
         return found
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """Forget values, failures and duties; see the contract."""
+        """Forget values, failures and refresh leases; see the contract."""
         calls = [self._requests.invalidate(entry) for entry in entries]
         said = await self._port.ask_many(calls, within)
         return [replies.yes(reply, self._port.label) for reply in said]

@@ -30,7 +30,7 @@ class Engine(Protocol):
     """The verbs as plain calls that may block, each with its time last."""
 
     def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the duty."""
+        """Take the refresh lease."""
         ...
 
     def finish(self, finish: Finish, within: float) -> bool:
@@ -38,7 +38,7 @@ class Engine(Protocol):
         ...
 
     def abandon(self, abandon: Abandon, within: float) -> bool:
-        """Give the duty up."""
+        """Give the refresh lease up."""
         ...
 
     def prolong(self, prolongs: Sequence[Prolong], within: float) -> list[Held | Gone | Exception]:
@@ -83,8 +83,8 @@ class ValuePort(Protocol):
         ...
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until this wish is poked, until whoever computes has died, or for so long; was it
-        a poke?"""
+        """Sleep until this wish is woken, until the client that computes has died, or until
+        ``seconds`` have passed; was it a wake-up?"""
         ...
 
     def unlisten(self, wish: str) -> None:
@@ -107,29 +107,29 @@ class SqliteGuards:
         self.glance = port.glance
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the duty, unless somebody else has it; see the contract."""
+        """Take the refresh lease, unless somebody else has it; see the contract."""
         return await self._call(self._engine.begin, wish, within)
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """Store the value and end the duty; see the contract."""
+        """Store the value and end the refresh lease; see the contract."""
         return await self._call(self._engine.finish, finish, within)
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the duty without a value; see the contract."""
+        """End the refresh lease without a value; see the contract."""
         return await self._call(self._engine.abandon, abandon, within)
 
     async def prolong(
         self, prolongs: Sequence[Prolong], within: float
     ) -> list[Held | Gone | Exception]:
-        """Renew a batch of duties in one transaction; see the contract."""
+        """Renew a batch of refresh leases in one transaction; see the contract."""
         return await self._call(self._engine.prolong, prolongs, within)
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """Forget values, failures and duties; see the contract."""
+        """Forget values, failures and refresh leases; see the contract."""
         return await self._call(self._engine.invalidate, entries, within)
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
-        """Sleep until poked or until the time is over; see the contract."""
+        """Sleep until woken or until the time-out has expired; see the contract."""
         return await self._port.sleep(wish.id, seconds)
 
     def unlisten(self, wish: Wish) -> None:

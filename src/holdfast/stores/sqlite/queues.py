@@ -90,7 +90,7 @@ class JobPort(Protocol):
         ...
 
     async def sleep(self, take: str, seconds: float) -> bool:
-        """Sleep until this take is poked, or for so long; was it a poke?"""
+        """Sleep until this take is woken, or ``seconds`` have passed; was it a wake-up?"""
         ...
 
     def unlisten(self, take: str) -> None:
@@ -131,7 +131,7 @@ class SqliteQueues:
         return await self._call(self._engine.extend, extends, within)
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until poked or until the time is over; see the contract."""
+        """Sleep until woken or until the time-out has expired; see the contract."""
         return await self._port.sleep(take.id, seconds)
 
     def unlisten(self, take: Take) -> None:

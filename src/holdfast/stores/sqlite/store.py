@@ -38,9 +38,9 @@ CAPABILITIES = Capabilities(
     crash_noticed="at once",
     clock="machine",
 )
-#: Claims in one batch: so many renewals close the gate for 1 to 4 ms.
+#: Maximum number of claims in one batch: so many renewals hold the file mutex for 1 to 4 ms.
 KEEP_BATCH = 200
-#: Making a session may wait so many seconds for the gate.
+#: Seconds that the making of a session may wait for the file mutex.
 SESSION_S = 5.0
 
 
@@ -99,7 +99,7 @@ class Port(Protocol):
         ...
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked, until a session that is watched has ended, or for so long."""
+        """Sleep until woken, until a watched session has ended, or ``seconds`` have passed."""
         ...
 
     def unlisten(self, claim: Claim) -> None:
@@ -141,7 +141,7 @@ class SqliteStore:
 
     @property
     def queues(self) -> SqliteQueues:
-        """The serial queues, in files of their own that are opened when they are first used."""
+        """The serial queues, in their own files that are opened when they are first used."""
         if self._queues is None:
             from .queues import SqliteQueues  # because few programs have queues
 
@@ -150,7 +150,7 @@ class SqliteStore:
 
     @property
     def guards(self) -> SqliteGuards:
-        """The refresh guards, in files of their own that are opened when they are first used."""
+        """The refresh guards, in their own files that are opened when they are first used."""
         if self._guards is None:
             from .guards import SqliteGuards  # because few programs have guards
 
@@ -178,7 +178,7 @@ class SqliteStore:
         return await self._call(self._engine.leave_all, leaves, within)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked or until the time is over; see the contract."""
+        """Sleep until woken or until the time-out has expired; see the contract."""
         return await self._port.wait(claim, waiting, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:

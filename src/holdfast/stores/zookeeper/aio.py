@@ -42,7 +42,7 @@ class LoopPort:
         self._driver: Driver | None = None
         self._timer: asyncio.Handle | None = None
         self._rings_at = 0.0
-        #: Those who wait for a connection.
+        #: The waiters for a connection.
         self._arrivals: set[AioLatch] = set()
         self._closed = False
         #: When the loop was asked whether it runs, unless it has answered.
@@ -190,7 +190,7 @@ class LoopPort:
         self._asked = None
 
     def on_state(self) -> None:
-        """The connection was made, or lost: wake those who wait for it."""
+        """The connection was made, or lost: wake the waiters for it."""
         for latch in list(self._arrivals):
             latch.set()
 

@@ -1,4 +1,4 @@
-"""From a URL, or from a client of kazoo, to what is needed to connect. No driver is imported."""
+"""Connection settings from a URL, or from a client of kazoo. No driver is imported."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(?::\d{1,5})?")
 
 
-#: The driver is silent for no longer than this part of a session, or so many seconds, whatever
-#: is more; but never for more than a third of it.
+#: Maximum silence of the driver: this part of a session, or this number of seconds, whichever is
+#: more; but never more than a third of the session.
 SILENT_PART, SILENT_S = 0.1, 0.5
 #: A session is at least two ticks, and a follower tells its leader twice in a tick who was there.
 _TOLD_PART = 0.25
@@ -41,7 +41,7 @@ def silent(session: float) -> float:
 
 
 def lease_of(session: float) -> float:
-    """How long a write may be believed in, from its sending, with a session of so many seconds.
+    """How long a write may be believed in, from its sending, with a session of ``session`` seconds.
 
     The leader counts a session from when it last heard of its client. What a client sends by way of
     a follower, writes too, doesn't count by itself: the follower tells who was there, twice in a
@@ -189,7 +189,7 @@ _FILES = {"ca": "ca", "cert": "certfile", "key": "keyfile", "password": "keyfile
 
 
 def _given(client: Any) -> Settings:
-    """A client of kazoo: connections of our own are made the way its own is."""
+    """A client of kazoo: our own connections are made the way its own is."""
     hosts = ",".join(
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in client.hosts
     )

@@ -1,4 +1,4 @@
-"""How claims end, whatever their nodes look like: left, expired, or given up.
+"""The end of claims, whatever their nodes look like: left, expired, or given up.
 
 What is to end is deleted, and what can't be deleted now is tried again until it is gone or its
 session is. A recipe says how: what removes a claim, and how it is found if nobody knows its node.
@@ -25,7 +25,7 @@ _NOBODY = Spec("", Kind.LOCK, 1, 1, 0.0, "")
 
 
 class Ending(abc.ABC):
-    """What stores of all recipes do with claims of ours that are over."""
+    """What stores of all recipes do with claims of ours that have ended."""
 
     #: Why values aren't kept here.
     no_guards = (
@@ -70,7 +70,7 @@ class Ending(abc.ABC):
     # -- leaving -----------------------------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release; those who wait hear of it by their watches. See the contract."""
+        """Withdraw or release; waiters hear of it by their watches. See the contract."""
         if leave.after > 0:
             raise NotSupported(f"{self.label} can't keep a name occupied after its release")
         until = self._port.now() + within
@@ -154,20 +154,20 @@ class Ending(abc.ABC):
     # -- what ends from our side -------------------------------------------------------------
 
     def _live(self, mine: Mine, answer: Held | Waiting) -> None:
-        """A write was answered: the claim may stay so long, unless it is kept again."""
-        # Who waits keeps its place through an election that takes longer than the patience.
+        """A write was answered: the claim may stay for this lease, unless it is kept again."""
+        # A waiter keeps its place through an election that takes longer than the waiter TTL.
         lease = answer.expires_in if isinstance(answer, Held) else self._session
         mine.kept(self._port.now() + lease)
         self._port.alarm(mine.expires)
 
     def _doom(self, mines: Sequence[Mine]) -> None:
-        """It is not known whether they are withdrawn: go on with it, whoever else gives up."""
+        """It is not known whether they are withdrawn: continue with it, whoever else gives up."""
         for mine in mines:
             self._own.doom(mine)
         self._port.alarm(self._port.now() + AGAIN_S)
 
     def _on_alarm(self) -> None:
-        """Delete the nodes of those whose time is over; what can't be deleted is tried again."""
+        """Delete the nodes of claims that have expired; what can't be deleted is tried again."""
         now = self._port.now()
         self._own.bury(now)
         session = self._port.session()

@@ -1,4 +1,4 @@
-"""How a claim gets its node, and how it is found again when nobody knows whether it got one."""
+"""Create the node of a claim, and find it again when it is unknown whether it was created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see where each name is one node: who holds it, also if that isn't one of ours."""
+"""Inspection where each name is one node: its holder, also if that isn't a client of holdfast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .notes import read_note
 from .port import Port
 from .requests import Children, Found, Get, Look, Request, Stat
 
-#: So many names are looked at in one round trip.
+#: Maximum number of names looked at in one round trip.
 _NAMES_AT_ONCE = 100
 
 

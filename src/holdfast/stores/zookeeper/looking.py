@@ -1,4 +1,4 @@
-"""What people see: the lines, who is in them, for how long, and until when at most."""
+"""Inspection: the lines, the claims in them, for how long, and until when at most."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .port import Port
 from .requests import Children, Found, Get, Look, Stat
 from .standing import Standing
 
-#: So many lines are looked at in one round trip.
+#: Maximum number of lines looked at in one round trip.
 _LINES_AT_ONCE = 100
 
 

@@ -1,8 +1,8 @@
-"""What this process knows of its own claims: their nodes, and until when each may stay.
+"""State of this process's own claims: their nodes, and until when each may stay.
 
 ZooKeeper ends a node with its session, and not before. So what is to end earlier, a hold that
-nobody renews or a claim whose waiting was given up, is ended from here: when its time is over it is
-dead at once for whoever asks, and its node is deleted as soon as that can be done.
+nobody renews or a claim whose waiting was given up, is ended from here: when it
+expires it is dead at once for every caller, and its node is deleted as soon as that can be done.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Mine:
         """It is about to be kept: until `kept` it doesn't expire. False if it has.
 
         This and `Own.bury` run on different threads: each says what it is about to do before it
-        looks whether the other has, so that never both go on.
+        looks whether the other has, so that never both continue.
         """
         if self.expires < math.inf:
             self.until, self.expires = self.expires, math.inf
@@ -113,7 +113,7 @@ class Own:
         self.doomed: dict[str, Mine] = {}
 
     def bury(self, now: float) -> None:
-        """Those whose time is over are dead, and their nodes are doomed."""
+        """The claims that have expired are dead, and their nodes are doomed."""
         for mine in list(self.claims.values()):
             if mine.expires > now or mine.dead is not None:
                 continue
@@ -123,13 +123,13 @@ class Own:
             mine.dying = False
 
     def doom(self, mine: Mine) -> None:
-        """It is dead for whoever asks, and its node is to be deleted."""
+        """It is dead for every caller, and its node is to be deleted."""
         if mine.dead is None:
             mine.dead = Loss.EXPIRED
         self.doomed[mine.claim.id] = mine
 
     def forget(self, mine: Mine) -> None:
-        """It is over: its node is gone, or there never was one."""
+        """It has ended: its node is gone, or there never was one."""
         self.claims.pop(mine.claim.id, None)
         self.doomed.pop(mine.claim.id, None)
 
@@ -139,7 +139,7 @@ class Own:
         self.doomed = {}
 
     def next_due(self) -> float:
-        """When the next of them is over; ``inf`` if none has an end."""
+        """When the next of them expires; ``inf`` if none does."""
         return min((one.expires for one in self._alive()), default=math.inf)
 
     def _alive(self) -> Iterator[Mine]:

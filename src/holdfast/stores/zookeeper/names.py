@@ -1,4 +1,4 @@
-"""What the nodes of a line are called: a name's folder, and its claims in the order of creation.
+"""Names of the nodes of a line: a name's folder, and its claims in the order of creation.
 
 ::
 

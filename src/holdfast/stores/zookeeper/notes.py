@@ -1,4 +1,4 @@
-"""What stands in a claim's node, for people and for those who wait behind it.
+"""Content of a claim's node, for people and for the waiters behind it.
 
 The first line is the owner, so that the tools of others show it; what follows is JSON.
 """

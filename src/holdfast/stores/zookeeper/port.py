@@ -1,4 +1,4 @@
-"""What the verbs need of a driver: a small port, one for threads and one for an event loop."""
+"""The driver as the verbs need it: a small port, one for threads and one for an event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bell(Protocol):
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until it has rung, or until the time is over."""
+        """Sleep until it has rung, or until the time-out has expired."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of ZooKeeper, and what it may answer, without a driver.
+"""Requests to ZooKeeper and their possible answers, without a driver.
 
 Requests that are sent together are carried out in their order, and a read that follows a write of
 the same session sees at least that write.
@@ -21,7 +21,7 @@ class Stat(NamedTuple):
     session: int
     #: How often its data were written since it was made.
     version: int = 0
-    #: Has it, or had it, nodes of its own?
+    #: Has it, or had it, child nodes?
     folder: bool = False
     #: The transaction that wrote its data last.
     mzxid: int = 0

@@ -1,4 +1,4 @@
-"""The simple recipe: whoever creates the node of a name holds it. There is no line.
+"""The simple recipe: the client that creates the node of a name holds it. There is no line.
 
 ::
 
@@ -7,7 +7,7 @@
 
 ZooKeeper deletes a node by its name alone, so of two that are called the same the wrong one may be
 hit. Therefore a release deletes the lock only together with its own claim, which is called as no
-other is, and only if the data were written once since, as we do and who merely creates doesn't.
+other is, and only if the data were written once since, as we do and others don't.
 
 Who waits watches the node. When it is gone all of them try, and one gets it: without a line nobody
 knows who is next.
@@ -102,7 +102,7 @@ class SimpleStore(Ending):
         if mine is None:
             mine = self._claim(claim, min(claim.spec.ttl, self.lease_max))
             mine.void = True  # until the first request is sent
-            # Before anything is sent: whoever withdraws it looks for it here.
+            # Before anything is sent: a withdrawal looks for it here.
             self._own.claims[claim.id] = mine
         if wait:
             self._bell(mine)
@@ -235,7 +235,7 @@ class SimpleStore(Ending):
         return answers
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until the node is gone, or the time is over. Nobody is ever let in by it."""
+        """Sleep until the node is gone, or the time-out has expired. It never grants anything."""
         mine, bell = self._own.claims.get(claim.id), self._bells.get(claim.id)
         if mine is not None and bell is not None and mine.armed:
             await bell.wait(seconds)

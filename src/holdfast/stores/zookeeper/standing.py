@@ -1,4 +1,4 @@
-"""Where a claim stands in its line, and what it has to hear of while it waits."""
+"""Position of a claim in its line, and the events it has to watch while it waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .notes import read_note
 from .port import Bell, Port, refused
 from .requests import Children, Found, Get, No
 
-#: A try that is kept out by younger tries than this waits for them to go, for so long.
+#: A try that is kept out by tries that are younger than this waits for them to go, for at most the
+#: second number of seconds.
 TRY_SETTLES_S = 0.5
 TRY_WAITS_S = 0.1
 
@@ -26,7 +27,7 @@ class Standing:
     def __init__(self, port: Port, recipe: str, ask_again: float = ASK_AGAIN_S_MAX) -> None:
         self._port = port
         self._recipe = recipe
-        #: A waiter asks again after so many seconds at most.
+        #: Maximum number of seconds after which a waiter asks again.
         self._ask_again = min(ask_again, ASK_AGAIN_S_MAX)
 
     def listed(self, nodes: Any, folder: str) -> list[str]:

@@ -3,12 +3,12 @@
 Nothing here knows a driver. Requests (``requests.py``) go through a port, for threads
 (``blocking/``) or for one event loop (``aio.py``). Three rules carry the safety:
 
-* **Only a write that was answered prolongs anything**: the creation of a claim's node, or a batch
-  of `keeping`. A follower that is cut off goes on answering reads while the majority lets somebody
-  else in.
+* **Only a write that was answered extends anything**: the creation of a claim's node, or a batch
+  of `keeping`. A follower that is cut off continues to answer reads while the majority lets
+  somebody else in.
 * **A line is read after a write of the same session**, so that it is at least as new as that.
 * **The session of a node is the one that the server says.** What belongs to another session than
-  the present one is lost for good.
+  the present one is lost permanently.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ZooKeeperStore(Ending):
         known = mine is not None
         if mine is None:
             mine = self._claim(claim, min(claim.spec.ttl, self.lease_max))
-            # Before anything is sent: whoever withdraws it looks for it here.
+            # Before anything is sent: a withdrawal looks for it here.
             self._own.claims[claim.id] = mine
         if wait:
             self._bell(mine)
@@ -102,7 +102,7 @@ class ZooKeeperStore(Ending):
         if isinstance(answer, Held | Waiting):
             self._live(mine, answer)
             return answer
-        # Who isn't taken in leaves no node behind, or this is an error.
+        # A claim that isn't accepted leaves no node behind, or this is an error.
         await self._port.ask([Delete(mine.path)], until)
         self._own.forget(mine)
         return answer
@@ -125,7 +125,7 @@ class ZooKeeperStore(Ending):
         return answers
 
     async def _break(self, leave: Leave, until: float) -> bool:
-        """Withdraw the claim whose node was created with this ticket, whoever's it is."""
+        """Withdraw the claim whose node was created with this ticket, whichever claim that is."""
         folder = self._entering.folder(leave.name)
         _, nodes = await self._port.ask([Sync(folder), Children(folder)], until)
         line = self._line.entries(self._line.listed(nodes, folder), leave.name)
@@ -144,7 +144,8 @@ class ZooKeeperStore(Ending):
         return None
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until what is in the way is gone, or until the time is over; see the contract.
+        """Sleep until what is in the way is gone, or until the time-out has expired; see the
+        contract.
 
         The grant is read, not written, so it says nothing about a lease: what keeps the claim alive
         is the last renewal of it, and that is what its holder counts from.

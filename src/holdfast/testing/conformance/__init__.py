@@ -1,6 +1,6 @@
 """The conformance kit: what every store must do, on every primitive and both faces.
 
-Whoever adds a store runs all of it::
+The author of a store runs all of it::
 
     import pytest
     from holdfast.testing import conformance
@@ -12,8 +12,8 @@ Whoever adds a store runs all of it::
 Each case is a sentence that must be true, written once and run for threads, for asyncio, and
 between processes where the store reaches them. Runs use names that nobody else uses, clean up
 behind themselves, and need no order; most of their time they sleep, so several may run at once in
-threads of their own (but for those whose ``run.case.alone`` is set). They live on ``assert``:
-don't run them with ``python -O``.
+their own threads, except those whose ``run.case.alone`` is set. They depend on ``assert``: don't
+run them with ``python -O``.
 """
 
 from __future__ import annotations

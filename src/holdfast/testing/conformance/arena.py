@@ -1,4 +1,4 @@
-"""Where a case plays: a store, a face, the primitive under test, and those who act.
+"""The scene of a case: a store, a face, the primitive under test, and the actors.
 
 A case asks the arena for what it needs and never for more: locks of the primitive under test
 (``lock`` of one client, ``rival`` of another), actors beside it, and bounded waits. Afterwards the
@@ -33,12 +33,12 @@ AT_ONCE_S = 0.25
 UNSEEN_S = 0.15
 #: ...and where nobody wakes them, this long to ask again.
 ASKS_AGAIN_S = 1.25
-#: Nothing that is waited for without a bound of its own takes longer than this.
+#: Seconds that a wait may take if the case gives no other bound.
 SOON_S = 10.0
 #: A lease that a case must not lose is kept through a second in which the machine stands still:
 #: renewed each third, it has two thirds left. Where nothing renews it, it is given this long, too.
 KEPT_S = 2.4
-#: From so many processes on that want each processor, a server is late to answer.
+#: Processes per processor, beyond which a server is late to answer.
 OVERLOADED = 2
 #: How many processes want a processor, where the system says that.
 _load: Callable[[], tuple[float, ...]] = getattr(os, "getloadavg", lambda: (0.0,))
@@ -85,11 +85,11 @@ _ALL = [
 ]
 #: Every primitive, by name. ``weighted`` is a semaphore that only one claim fits into.
 PRIMITIVES = {one.name: one for one in _ALL}
-#: Those that one holder at a time can hold, and that have all of a lock's methods.
+#: Primitives that one holder at a time can hold, with all of a lock's methods.
 EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
 #: Those whose hold is one hold on one name.
 SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "election")
-#: Those that have all options of a hold's life: ``auto_renew`` and so on.
+#: Primitives that have all options of a hold's life: ``auto_renew`` and so on.
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 
 
@@ -104,9 +104,9 @@ def at_once(begun: float) -> float:
 
 
 def unclear(begun: float) -> bool:
-    """Have we or the server stood still, since then, for so long that a store may rightly say that
-    it got no answer? At the end of a wait it is given a tenth of a second. A server that has to
-    stand in line for a processor needs longer than that, too."""
+    """Have we or the server stood still since then, for so long that a store may rightly say that
+    it got no answer? At the end of a wait the server is given a tenth of a second. A server that
+    has to wait for a processor needs longer than that, too."""
     still = max(lag.most(begun, GRACE_S), pulse.most(begun))
     return still > GRACE_S / 2 or _load()[0] > OVERLOADED * (os.cpu_count() or 1)
 
@@ -168,7 +168,7 @@ class Arena:
                 assert list(numbers) == sorted(set(numbers)), numbers
 
     def served(self, begun: float) -> float:
-        """What it may take until somebody who waits has what was given back at ``begun``."""
+        """Seconds that it may take until a waiter has what was released at ``begun``."""
         return at_once(begun) + (0.0 if self.can.push else ASKS_AGAIN_S)
 
     @property
@@ -222,7 +222,7 @@ class Arena:
         return pathlib.Path(self._folder.name)
 
     def start(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Actor:
-        """Do this beside the case, in a thread or task of its own."""
+        """Do this beside the case, in a separate thread or task."""
         return self.face.start(lambda: work(*args))
 
     def flag(self) -> Flag:
@@ -230,7 +230,7 @@ class Arena:
         return self.face.flag()
 
     def worker(self) -> Worker:
-        """Another process with a client of its own, ended afterwards."""
+        """Another process with its own client, ended afterwards."""
         worker = Worker(self.url, self.face)
         self._workers.append(worker)
         return worker
@@ -246,7 +246,7 @@ class Arena:
             await self.sleep(0.002)
 
     async def renewed(self, hold: Any) -> None:
-        """Wait until the keeper has renewed it once more."""
+        """Wait until the renewer has renewed it once more."""
         before = hold._lease.deadline
         await self.until(lambda: hold._lease.deadline > before)
 
@@ -256,12 +256,13 @@ class Arena:
         return lines[0] if lines else None
 
     async def holders(self, name: str = "") -> tuple[ClaimRecord, ...]:
-        """Who holds the name."""
+        """The holders of the name."""
         line = await self.look(name)
         return line.holders if line else ()
 
     async def line(self, waiters: int, name: str = "") -> None:
-        """Wait until so many claims wait for the name; where they can't be seen, for a moment."""
+        """Wait until ``waiters`` claims wait for the name; where they can't be seen, wait for a
+        moment."""
         if not self.can.line:
             await self.sleep(UNSEEN_S)
             return
@@ -300,7 +301,7 @@ class Arena:
         return await self.others.inspect(self.start_of_names)
 
     async def swept(self) -> None:
-        """No job is on loan any more; what else stands in queues is removed."""
+        """Check that no job is in delivery any more, and remove the other jobs of the queues."""
         if self.primitive.factory == "queue" and self.can.queues:
             for record in await self.others.queues(self.start_of_names):
                 assert not record.taken, f"the case is over, but jobs are on loan: {record}"

@@ -1,4 +1,4 @@
-"""Which runs there are: every case x its primitives x its faces, per store.
+"""The list of runs: every case x its primitives x its faces, per store.
 
 A case that a store can't pass because it lacks an operation (``Capabilities`` says so) is run all
 the same, and must end with ``NotSupported``. A case about a property that a store doesn't have,
@@ -27,7 +27,7 @@ from .registry import CASES, OPERATIONS, Case
 LIMIT_S = 60.0
 #: The lease of what each client holds first, seconds.
 SHORT_S = 5.0
-#: So often a case is played on a machine that stands still each time.
+#: Maximum number of times that a case is played if the machine stands still each time.
 PLAYS_MAX = 5
 
 
@@ -48,7 +48,7 @@ class Run(NamedTuple):
         """Run it on the store at this URL; it uses names that nobody else uses.
 
         ``AssertionError`` if what the case says isn't true there. A store that the machine has kept
-        from answering in time may say so, which shows nothing: then it is played anew.
+        from answering in time may say so, which shows nothing: then it is played again.
         """
         if self.case.alone:  # it may fork
             self._often(url)

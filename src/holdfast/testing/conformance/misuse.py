@@ -78,7 +78,7 @@ class Hand:
 
 
 class Far:
-    """An event loop in a thread of its own, which does what it is told in a new task each time."""
+    """An event loop in a separate thread, which does what it is told in a new task each time."""
 
     def __init__(self) -> None:
         self._begun = threading.Event()
@@ -248,7 +248,7 @@ class Walk:
         return list(one.hold.holds) if len(self.names) > 1 else [one.hold]
 
     async def _judge(self) -> None:
-        """Each body inside holds all the time; what has ended is given back in the end."""
+        """Each body inside holds all the time; in the end no hold of an ended body is left."""
         begun = now()
         ours = [hold for one in self.inside if not one.lost for hold in self._holds(one)]
         want = {(hold.name, self.at.number(hold)) for hold in ours}

@@ -1,4 +1,4 @@
-"""How late a store is by itself: what ``lag`` can't see, as it watches our own process.
+"""The delay of a store itself, which ``lag`` can't see, as that watches our own process.
 
 A server that gets no core for a second answers a second later, though we were never late. So,
 while cases run, a thread asks each server something that costs nothing, again and again, and notes
@@ -17,11 +17,11 @@ from ...errors import HoldfastError
 from ...sync import Client
 from ..faces import now
 
-#: It asks so long after each answer, in seconds...
+#: The thread waits this long after each answer before it asks again, in seconds...
 PAUSE_S = 0.05
 #: ...and an answer that takes no longer than this is not late.
 AT_REST_S = 0.03
-#: So many late answers are remembered.
+#: Number of late answers that are remembered.
 NOTES = 2_000
 
 _guard = threading.Lock()

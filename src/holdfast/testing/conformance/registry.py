@@ -1,4 +1,4 @@
-"""What a case is, and the list of them."""
+"""The type of a case, and the list of cases."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ from .arena import Arena
 from .struck import Overlaid
 
 #: What becomes of the first of two requests, and of the second; nobody hears of any of it.
-#: ``late``: it is carried out when all is over. ``doubled``: it is carried out, and a copy comes
-#: when all is over. ``cut``: when it is done, whoever asks is cancelled or interrupted by Ctrl-C.
+#: ``late``: it is carried out after everything else. ``doubled``: it is carried out, and a copy
+#: comes after everything else. ``cut``: when it is done, the caller is cancelled or interrupted by
+#: Ctrl-C.
 FIRST = ("lost", "late", "doubled")
 SECOND = ("lost", "late", "cut", "down")
 #: Number of requests that fail while the store is down.
@@ -84,7 +85,7 @@ class Second:
         client._ctx.store = Overlaid(store, **{place: self}) if place else self
 
     def plan(self, pair: Pair, after: int = 0) -> None:
-        """What becomes of the requests to come, when so many of them have come to their end."""
+        """Let the first ``after`` requests pass, and strike those that follow as ``pair`` says."""
         self._spared = after
         self._plan = [(pair.first, pair.fate), (pair.second, pair.other)]
         self._down = 0
@@ -132,7 +133,7 @@ class Second:
 
 
 def _kept_by_itself() -> bool:
-    """Does the keeper ask? Nobody can interrupt that."""
+    """Does the renewer ask? Nobody can interrupt that."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -146,7 +147,7 @@ Play = Callable[[Arena, Any, Second, Pair, str], Awaitable[None]]
 
 
 async def each(at: Arena, part: str, play: Play) -> None:
-    """Play it with each pair of failures, on a name of its own each time."""
+    """Play it with each pair of failures, on a separate name each time."""
     chosen = [*pairs(VERBS[part])][::-OF]
     actors = [at.start(_some, at, part, play, chosen[nth::AT_ONCE]) for nth in range(AT_ONCE)]
     met = sum([await actor.result(LONG_S) for actor in actors])

@@ -26,7 +26,8 @@ from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke, Row
 from ..promise import PromiseBroken
 
-#: No verb is sent when something expires within so many seconds, and what it took at most so far.
+#: No verb is sent when something expires within this, plus the longest that a verb took so far,
+#: seconds.
 GUARD_S = 0.005
 #: A verb that took longer than this makes all that follows unclear.
 SLOW_S = 0.1

@@ -1,7 +1,7 @@
 """A random walk over the verbs of serial queues, judged at every step by what must be true.
 
-Which of several jobs that are due a store delivers first is its own affair; that each is the first
-of its group, that none is on loan already, and that as many come as are due, is not. So the walk
+Which of several due jobs it delivers first is a store's own affair; that each is the first of its
+group, that none is in delivery already, and that as many come as are due, is not. So the walk
 doesn't compare with another store: it keeps a ledger, and asks whether an answer fits.
 """
 
@@ -56,13 +56,13 @@ class Ledger:
     plain: list[Item] = field(default_factory=list)
     letters: list[Item] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    #: The last fence of each group, and of each job of the plain lane by its id.
+    #: The last fence of each group, and of each ungrouped job by its id.
     fences: dict[str, int] = field(default_factory=dict)
     accepted: int = 0
     done: int = 0
 
     def put(self, job: Job) -> bool:
-        """Is it taken in?"""
+        """Is it accepted?"""
         if job.known and job.id in self.known:
             return False
         if job.known:
@@ -85,7 +85,7 @@ class Ledger:
         ]
 
     def on_loan(self) -> list[Item]:
-        """Each job that is on loan."""
+        """Each job that is in delivery."""
         lines = (*self.groups.values(), self.plain)
         return [one for line in lines for one in line if one.loan is not None]
 
@@ -232,7 +232,7 @@ class QueueWalk:
             self._told(f"  {one}")
 
     def _judged(self) -> tuple[list[Item], list[Settle]]:
-        """Some that are on loan, and what they are settled by."""
+        """Some of the jobs in delivery, and the requests that settle them."""
         loans = self._ledger.on_loan()
         some = self._dice.sample(loans, min(len(loans), self._dice.choice([1, 2, 4])))
         settles = []

@@ -1,4 +1,4 @@
-"""Which verbs are sent: drawn from a seed, so that what people do comes often and the rest too."""
+"""The choice of verbs, drawn from a seed: common ones come often, and the rest comes too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .pair import WITHIN_S, Known, Pair
 
 
 class Summary(NamedTuple):
-    """What a comparison has covered. ``restarts``: so often the machine was too slow to tell
-    which answer would be right, and it went on with fresh names."""
+    """What a comparison has covered. ``restarts``: how often the machine was too slow to tell
+    which answer would be right, and the walk continued with fresh names."""
 
     seed: int
     steps: int
@@ -58,7 +58,7 @@ class Walk:
         self._known: list[Known] = []
 
     async def go(self, steps: int) -> Summary:
-        """Take so many steps, then leave every line."""
+        """Take this number of steps, then leave every line."""
         ways = {
             self._join: 30,
             self._join_again: 5,
@@ -110,7 +110,7 @@ class Walk:
             await self._pair.join(known, self._random.random() < 0.7)
 
     async def _join_free(self) -> None:
-        """Several names at once; the same again, as if a copy came late, lets nobody in."""
+        """Several names at once; the same again, as if a copy came late, grants nothing."""
         rng = self._random
         uses = rng.choice([self._uses, self._quiet])
         group = [Known(self._claim(use)) for use in rng.sample(uses, rng.randint(1, 4))]
@@ -200,7 +200,7 @@ class Walk:
             self._pair.store.unlisten(known.claim)
 
     async def _at_once(self) -> None:
-        """Several names that nobody else uses are taken at once, and given back at once."""
+        """Several names that nobody else uses are taken at once, and released at once."""
         start = self._pair.start_of_names
         uses = [Use(f"{start}at once {end}", Kind.LOCK, 1, (1,)) for end in "abc"]
         group = [Known(self._claim(use)) for use in uses]

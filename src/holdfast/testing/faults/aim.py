@@ -61,9 +61,9 @@ Hook = Callable[[Step], object]
 
 @contextlib.contextmanager
 def aim(client: ClientBase, hook: Hook) -> Generator[None]:
-    """Call ``hook`` at each step of each verb of this client, its keeper's included.
+    """Call ``hook`` at each step of each verb of this client, also of those of its renewer.
 
-    On the face for threads the keeper calls it on a thread of its own. One aim at a time.
+    On the face for threads the renewer calls it on a separate thread. One aim at a time.
     """
     context = client._ctx
     real = context.store

@@ -1,4 +1,4 @@
-"""What lies in a store is damaged from outside, one item at a time, between any two verbs.
+"""Damage to a store's data from outside, one item at a time, between any two verbs.
 
 An adapter (`Ground`) says what a store keeps of a round's names, and damages one item of it. A
 round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a queue and
@@ -31,7 +31,7 @@ __all__ = ["ACTS", "KINDS", "Case", "Ground", "Round", "Verdict", "cases", "roun
 KINDS = ("removed", "emptied", "truncated", "flipped", "another type", "zeroes", "extreme")
 #: No act takes longer than this beyond the time that it was given.
 BOUND_S = 12.0
-#: Until then the store has forgotten what can't be kept: a lease, a waiter's patience, a window.
+#: Seconds in which everything that can't be kept expires: a lease, the waiter TTL, a window.
 CALM_S = 8.0
 #: A round that takes longer hangs.
 ROUND_S = 240.0

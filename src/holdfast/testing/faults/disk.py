@@ -22,7 +22,7 @@ class NoSmallDisk(Exception):
 
 @contextlib.contextmanager
 def no_file_longer(than: int) -> Generator[None]:
-    """In this process no file grows beyond so many bytes: writing there fails with ``EFBIG``.
+    """In this process no file grows beyond ``than`` bytes: a write there fails with ``EFBIG``.
 
     As a quota would do it (RLIMIT_FSIZE). Processes that are started meanwhile inherit it.
     """
@@ -82,7 +82,7 @@ class SmallDisk:
 def delete(*paths: str | os.PathLike[str]) -> list[str]:
     """Delete files and folders while others work in them; the paths that were there and are gone.
 
-    What is made anew in a folder meanwhile is deleted too, until the folder itself is gone.
+    What others make in a folder meanwhile is deleted too, until the folder itself is gone.
     """
     found = []
     for path in paths:
@@ -96,6 +96,6 @@ def delete(*paths: str | os.PathLike[str]) -> list[str]:
             except OSError as wrong:
                 if wrong.errno not in (errno.EISDIR, errno.EPERM):
                     raise
-                continue  # it was made anew, as a folder
+                continue  # it was made again, as a folder
         found.append(os.fspath(path))
     return found

@@ -6,7 +6,7 @@ import select
 
 
 def readable(fd: int, within: float | None) -> bool:
-    """Is there something to read, or the end, within so many seconds (None: ever)?
+    """Is there something to read, or the end, within ``within`` seconds (None: ever)?
 
     By ``poll``, because ``select`` knows no descriptor beyond 1,023.
     """

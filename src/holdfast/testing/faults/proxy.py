@@ -41,8 +41,8 @@ Match = bytes | Callable[[bytes], bool]
 class Fault(NamedTuple):
     """What happens to a message.
 
-    It is lost, comes so many seconds later, is held until ``Armed.let_go``, or the connection is
-    reset in its place.
+    It is lost, comes ``seconds`` later, is held until ``Armed.let_go``, or the connection is reset
+    in its place.
     """
 
     what: Literal["drop", "delay", "hold", "reset"]
@@ -112,13 +112,13 @@ class Armed:
         return self.fault.what in ("delay", "hold")
 
     def wait(self, within: float = 10.0, hits: int = 1) -> None:
-        """Until it has struck so often; ``TimeoutError`` if that takes longer."""
+        """Wait until it has struck ``hits`` times; ``TimeoutError`` if that takes longer."""
         with self._struck:
             if not self._struck.wait_for(lambda: self.hits >= hits, within):
                 raise TimeoutError(f"{self.fault} of {self._match!r} struck {self.hits} times")
 
     def let_go(self) -> None:
-        """What is held goes on now, and so does what will be struck later."""
+        """Forward what is held now, and do not hold what is struck later."""
         self._gate.set()
 
     def disarm(self) -> None:

@@ -95,7 +95,7 @@ class Scene:
                 await hold.release()
 
     async def renew(self) -> None:
-        """The holds, the delivery and the refresh lease are renewed, by their keepers."""
+        """The holds, the delivery and the refresh lease are renewed, by their renewers."""
         await self.face.sleep(TTL_S / 3 + 0.1)
 
     async def pass_on(self) -> None:
@@ -118,7 +118,7 @@ class Scene:
                 await second.release()
 
     async def _never_two(self, one: Any, two: Any) -> None:
-        """Two were let in: that both believe it is over within the time that the page says."""
+        """Two claims were granted: one learns of its loss within the time that the page says."""
         end = boottime() + self._overlap_s
         while boottime() < end:
             if not (_believes(one) and _believes(two)):

@@ -1,4 +1,4 @@
-"""What a subject sees of the one who started it: ``python -m holdfast.testing.faults.stage``.
+"""A subject's view of the process that started it: ``python -m holdfast.testing.faults.stage``.
 
 The process runs one function, which gets a :class:`Stage` to speak and listen with, and then its
 arguments. Lines are JSON, one value each, over standard input and output. Whatever the function
@@ -18,7 +18,7 @@ from typing import Any
 
 from .pipe import readable
 
-#: A subject that nobody ends, ends itself after so many seconds and shows where it was.
+#: Seconds after which a subject that nobody ends shows where it is, and ends itself.
 LIFE_S = 900.0
 
 

@@ -33,7 +33,7 @@ _CALLS = {
     if name in dis.opmap
 }
 _RESUME = dis.opmap["RESUME"]
-#: Its argument says where a frame goes on; after an ``await`` nothing is looked for.
+#: Its argument says where a frame continues; after an ``await`` nothing is looked for.
 _RESUME_AWAIT = 2
 _GOES_ON = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -86,7 +86,7 @@ class Strike:
         self._doing.clear()
 
     def _began(self, frame: FrameType, event: str, _: Any) -> Any:
-        """A function begins, or a coroutine goes on."""
+        """A function begins, or a coroutine continues."""
         caller = frame.f_back
         if caller in self._doing and not _called_from_c(frame.f_code):
             self._doing[caller] = -1  # nothing is looked for when Python code returns to it
@@ -138,7 +138,7 @@ class Strike:
 
 
 def _called_from_c(code: CodeType) -> bool:
-    """Is this Python code that code written in C calls: what goes on, and what a class begins with?
+    """Is this Python code that C code calls: a generator or coroutine, or the start of an object?
 
     Whatever else C code may call back (the key of a sort), it is taken for a plain call.
     """

@@ -1,6 +1,6 @@
 """Processes as the subjects of faults: started, stopped, continued, forked and killed on purpose.
 
-A subject runs one function of a module in a process of its own. The two talk in lines, so that a
+A subject runs one function of a module in a separate process. The two talk in lines, so that a
 fault strikes at a chosen moment: the subject says how far it is, and only then is it struck::
 
     def holder(stage, url):                      # in the module mytests.workers
@@ -33,7 +33,7 @@ from .. import starting
 from ..surroundings import surroundings
 from .pipe import readable
 
-#: What is waited for takes no longer than so many seconds, unless somebody says otherwise.
+#: Seconds that a wait may take, unless the caller says otherwise.
 SOON_S = 20.0
 _STAGE = "holdfast.testing.faults.stage"
 _AFTER = (
@@ -85,7 +85,7 @@ class Subject:
             raise SubjectGone(f"process {self.pid} has ended") from None
 
     def hear(self, within: float = SOON_S) -> Any:
-        """The next thing that it says, within so many seconds.
+        """The next thing that it says, within ``within`` seconds.
 
         ``TimeoutError`` if it says nothing, ``SubjectGone`` if it has ended.
         """

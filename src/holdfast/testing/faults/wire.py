@@ -1,4 +1,4 @@
-r"""How a protocol's bytes are parted into messages, and which messages answer which.
+r"""Split a protocol's bytes into messages, and match answers with requests.
 
 ``LINES``, ``RESP`` (Redis and Valkey, both of its versions) and ``MYSQL`` (and MariaDB, without
 TLS) are whole protocols. ``CHUNKS`` serves any other one whose client sends one request at a time.

@@ -151,7 +151,7 @@ def _unanswered(reader: Reader, name: str, claims: list[Claim]) -> Iterator[Viol
 
 
 def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
-    """Two orders that may be known: which was over before which began; and what the thing says."""
+    """Check the two orders of writes that may be known: that of their times and the thing's own."""
     greatest = 0
     done = sorted(accepted, key=lambda write: write.done)
     at = 0

@@ -1,4 +1,4 @@
-"""What is known of claims and of guarded writes, from the events of a history."""
+"""Facts about claims and guarded writes, from the events of a history."""
 
 from __future__ import annotations
 

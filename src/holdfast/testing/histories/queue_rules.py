@@ -134,7 +134,7 @@ def _intervals(group: str, executions: list[Execution], terms: Terms) -> Iterato
 
 
 def _plain(executions: list[Execution]) -> Iterator[Violation]:
-    """Each job of the plain lane is a group of its own."""
+    """Each ungrouped job is a group by itself."""
     jobs: dict[int, list[Execution]] = defaultdict(list)
     for one in executions:
         jobs[one.number].append(one)

@@ -1,4 +1,4 @@
-"""What is known of jobs and of their executions, from the events of a history."""
+"""Facts about jobs and their executions, from the events of a history."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Execution:
 
     @property
     def end(self) -> float:
-        """Until then it certainly went on, as far as its worker knew."""
+        """Until then it was certainly under way, as far as its worker knew."""
         return min(self.leaving, self.lost, self.died, self.until)
 
     @property

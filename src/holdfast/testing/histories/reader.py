@@ -1,4 +1,4 @@
-"""From lines to what is known, however much of it is missing: one pass, in any order of files.
+"""Facts from the lines of a history, however much is missing: one pass, in any order of files.
 
 What belongs to one claim or execution was written by one process, in order. What is missing stays
 unknown: a claim that was asked for and never answered may have been held or not, and neither proves
@@ -35,7 +35,7 @@ class Reader:
         #: Process -> (from, to) of each time that it was stopped.
         self.stops: dict[str, list[tuple[float, float]]] = {}
         self._stopped: dict[str, float] = {}
-        #: (process, number) -> the claim or the execution that went on.
+        #: (process, number) -> the claim or the execution of this number, for its later events.
         acts: dict[tuple[str, int], Any] = {}
         self.locks, self.jobs, self.values = Locks(acts), Jobs(acts), Values()
         self._take: dict[str, Callable[[Event], None]] = {

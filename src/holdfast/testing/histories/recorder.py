@@ -1,4 +1,4 @@
-"""What a worker writes down of itself while it works, so that it can be judged afterwards.
+"""The record that a worker writes of itself while it works, to be judged afterwards.
 
 One file per worker, one line of JSON per event, written by one call before whatever the event
 announces takes effect: so a line that is there is whole, and a worker that is killed leaves the
@@ -20,15 +20,15 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
     write    w thing fence      a guarded write is about to be asked for
     wrote    w accepted [order] it was accepted, or refused
     dead stopped continued  who     what somebody else did to a worker (or the machine, by its
-                                own account, when it is over); dead: is about to
+                                own account, afterwards); dead: is about to
     damaged who [since]         the state of this name in the store is about to be damaged, or was
                                 at some moment since then
     forgotten who               so is its last fence: those given from then on may be less
     bye                         the worker ends, with nothing under way
 
 Of serial queues. An execution begins to count after take has returned, and ends to count before it
-is settled. Jobs of a group are put by one process, numbered from 1 on; ``group`` is ``""`` in the
-plain lane.
+is settled. Jobs of a group are put by one process, numbered from 1 on; ``group`` is ``""`` for
+ungrouped jobs.
 
     put       w jobs            these are about to be put: [group, number] each, in order
     accepted  w dropped sent    the store has them; how many were duplicates, and were put how often

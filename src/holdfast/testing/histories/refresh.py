@@ -1,4 +1,4 @@
-"""What is known of the answers of refresh guards, and their one rule.
+"""Facts about the answers of refresh guards, and their one rule.
 
 no stale value       an answer is no older than the last change whose invalidation had returned
 before it was asked for
@@ -48,7 +48,7 @@ class Values:
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Look at each answer beside the greatest version that had been invalidated by then."""
+    """Compare each answer with the greatest version invalidated before it was asked for."""
     floors: dict[str, tuple[list[float], list[int]]] = {}
     for key, changes in reader.values.changes.items():
         moments, versions, most = [], [], 0

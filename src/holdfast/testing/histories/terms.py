@@ -1,4 +1,4 @@
-"""What the rules of every product are given, and what they find."""
+"""The input and the findings of the rules of every product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of single messages: the next one of a verb, or the n-th of a process.
+"""The fate of single messages: the next one of a verb, or the n-th of a process.
 
 A fate strikes one request and its reply, so that two failures can follow each other at every verb:
 by chance in the histories of a seed, and each by each where there are finitely many.
@@ -22,7 +22,7 @@ class Fate(enum.StrEnum):
     LATE = "late"
     #: It is carried out, nobody learns of it, and a copy of it comes a while later.
     DOUBLED = "doubled"
-    #: Whoever waits for the reply is cancelled, or interrupted by Ctrl-C.
+    #: The caller that waits for the reply is cancelled, or interrupted by Ctrl-C.
     CANCELLED = "cancelled"
     #: It is carried out, and then the server is gone for a while.
     DOWN = "down"

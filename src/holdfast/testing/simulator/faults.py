@@ -1,4 +1,4 @@
-"""What goes wrong: each fault is planned from the seed, so that one of them can be left out."""
+"""The faults of a history: each is planned from the seed, so that one of them can be left out."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def plan(
 
 def extra(seed: int, horizon: float) -> list[Fault]:
     """Pairs of failures that follow each other, in two of three histories; in every third one the
-    clock of the server is set, once or more often. By a generator of their own, so that the other
-    faults of a seed stay what they are."""
+    clock of the server is set, once or more often. A separate generator draws them, so that the
+    other faults of a seed stay what they are."""
     rng = random.Random(seed ^ 0xFA7E)
     kinds = ["pair"] * rng.choice((0, 1, 3)) + ["step"] * rng.choice((0, 0, rng.randint(1, 3)))
     return [
@@ -100,7 +100,7 @@ class Faults:
         act(fault)
 
     def _trouble(self, length: float, process: Process | None = None) -> None:
-        """From now on for so long renewals of this process (of all) may fail."""
+        """For ``length`` seconds from now on, renewals of this process (None: of all) may fail."""
         now = self.history.world.time
         pid = None if process is None else process.pid
         self.history.watch.trouble.append((now, now + length, pid))
@@ -133,7 +133,7 @@ class Faults:
         self._knob("slow", 12.0, 0.0, fault.length)
 
     def lose_poke(self, fault: Fault) -> None:
-        """No poke arrives. Nobody may depend on one."""
+        """No wake-up arrives. Nobody may depend on one."""
         net = self.history.server.net
         net.lose_poke = 1.0
         self.history.world.after(fault.length, lambda: setattr(net, "lose_poke", 0.05))
@@ -178,7 +178,7 @@ class Faults:
         history.world.after(fault.length, back)
 
     def pause(self, fault: Fault, process: Process | None = None) -> None:
-        """SIGSTOP, preferably of one who holds; its clock goes on."""
+        """SIGSTOP, preferably of a process that holds something; its clock continues."""
         history = self.history
         process = process or history.some_process(fault.victim)
         process.pause()

@@ -1,8 +1,8 @@
-"""What comes after the first lease: shorter leases, repeated joins, cancelled keepers, closed
-clients, several names whose leases end at different times, and copies that come very late.
+"""Events after the first lease: shorter leases, repeated joins, cancelled renewers, closed clients,
+several names whose leases end at different times, and copies that come very late.
 
-The claimants of two histories in seven do this besides everything else. It has seeds of its own, so
-that all other histories stay what they are.
+The claimants of two histories in seven do this besides everything else. It has its own seeds, so
+that all other histories stay as they are.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def recall(self) -> None:
-        """The task of the keeper is cancelled amid a renewal: another goes on with it."""
+        """The task of the renewer is cancelled amid a renewal: another task continues it."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -126,7 +126,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def close_amid(self) -> None:
-        """A client of its own is closed amid a renewal: nothing of it is left."""
+        """A separate client is closed amid a renewal: nothing of it is left."""
         usual, own = self.client, self._guest()
         self.client = own
         lock = self._lock(self.rng.choice(LOCKS))
@@ -143,14 +143,14 @@ class LaterActor(Actor):
             await self._in_the_end(own._close)
             self.holding = [one for one in self.holding if one.hold._ctx is not own._ctx]
             if self.watch.troubled(UNDONE_S + world.time - begun):
-                self.watch.abandoned.pop(lock._spec.meta, None)  # nobody goes on with its undo
+                self.watch.abandoned.pop(lock._spec.meta, None)  # nobody continues its undo
                 self.history.detached.add(lock._spec.meta)  # so a late copy lasts for its ttl
             else:
                 self.watch.abandoned[lock._spec.meta] = world.time
 
     async def uneven(self) -> None:
-        """Several names as one, with leases of which one ends long before the others: while the
-        answer is on its way, or while they are given back."""
+        """Several names as one, and the lease of one of them ends long before the others: while the
+        answer is on its way, or while the names are released."""
         names = self.rng.sample(LOCKS, 2)
         locks = [self._lock(name, ttl=ttl) for name, ttl in zip(names, (0.4, 10.0), strict=True)]
         multi = MultiLockBase(self.client._ctx, locks)

@@ -1,4 +1,4 @@
-"""A history as such: a world with a server, processes and tasks, run until it is over."""
+"""A history as such: a world with a server, processes and tasks, run to its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
     actors: tuple[int, ...]
     actions: int
     faults: tuple[Fault, ...]
-    #: A history of guards without a storm, and without faults of its own.
+    #: A history of guards without a storm, and without its own faults.
     calm: bool = False
 
 
@@ -84,7 +84,7 @@ class Running:
         return Verdict(self.plan, self.world.steps, faults.done, violation, self.story)
 
     def rest(self) -> None:
-        """All actions are over: come to rest."""
+        """All actions have ended: come to rest."""
         end = self.world.time + REST_S
         self._until(lambda: self.world.time >= end)
 

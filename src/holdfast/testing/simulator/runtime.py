@@ -27,7 +27,7 @@ class SimLatch:
             self._fut.set(None)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set or until the time is over."""
+        """Sleep until set, or until these seconds have passed."""
         if not self._flag:
             fut: Fut[None] = Fut(self._process.world)
             self._fut = fut
@@ -43,7 +43,8 @@ class SimRuntime:
     """Virtual time, seeded identity, tasks of one process.
 
     With ``threads`` a process behaves as threads do: nothing runs beside an interrupted call,
-    so an undo is simply carried out. Else as asyncio does: it goes on whatever is cancelled.
+    so an undo is simply carried out. Else it behaves as asyncio does: the undo continues, whatever
+    is cancelled.
     """
 
     awaits = False
@@ -53,7 +54,7 @@ class SimRuntime:
         self.now = process.now
         self._world = process.world
         self._ids = process.world.rng
-        #: The task of the keeper that was started last.
+        #: The task of the renewer that was started last.
         self.keeper: Task | None = None
 
     def bind(self) -> None:
@@ -116,7 +117,7 @@ class SimRuntime:
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
     ) -> Callable[[], object]:
-        """Start the keeper."""
+        """Start the renewer."""
 
         async def keep() -> None:
             try:

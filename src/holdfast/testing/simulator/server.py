@@ -4,7 +4,7 @@ The server keeps its clock, unless a fault sets it; clients' clocks differ from 
 than the margin allows. A lease that would outlast its own ttl proves that the clock was set back,
 and is cut to that.
 It may be down, restart with its data, or restart without (then it grants nothing until every lease
-that it may have forgotten is over: the grace that a guard against amnesia gives). Tickets are
+that it may have forgotten has expired: the grace that a guard against amnesia gives). Tickets are
 ``max(last + 1, time in microseconds)``, so they rise across all of that.
 """
 
@@ -67,7 +67,7 @@ class Server:
         self.sent: dict[int, list[str]] = {}
         #: Seconds after its time-out at which a late request arrives.
         self.too_late: tuple[float, ...] = TOO_LATE_S
-        #: The ids of the claims that were given back in time.
+        #: The ids of the claims that were released in time.
         self.freed: set[str] = set()
         #: Called with the process that a fate strikes.
         self.struck: Callable[[Process, Aim], None] = lambda *_: None
@@ -126,7 +126,7 @@ class Server:
             self.restart(keep_data=True)
 
     def handle(self, verb: str, args: tuple[Any, ...], address: tuple[int, int]) -> Any:
-        """Carry out one verb and send the pokes that come of it."""
+        """Carry out one verb and send the wake-ups that come of it."""
         now = self.now()
         lines = self.lines
         lines.next_ticket = max(lines.next_ticket, int(now * 1e6))

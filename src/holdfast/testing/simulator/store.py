@@ -17,7 +17,7 @@ CAPABILITIES = Capabilities(store="simulated")
 
 
 class Box:
-    """Where the poke of one waiting claim arrives."""
+    """Where the wake-up of one waiting claim arrives."""
 
     __slots__ = ("bell", "fence")
 
@@ -107,7 +107,7 @@ class SimStore:
         return Granted(fence) if fence is not None else None
 
     async def listen(self, id_: str, seconds: float) -> int | None:
-        """What the poke of this claim, take or wish says; None if none comes within the time."""
+        """The fence in the wake-up of this claim, take or wish; None if none comes in time."""
         box = self.boxes.setdefault(id_, Box())
         if box.fence is None:
             bell: Fut[None] = Fut(self.world)
@@ -129,11 +129,11 @@ class SimStore:
         """Nothing is open."""
 
     def forked(self) -> None:
-        """The child has connections of its own."""
+        """The child has its own connections."""
         self._connections, self.boxes = {}, {}
 
     def poked(self, cid: str, fence: int) -> None:
-        """A poke has arrived at this process."""
+        """A wake-up has arrived at this process."""
         box = self.boxes.get(cid)
         if box is not None:
             box.fence = fence
@@ -170,7 +170,7 @@ class SimStore:
             conn.broken = True
             raise
         except BaseException:
-            conn.broken = self.process.threads  # asyncio goes on using it, in order
+            conn.broken = self.process.threads  # asyncio continues to use it, in order
             raise
 
     def _strike(self, fate: Fate, within: float, arrive: Callable[..., None]) -> bool:

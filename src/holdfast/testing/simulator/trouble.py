@@ -1,4 +1,4 @@
-"""What excuses: faults that were under way, and a clock of the server that was set."""
+"""Excuses for a violation: faults that were under way, and a clock of the server that was set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .world import Process, World
 
 #: Seconds after a fate in which nothing is asked of the renewals of the process that it struck.
 FATE_S = 4.0
-#: With the store in reach, a holder learns soon after its next renewal that its lease is over.
+#: With the store in reach, a holder learns soon after its next renewal that its lease has expired.
 TOLD_S = 1.5
 #: No outage shorter than this part of a lease may lose it: a pushed one is renewed at its half.
 OUTAGE_PART = 0.45
@@ -20,7 +20,7 @@ OUTAGE_PART = 0.45
 
 def longest(lease: Lease) -> float:
     """The longest that it may have been granted for by one request: a hold that was extended to
-    less had a longer lease before, and one that was waited for lives for a waiter's patience."""
+    less had a longer lease before, and one that was waited for lives as long as the waiter TTL."""
     claim = getattr(lease, "claim", None)  # a delivery has none
     return lease.ttl if claim is None else max(lease.ttl, claim.spec.ttl, PATIENCE_S)
 
@@ -52,7 +52,7 @@ class Trouble:
         self.back = -math.inf
 
     def at_the_end(self) -> None:
-        """All flows are over, and all faults healed."""
+        """All flows have ended, and all faults are healed."""
 
     def troubled(self, span: float) -> bool:
         """Was there a fault within the last ``span`` seconds?"""
@@ -96,7 +96,7 @@ class Trouble:
 
     def unexplained(self, process: Process, lease: Lease, ttl: float) -> float | None:
         """A lease of this length was lost: the seconds of trouble, if they don't explain that."""
-        # when it was over, which may be long before anybody looked
+        # when it ended, which may be long before anybody looked
         when = min(self.world.time, (lease.deadline - process.offset) / process.rate)
         since = when - ttl * 1.5 - 6.0
         total = sum(

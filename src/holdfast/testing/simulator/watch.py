@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: `acquire(timeout=T)` must be back within T and this much.
 GRACE_S = 0.25
-#: With the store in reach, an abandoned claim is withdrawn within so many seconds.
+#: Seconds within which an abandoned claim is withdrawn, with the store in reach.
 UNDONE_S = 3.0
 
 
@@ -48,7 +48,7 @@ class Grant:
         self.released = False
         self.good_at_release = False
         self.broken = False
-        #: A grant by push has but the waiter's patience, until its first renewal.
+        #: A grant by push lasts only for the waiter TTL, until its first renewal.
         self.first_deadline = hold._lease.deadline
         self.first_lease = self.first_deadline - process.now()
         self.lost_seen = False
@@ -95,7 +95,7 @@ class Watch(Trouble):
         self.broken: set[int] = set()
         #: Acquires that ended with an exception: when; nothing of them may be left for long.
         self.abandoned: dict[str, float] = {}
-        #: Acquires whose holds were given back.
+        #: Acquires whose holds were released.
         self.ended: set[str] = set()
         self._held_before: dict[str, tuple[frozenset[int], int]] = {}
         self._others: dict[str, tuple[int, float, int]] = {}
@@ -178,7 +178,7 @@ class Watch(Trouble):
             self._waiters_live(name, line, now)
 
     def _abandoned_are_gone(self, name: str, line: Line, now: float) -> None:
-        """What an interrupted acquire asked for is withdrawn soon after the trouble is over."""
+        """What an interrupted acquire asked for is withdrawn soon after the trouble has ended."""
         for row in line.rows():
             since = self.abandoned.get(row.meta)
             if since is None or row.expires <= now or self.world.time < since + UNDONE_S:
@@ -186,7 +186,7 @@ class Watch(Trouble):
             process = self.world.processes[int(row.owner.split(":")[1]) - 1]
             # Several names are given up together: the first undo was at most a request before.
             if self.forward >= since - UNDONE_S - REQUEST_S:
-                continue  # the tombstone is over before its time, and a late copy may enter
+                continue  # the tombstone expires before its time, and a late copy may enter
             if self.world.time < self.back + max(row.ttl, PATIENCE_S):
                 continue  # it was dead, and nobody had cleared it away
             if process.alive and not process.paused and not self.troubled(UNDONE_S):
@@ -205,7 +205,7 @@ class Watch(Trouble):
                 raise Violation("keep-alive", f"{name!r}: {row.meta} of {row.owner} lost its place")
 
     def told(self, hold: HoldBase) -> None:
-        """``on_lost`` was called: never for what was given back in good time."""
+        """``on_lost`` was called: never for what was released in good time."""
         for grant in self.grants[hold.name]:
             if grant.hold is hold and grant.good_at_release and not grant.broken:
                 self.found = Violation(
@@ -319,7 +319,7 @@ class Watch(Trouble):
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """All flows are over and all faults healed: only what the dead left may remain."""
+        """All flows have ended and all faults are healed: only what the dead left may remain."""
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             for row in line.rows():

@@ -1,4 +1,4 @@
-"""What the claimants do: every primitive of the real core, in random order, on a few names."""
+"""Actions of the claimants: every primitive of the real core, in random order, on a few names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: name -> the greatest capacity that the workload gives it.
 CAPACITY = {"a": 1, "b": 1, "c": 1, "sem": 5, "rw": RWLOCK_CAPACITY, "boss": 1}
-#: A history has at least so many steps.
+#: Minimum number of steps of a history.
 STEPS_MIN = 300
 LOCKS = ("a", "b", "c")
 EXPECTED = (StoreUnavailable, NotAcquired, LockLost, NotHeld, ConfigError, NotSupported)
@@ -203,7 +203,7 @@ class Actor:
         self.history.tokens.append(token)
 
     async def adopt(self) -> None:
-        """Go on with somebody's detached hold; every second time twice, which must not work."""
+        """Adopt somebody's detached hold; every second time twice, which must not work."""
         if not self.history.tokens:
             return
         twice = self.rng.random() < 0.5
@@ -306,7 +306,7 @@ class Actor:
         return self.rng.choice((0.0, 0.05, 0.5, 3.0, 8.0, None))
 
     async def pause(self, seconds: float) -> None:
-        """Do nothing for about so long."""
+        """Do nothing for about this time."""
         await self.client._ctx.runtime.sleep(self.rng.random() * 2 * seconds)
 
     def _wish(self, kind: Kind, name: str, capacity: int, weight: int, **options: Any) -> Any:

@@ -85,7 +85,7 @@ class Process:
         return self.now() + self.wall_jump
 
     def pause(self) -> None:
-        """SIGSTOP: nothing of it runs, its clock goes on."""
+        """SIGSTOP: nothing of it runs, its clock continues."""
         self.paused += 1
 
     def resume(self) -> None:
@@ -166,7 +166,7 @@ class World:
         heapq.heappush(self._timers, (max(time, self.time), next(self._tie), call))
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call so many seconds from now."""
+        """Call it ``seconds`` from now."""
         self.at(self.time + seconds, call)
 
     def interrupt(self, task: Task, failure: BaseException) -> None:
@@ -182,7 +182,7 @@ class World:
         """End all that is under way, and what it begins when it ends."""
         for task in self.tasks:  # grows meanwhile
             if not task.done.done:
-                with contextlib.suppress(RuntimeError):  # it would go on in its `finally`
+                with contextlib.suppress(RuntimeError):  # it would continue in its `finally`
                     task.coro.close()
 
     def step(self) -> bool:

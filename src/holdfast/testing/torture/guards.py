@@ -30,7 +30,7 @@ class Options(NamedTuple):
 def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
     """Torture a store and judge it; ``dies``: its server is killed and started again, once.
 
-    Without ``folder`` the histories go when it is over.
+    Without ``folder`` the histories are deleted at the end of the run.
     """
     with place(options.folder) as folder:
         return GuardRun(options, folder, dies).go(options.seconds)

@@ -40,9 +40,9 @@ class Options(NamedTuple):
     """A run: where, how long, how many. ``ttl`` in seconds; ``first``: see ``Subject``.
 
     ``strikes``: what is done to workers, one of these at a time, each as often as it stands here,
-    about once in ``every`` seconds. ``long``: this part of the leases is as long as a waiter's
-    patience, if ``ttl`` is less: only then a push grants. ``weather``: messages are lost, late and
-    cut off; see ``Weather``. ``trouble``: see ``run``.
+    about once in ``every`` seconds. ``long``: this part of the leases is as long as the waiter TTL,
+    if ``ttl`` is less: only then a push grants. ``weather``: messages are lost, late and cut off;
+    see ``Weather``. ``trouble``: see ``run``.
     """
 
     store: str = ""
@@ -65,7 +65,7 @@ def run(
     troubles: Sequence[Trouble] = (),
     dies: Callable[[], object] | None = None,
 ) -> Outcome:
-    """Torture a store and judge it. Without ``folder`` the histories go when it is over.
+    """Torture a store and judge it. Without ``folder`` the histories are deleted at the end.
 
     ``troubles`` befall it, one about every ``options.trouble`` seconds, each in its turn. ``dies``:
     its server is killed and started again, once in the middle.
@@ -168,7 +168,7 @@ class LockRun(Run):
         )
 
     def aim(self, awake: list[str]) -> list[str]:
-        """Those who hold, as often as not."""
+        """Workers that hold something, as often as not."""
         if self.dice.random() >= HOLDERS_PART:
             return awake
         holding = self._holding()
@@ -232,7 +232,7 @@ class LockRun(Run):
         return found
 
     def _ask_for(self, line: LineRecord) -> None:
-        """What was damaged, or granted by another clock, is put right for those who ask."""
+        """What was damaged, or granted by another clock, is put right when the name is acquired."""
         client, name = self.client, line.name
         lock: Lock = client.lock(name)
         if line.kind == Kind.RWLOCK:

@@ -12,7 +12,7 @@ from ..faces import now
 from ..faults.stage import Stage
 from .process import Process
 
-#: Jobs of the plain lane, as a part of all.
+#: Ungrouped jobs, as a part of all.
 PLAIN_PART = 0.05
 #: Parts of all deliveries that are retried, and that are given back.
 RETRY_PART = RETURN_PART = 0.03
@@ -95,7 +95,7 @@ class Putter(Queued):
             self._recorder.accepted(put, dropped, sent)
 
     def _share(self, number: int) -> Iterator[tuple[str, int]]:
-        """Its jobs: the groups number, number + putters ... and a part of the plain lane."""
+        """Its jobs: those of the groups number, number + putters ... and some ungrouped ones."""
         options = self._options
         groups = [f"group-{one}" for one in range(number, options.groups, options.putters)]
         each = options.jobs // options.groups

@@ -29,7 +29,7 @@ MOST, EVERY_S = 1_000_000, 0.05
 class Options(NamedTuple):
     """A run: where, and how many. Times are in seconds.
 
-    ``jobs`` in ``groups`` groups, and a few in the plain lane, put by ``putters`` processes in
+    ``jobs`` in ``groups`` groups, and a few ungrouped ones, put by ``putters`` processes in
     batches of ``batch``; ``body``: how long an execution takes. ``interval``, ``from_``: the
     queue's ``min_interval``, and from when it counts. ``strikes``: what is done to workers, each as
     often as it stands here, about once in ``every`` seconds and ``most`` times; none if either is
@@ -58,7 +58,7 @@ class Options(NamedTuple):
 def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
     """Torture a store and judge it; ``dies`` is called once, when half of the jobs are done.
 
-    Without ``folder`` the histories go when it is over.
+    Without ``folder`` the histories are deleted at the end of the run.
     """
     with place(options.folder) as folder:
         return QueueRun(options, folder, dies).go(options.limit)
@@ -92,7 +92,7 @@ class QueueRun(Run):
         )
 
     def over(self, now: float, end: float) -> bool:
-        """Is all put and done? If not, and the time is over, it is given up."""
+        """Is all put and done? If not, and the time limit has passed, the run is given up."""
         if now >= end:
             self.troubles.append(f"not done after {self.options.limit:g} s: {self._stands}")
             return True

@@ -1,6 +1,6 @@
-"""A run: processes that work, those who strike them, and the judgement. Each product adds its own.
+"""A run: processes that work, faults that strike them, and a verdict. Each product adds its own.
 
-Locks, serial queues and refresh guards differ in what their processes do, in when it is over, and
+Locks, serial queues and refresh guards differ in what their processes do, in when a run ends, and
 in what is looked at afterwards. Everything else is here.
 """
 
@@ -69,7 +69,7 @@ class Run:
     """
 
     act = ""
-    #: When all is over, a worker may take this long to finish what it does, seconds.
+    #: Seconds that a worker may take, at the end of the run, to finish what it does.
     end_s = 30.0
     #: Maximum number of strikes.
     most: float = math.inf
@@ -156,7 +156,7 @@ class Run:
         return Outcome(self.verdict(), dict(self.strikes), self.troubles, self.weather())
 
     def subject(self, act: str, number: int) -> Subject:
-        """A process of its own; every second one has the face for asyncio."""
+        """A new process; every second one has the face for asyncio."""
         face = "aio" if number % 2 else "sync"
         return Subject(act, number, face, self.task(), first=self.options.first)
 
@@ -265,7 +265,7 @@ class Run:
 
 @contextlib.contextmanager
 def place(folder: str) -> Generator[Path]:
-    """This folder, for the histories; without a name they go when it is over."""
+    """This folder, for the histories; without a name they are deleted at the end."""
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         yield Path(folder)

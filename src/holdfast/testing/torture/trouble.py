@@ -1,4 +1,4 @@
-"""What befalls a store, or the processes that use it, while a run goes on.
+"""Faults of a store, or of the processes that use it, during a run.
 
 A run strikes its workers by itself, and loses messages with ``weather``. Everything else that can
 go wrong, a row that is deleted by hand, a clock that steps, a limit that is reached, is a `Trouble`
@@ -47,7 +47,7 @@ class Trouble(Protocol):
         ...
 
     def calm(self, now: float) -> None:
-        """End what has lasted until ``now`` (monotonic seconds; ``inf``: the run is over)."""
+        """End what has lasted until ``now`` (monotonic seconds; ``inf``: the run has ended)."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""What needs an event loop: connections of asyncmy, and the port that uses them."""
+"""The asyncio half: connections of asyncmy, and the port that uses them."""

@@ -38,7 +38,7 @@ class LoopLink:
         self.used = boottime()
         #: Nobody can use it any more.
         self.ended = False
-        #: Is it lent to somebody who wants something, not to one who renews or releases?
+        #: Is it lent to a verb that wants something new, not to one that renews or releases?
         self.plain = False
         #: The number of its session at the server.
         self.thread = int(connection.thread_id())
@@ -116,7 +116,7 @@ async def connect(settings: Settings, ended: Callable[[Ending], None]) -> LoopLi
     within = settings.connect_s
     connection: Any = None
     left: list[Ending] = []
-    # Just before its time is over, because then the driver closes it.
+    # Just before its time-out expires, because the driver closes it then.
     timer = later(
         asyncio.get_running_loop(), within, lambda: left.append(Ending(_twin(connection)))
     )

@@ -24,7 +24,7 @@ from ..config import Settings
 from ..exchange import Exchange
 from .link import CLOSE_S, LoopLink, connect
 
-#: A connection that was idle for so long is looked at before it is used.
+#: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 1.0
 #: What a forked child has of its parent: kept, because its end would be heard by the server.
 _of_the_parent: list[object] = []
@@ -48,8 +48,8 @@ class LoopPort(Exchange[LoopLink]):
         #: Connections that we have ended, and the server not yet.
         self._ending = Endings(self._next)
         self._killing: set[asyncio.Task[None]] = set()
-        #: Those who wait for a connection, those first who renew or release; one more than the pool
-        #: is for these.
+        #: The tasks that wait for a connection: those that renew or release come first, and one
+        #: connection beyond the pool is for them.
         self._queue: deque[asyncio.Future[None]] = deque()
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._dialling: set[asyncio.Task[LoopLink]] = set()
@@ -104,7 +104,7 @@ class LoopPort(Exchange[LoopLink]):
             now = self.now()
 
     def _give(self, link: LoopLink) -> None:
-        if self._closed or link.ended:  # its time was over when its answer had just come
+        if self._closed or link.ended:  # its time-out expired when its answer had just come
             self._drop(link)
         else:
             if link.plain:
@@ -130,7 +130,7 @@ class LoopPort(Exchange[LoopLink]):
         if link.left is None or self._closed:
             self._drop(link)
             return
-        # It counts as before until something arrives for whoever has asked.
+        # It counts as before until something arrives for the task that asked.
         loop = asyncio.get_running_loop()
         fd = link.left.fileno()
         patience = later(loop, PATIENT_S, self._insist, loop)
@@ -146,7 +146,7 @@ class LoopPort(Exchange[LoopLink]):
         loop.add_reader(fd, self._lost.sweep)
 
     def _insist(self, loop: asyncio.AbstractEventLoop) -> None:
-        """What doesn't end by itself is ended by a request of its own."""
+        """End by a separate request what doesn't end by itself."""
         if not self._killing and not self._closed:
             task = loop.create_task(self._end_the_stubborn())
             self._killing.add(task)
@@ -167,8 +167,8 @@ class LoopPort(Exchange[LoopLink]):
             await sleep(CLOSE_S)
 
     def _next(self, failure: BaseException | None = None) -> None:
-        """There is a connection, or room for one, for whoever has waited longest; or there is none,
-        and this is why."""
+        """Wake the task that has waited longest: there is a connection for it, or room for one; or
+        there is none, and ``failure`` says why."""
         while self._urgent or self._queue:
             turn = (self._urgent or self._queue).popleft()
             if not turn.done():
@@ -180,9 +180,10 @@ class LoopPort(Exchange[LoopLink]):
                 return
 
     def _dial(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make one more connection, for whoever has waited longest then.
+        """Make one more connection, for the task that has waited longest then.
 
-        In a task of its own, that nobody's cancellation ends: the driver would lose a socket.
+        A separate task makes it, which no caller's cancellation ends: the driver would lose a
+        socket.
         """
         self._open += 1
         task = loop.create_task(connect(self._settings, self._ending.add))
@@ -213,7 +214,7 @@ class LoopPort(Exchange[LoopLink]):
     # -- the end ---------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the connections; those in use are ended when they are given back."""
+        """End the connections; those in use are ended when they are returned."""
         if self._loop is not None:
             self._own()
         self._closed = True
@@ -245,7 +246,7 @@ class LoopPort(Exchange[LoopLink]):
 
 
 async def _until(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], within: float) -> None:
-    """Wait until this future is done, or for so long; it isn't cancelled."""
+    """Wait at most ``within`` seconds until this future is done; it isn't cancelled."""
     waiter = loop.create_future()
 
     def wake(_: object = None) -> None:

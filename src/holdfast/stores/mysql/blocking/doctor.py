@@ -1,6 +1,6 @@
 """An examination of a server: each part in words, and what to do about it.
 
-It asks over connections of its own and changes nothing.
+It asks over its own connections and changes nothing.
 """
 
 from __future__ import annotations

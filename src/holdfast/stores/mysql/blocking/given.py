@@ -17,15 +17,16 @@ from ....runtime.starting.blocking import DaemonThread
 from ..complaints import not_made
 from ..exchange import Silent
 
-#: What whoever dials understands.
+#: The errors that the thread which dials understands.
 _KNOWN = (HoldfastError, pymysql.MySQLError, OSError, RuntimeError)
 
 
 def opened(engine: Any, label: str, within: float) -> Connection[Any]:
-    """A new connection, within so many seconds.
+    """A new connection, within ``within`` seconds.
 
-    A thread of its own makes it, because an engine takes no time: a server that is silent would
-    keep us for as long as the engine has patience, or for ever. What comes too late is closed.
+    A separate thread makes it, because an engine can't be given a time limit: a silent server
+    would keep us for as long as the engine has patience, or for ever. A connection that comes too
+    late is closed.
     """
     made: Future[Connection[Any]] = Future()
     try:

@@ -75,7 +75,7 @@ class ThreadLink:
         if within <= 0:
             raise StoreUnavailable(f"no time was left to ask {self._label}")
         connection = self._connection
-        # There is no public way to give each request a time of its own.
+        # There is no public way to give each request its own time limit.
         connection._read_timeout = connection._write_timeout = within  # type: ignore[attr-defined]
         begun = boottime()
         try:

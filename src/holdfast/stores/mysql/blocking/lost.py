@@ -1,7 +1,8 @@
 """Connections whose request was given up: they count until the server has ended what it did.
 
-The drivers close a connection whose time is over, but the server goes on with it until the row is
-free. So its socket is kept open here, and read by nobody: what arrives there says that it is over.
+The drivers close a connection whose time-out has expired, but the server continues with its
+request until the row is free. So the socket is kept open here, and read by nobody: what arrives
+there says that the request has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ....runtime.blocking import boottime
 from ....runtime.ending.blocking import Ending
 from ....runtime.polling.blocking import READ, poller
 
-#: Seconds without an answer until a request of its own ends what was given up.
+#: Seconds without an answer after which a separate request ends what was given up.
 PATIENT_S = 2.0
 
 

@@ -1,11 +1,11 @@
 """The port for threads: a pool of connections.
 
-A verb takes the connection that was used last, or makes one, and gives it back after the answer.
+A verb takes the connection that was used last, or makes one, and returns it after the answer.
 Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
 still under way is never read by another request. It counts as one of the pool until the server has
 ended what was asked, and the session. So does one that was begun and given up. Only renewals and
-releases don't wait for sessions to end. What a verb with little time has half made goes on in a
-thread, for the next one.
+releases don't wait for sessions to end. A connection that a verb with little time has
+half made is finished in a thread, for the next verb.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..exchange import Exchange
 from .link import ThreadLink, dial
 from .lost import Graveyard, Lost
 
-#: A connection that was idle for so long is looked at before it is used.
+#: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 1.0
 #: Seconds that ending a request which is stuck at the server may take.
 _KILL_S = 1.0
@@ -52,7 +52,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         return self._reach(boottime() + within, urgent)
 
     def _lend(self) -> ThreadLink | None:
-        if self._lost or self._ending:  # what is over meanwhile needs no connection any more
+        if self._lost or self._ending:  # what has ended meanwhile needs no connection any more
             self._sweep()
         while True:
             try:
@@ -87,7 +87,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         )
 
     def _end_the_stubborn(self, until: float) -> None:
-        """What doesn't end by itself is ended by a request of its own, one after the other."""
+        """End by separate requests, one after the other, what doesn't end by itself."""
         if next(self._lost.stubborn(), None) is None:
             return
         key = object()
@@ -146,7 +146,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         return boottime()
 
     async def close(self) -> None:
-        """End the connections; those in use are ended when they are given back."""
+        """End the connections; those in use are ended when they are returned."""
         self._closed = True
         self._ending.close()
         self._lost.sweep(all_of_them=True)

@@ -28,14 +28,14 @@ from ..config import Settings
 from ..replies import Rows
 from .wire import EarWire, Wire, dial, drive
 
-#: At its end, what is under way may take so many seconds.
+#: Seconds that requests under way may still take when the client closes.
 CLOSE_S = 2.0
 #: What a forked child has of its parent: kept, and never touched.
 _of_the_parent: list[object] = []
 
 
 class Box:
-    """Where a claim waits: the fence of its last poke, and its sleep."""
+    """Where a claim waits: the fence of its last wake-up, and its sleep."""
 
     __slots__ = ("fence", "sleep", "ticket")
 
@@ -83,7 +83,7 @@ class LoopPort:
         self._boxes: dict[str, Box] = {}
         #: Was it seen that a pooler keeps no sessions, although it is said to?
         self._shared = False
-        #: Of who waits without being poked: how often it has slept.
+        #: Of each claim that waits without being woken: how often it has slept.
         self._naps: dict[str, int] = {}
 
     # -- asking ------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class LoopPort:
         wire.plain = False
 
     async def _reach(self, within: float, urgent: bool) -> Wire:
-        """A connection for ourselves alone: a new one, or one that somebody gives back."""
+        """A connection for ourselves alone: a new one, or one that somebody returns."""
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         loop = asyncio.get_running_loop()
@@ -180,7 +180,7 @@ class LoopPort:
         self._free(wire)
 
     def _note(self, peer: said.Peer) -> None:
-        """Somebody else answers on a new connection: can we be poked by it?"""
+        """Note who answers on a new connection: can it wake us?"""
         others = [wire.peer for wire in self._wires]
         if self._ear is not None:
             others.append(self._ear.peer)
@@ -242,7 +242,7 @@ class LoopPort:
         return self._address
 
     async def listen(self, within: float) -> None:
-        """See to it that pokes arrive; see the protocol."""
+        """See to it that wake-ups arrive; see the protocol."""
         self._own()
         if self._ear is not None or self.deaf or boottime() < self._mute_until:
             return
@@ -287,7 +287,7 @@ class LoopPort:
                 box.wake()
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until poked; see the protocol."""
+        """Sleep until woken; see the protocol."""
         if self.deaf:
             slept = self._naps[claim_id] = self._naps.get(claim_id, 0) + 1
             await sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))

@@ -115,7 +115,7 @@ class Wire:
         self._timer: asyncio.Handle | None = None
         self._writes = False
         self.closed = False
-        #: Is it lent to somebody who wants something, not to one who renews or releases?
+        #: Is it lent to a verb that wants something new, not to one that renews or releases?
         self.plain = False
         self._cancel: Cancel | None = None
         #: The server doesn't answer, though it was told that the request was given up.
@@ -189,7 +189,7 @@ class Wire:
         """Does the server answer, now that it was told?"""
         if cancel.ignored:
             text = f"{self._settings.label} gave no answer"
-            self._cancel = None  # it goes on without us
+            self._cancel = None  # the cancellation continues without us
             self.ignored = True
             self._finish(None, StoreUnavailable(text), True)
         else:
@@ -227,7 +227,7 @@ class Wire:
             # A server that waits for a standby doesn't notice the end of a connection
             with contextlib.suppress(psycopg.Error, RuntimeError):
                 Cancel(self._conn)
-        self._cancel = None  # it goes on without us
+        self._cancel = None  # the cancellation continues without us
         ending = wire.ending(self._conn)
         if self._answer is not None:
             text = f"the connection to {self._settings.label} was closed"

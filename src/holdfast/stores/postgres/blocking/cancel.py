@@ -1,4 +1,5 @@
-"""A request whose time is over is cancelled at the server, too: nothing waits there for nobody."""
+"""A request whose time-out has expired is cancelled at the server, too: nothing waits there for
+nobody."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An examination of a server: each part in words, and what to do about it.
 
-It asks over connections of its own and changes nothing.
+It asks over its own connections and changes nothing.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _absent(visit: Visit, schema: str, older: bool) -> Finding:
 _RIGHTS: Table[Visit] = {"schema": _schema}
 
 
-# -- what the server keeps: on its disk, on its standbys, and of what is over --------------------
+# -- what the server keeps: on its disk, on its standbys, and of what has expired ----------------
 
 
 def _durability(visit: Visit) -> Finding:
@@ -299,7 +299,7 @@ def _connections(visit: Visit) -> Finding:
 
 
 def _snapshots(visit: Visit) -> Finding:
-    """Whose snapshot keeps what is over."""
+    """Does an old snapshot keep the server from removing what is dead?"""
     seconds = int(
         visit.value(
             "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))::bigint, 0)"
@@ -355,7 +355,7 @@ def _lines(visit: Visit) -> Finding | None:
 
 
 def _notifications(visit: Visit) -> Found:
-    """Is there room for what wakes those who wait?"""
+    """Is there room for the notifications that wake waiters?"""
     used = int(visit.value("SELECT (pg_notification_queue_usage() * 100)::int"))
     return used >= NOTIFY_FULL and warn(
         f"{used} % of the queue of NOTIFY are used: when it is full, no grant that wakes "

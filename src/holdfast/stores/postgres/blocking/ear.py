@@ -1,6 +1,6 @@
-"""How waiting threads hear that they were served: one connection listens for all of them.
+"""Wake-ups for waiting threads: one connection listens for all of them.
 
-One of those who wait reads it, the others sleep; what isn't for itself it hands on, and when it
+One of the waiters reads it, and the others sleep. It hands on what isn't for itself, and when it
 goes, another one takes over. So no thread is started for that.
 """
 
@@ -15,12 +15,12 @@ from ....runtime.blocking import Bell, Turn, boottime
 from .link import Link
 from .wire import poked
 
-#: Pokes are looked for in turns of at most so many seconds.
+#: Maximum number of seconds that one look for wake-ups lasts.
 _TURN_S = 1.0
 
 
 class Box:
-    """Where a claim waits: the fence of its last poke, and what wakes it."""
+    """Where a claim waits: the fence of its last wake-up, and what wakes it."""
 
     __slots__ = ("bell", "fence", "sleeps")
 
@@ -41,7 +41,7 @@ class Ear:
         self._reading = Turn()
 
     def box(self, claim_id: str) -> None:
-        """From now on pokes for this claim are kept."""
+        """From now on wake-ups for this claim are kept."""
         self._boxes.setdefault(claim_id, Box())
 
     def forget(self, claim_id: str) -> None:
@@ -49,8 +49,8 @@ class Ear:
         self._boxes.pop(claim_id, None)
 
     def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the poke for this claim and ticket is here, or for so long; None, too, when
-        the connection has died."""
+        """Sleep at most ``seconds`` until the wake-up for this claim and ticket is here; None if it
+        isn't, or when the connection has died."""
         until = boottime() + seconds
         box = self._boxes.setdefault(claim_id, Box())
         try:

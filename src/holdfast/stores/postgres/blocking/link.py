@@ -32,7 +32,8 @@ _EVENTS = {
 
 
 def drive(steps: Steps[T], until: float) -> T:
-    """Go through the steps, waiting where they wait; ``TimeoutError`` when the time is over."""
+    """Go through the steps, and wait where they wait; ``TimeoutError`` when the time-out has
+    expired."""
     polling, known = poller(), -1
     try:
         fd, what = next(steps)
@@ -78,7 +79,7 @@ class Link:
         return self.dead or bool(polling.poll(0))
 
     def answered(self) -> bool:
-        """Has something come for whoever asked, or has it ended?"""
+        """Has something come for the caller, or has it ended?"""
         looking = poller()
         try:
             looking.register(self._conn.socket, READ)
@@ -112,7 +113,7 @@ class Link:
         drive(wire.listening(self._conn, channel), until)
 
     def heard(self, seconds: float) -> list[str]:
-        """What arrives within so many seconds, at the first moment that something does."""
+        """What arrives within ``seconds``; returns as soon as something does."""
         found = wire.heard(self._conn)
         if found or seconds <= 0:
             return found
@@ -121,7 +122,7 @@ class Link:
         return wire.heard(self._conn) if polling.poll(math.ceil(seconds * 1000)) else []
 
     def hang_up(self) -> None:
-        """Let whoever reads it, perhaps another thread, find its end."""
+        """Let the thread that reads it, perhaps another one, find its end."""
         with (
             contextlib.suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self._conn.socket)) as twin,

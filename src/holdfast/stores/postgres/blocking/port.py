@@ -1,11 +1,11 @@
 """The port for threads: a pool of connections, and one that listens for all who wait.
 
-A verb takes the connection that was used last, or makes one, and gives it back after the answer.
+A verb takes the connection that was used last, or makes one, and returns it after the answer.
 Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
 still under way is never read by another request. What was asked is cancelled at the server, and the
 connection counts as one of the pool until that has answered, and has ended the session. So does one
-that was begun and given up. Only renewals and releases don't wait for sessions to end. What a verb
-with little time has half made goes on in a thread, for the next one.
+that was begun and given up. Only renewals and releases don't wait for sessions to end. A
+connection that a verb with little time has half made is finished in a thread, for the next verb.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from .cancel import Cancel
 from .ear import Ear
 from .link import Link, dial
 
-#: A connection that was idle for so long is looked at before it is used.
+#: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 0.5
-#: An attempt to connect takes no longer, in seconds.
+#: Maximum number of seconds that an attempt to connect takes.
 CONNECT_S = 5.0
-#: When listening has failed, it isn't tried again before so many seconds.
+#: Seconds that pass before listening is tried again after it has failed.
 MUTE_S = 1.0
 #: Seconds between two looks of a thread that waits for another one to open the connection.
 _LOOK_S = 0.005
@@ -71,7 +71,7 @@ class ThreadPort(Makes[Link]):
         self._closed = False
         #: Was it seen that a pooler keeps no sessions, although it is said to?
         self._shared = False
-        #: Of who waits without being poked: how often it has slept.
+        #: Of each claim that waits without being woken: how often it has slept.
         self._naps: dict[str, int] = {}
 
     def now(self) -> float:
@@ -99,7 +99,7 @@ class ThreadPort(Makes[Link]):
         return self._ear.address
 
     async def listen(self, within: float) -> None:
-        """See to it that pokes arrive; see the protocol."""
+        """See to it that wake-ups arrive; see the protocol."""
         until = boottime() + within
         key = object()
         try:
@@ -131,7 +131,7 @@ class ThreadPort(Makes[Link]):
             self._deafen()
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until poked; see the protocol."""
+        """Sleep until woken; see the protocol."""
         if self.deaf:
             slept = self._naps[claim_id] = self._naps.get(claim_id, 0) + 1
             time.sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))
@@ -211,7 +211,7 @@ class ThreadPort(Makes[Link]):
                     self._lost.remove(one)
                     if answered:
                         self._drop(link, cancel.end)
-                    else:  # the server had its time; the cancellation goes on without us
+                    else:  # the server had its time; the cancellation continues without us
                         self._forget(link)
                         link.close()
         self._ending.sweep()
@@ -231,7 +231,7 @@ class ThreadPort(Makes[Link]):
         return link
 
     def _meet(self, link: Link) -> None:
-        """Count a new connection as ours: can we be poked by whoever answers there?"""
+        """Count a new connection as ours: can the server that answers there wake us?"""
         with self._counting:
             if self._settings.sessions and link.peer.shares(one.peer for one in self._links):
                 if not self._shared:

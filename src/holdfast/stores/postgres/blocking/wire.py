@@ -1,6 +1,7 @@
-"""What is said to libpq, as steps that suspend where it waits: for threads and for an event loop.
+"""The calls of libpq, as steps that suspend where it waits: for threads and for an event loop.
 
-A step yields what is waited for on which descriptor; whoever drives it comes back when that is so.
+A step yields a descriptor and what it waits for there; the caller that drives the step resumes it
+when that is so.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ def heard(conn: pq.abc.PGconn) -> list[str]:
 
 
 def poked(message: str) -> tuple[str, int] | None:
-    """Claim id and fence of a poke; None if it is something else.
+    """Claim id and fence of a wake-up; None if it is something else.
 
     >>> poked("00ff 17")
     ('00ff', 17)

@@ -1,8 +1,8 @@
-"""What a task waits for on a shared connection, and how it goes on as soon as it is there.
+"""The reply that a task awaits on a shared connection; the task continues when it arrives.
 
 A plain future tells the loop to wake the task in its next round: a handle to make, another look
 at all sockets, and for a task that is alone that is a quarter of what a request costs. Here the
-task goes on in the round that brought the reply, after all that arrived with it has been read.
+task continues in the round that brought the reply, after all that arrived with it has been read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 class Answer(asyncio.Future[Any]):
     """The answer to a request: a future; but who sets it with ``give`` also calls ``wake_all``."""
 
-    #: How the task goes on that waits for it, the first one, and in what context. (Two places and
-    #: no dictionary, as many of them live at a time.)
+    #: How the first task that waits for it continues, and in what context. (Two places and no
+    #: dictionary, as many of them live at a time.)
     __slots__ = ("context", "resume")
     context: Context | None
     resume: Callable[[Any], object]
@@ -25,8 +25,8 @@ class Answer(asyncio.Future[Any]):
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """As of any future; but a task that awaits it is kept apart, for ``wake_all``. A task is
-        who says in what context it goes on, and it comes only while there is no result."""
+        """As of any future; but a task that awaits it is kept apart, for ``wake_all``. Only a
+        task says in what context it continues, and it comes only while there is no result."""
         if context is None or self.context is not None:
             super().add_done_callback(fn, context=context)
         else:
@@ -35,7 +35,7 @@ class Answer(asyncio.Future[Any]):
     give = asyncio.Future.set_result
 
     def wake_soon(self) -> None:
-        """Let the task go on in a later round, as with any future."""
+        """Let the task continue in a later round, as with any future."""
         context, self.context = self.context, None
         if context is not None:
             super().add_done_callback(self.resume, context=context)
@@ -65,7 +65,7 @@ class Answers(Answer):
 
 
 def new_answers(loop: asyncio.AbstractEventLoop, count: int) -> Answers:
-    """So many answers that aren't there yet."""
+    """A future for ``count`` answers that aren't there yet."""
     answers = Answers(loop=loop)
     answers.context, answers.count, answers.parts = None, count, []
     return answers
@@ -85,15 +85,15 @@ def wake(waiter: asyncio.Future[None]) -> None:
 
 
 def wake_all(answers: list[Answer]) -> None:
-    """These have all been given: let the tasks go on that wait for them, now. For callbacks of the
-    loop alone: a task can't go on inside another."""
+    """These answers have all been given: let the tasks that wait for them continue now. Only for
+    callbacks of the loop: a task can't continue inside another."""
     try:
         for answer in answers:
             context = answer.context
             if context is not None:
                 answer.context = None
                 context.run(answer.resume, answer)
-    except BaseException:  # Ctrl-C, which has ended one of them, and us: the others go on
+    except BaseException:  # Ctrl-C, which has ended one of them, and us: the others continue
         for answer in answers:
             answer.wake_soon()
         raise

@@ -28,7 +28,7 @@ _NAMED_S = 5.0
 async def connect(
     settings: Settings, wire: Wire, limit: float, guard: Guard | None = None
 ) -> Settings:
-    """Connect, shake hands, and hand the bytes over to the wire, within so many seconds.
+    """Connect, shake hands, and hand the bytes over to the wire, within ``within`` seconds.
 
     With a guard also learn which server this is. What comes back is ``settings``, with the protocol
     that the server turned out to know.

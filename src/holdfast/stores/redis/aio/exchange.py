@@ -1,4 +1,4 @@
-"""What goes between a request and its final answer on a shared connection, unseen by the caller.
+"""The exchange between a request and its final answer on a shared connection, unseen by the caller.
 
 A server that doesn't know our scripts is given them; the guard is asked where a script wants it.
 The request is then sent again, under a new tag; its answer still goes to who waits for it.

@@ -34,16 +34,17 @@ from .wire import Wire
 
 log = logging.getLogger("holdfast")
 
-#: The first attempt to connect may take so many seconds, each further one twice as many.
+#: Seconds that the first attempt to connect may take; each further one may take twice as long.
 FIRST_S = 1.0
-#: At its end, what is under way may take so many seconds.
+#: Seconds that requests under way may still take when the client closes.
 CLOSE_S = 2.0
-#: A second connection, that only listens, is asked for a sign of life when it was silent so long.
+#: Seconds of silence after which a second connection, which only listens, is asked for a sign of
+#: life; and seconds that the sign may take.
 SILENT_S = 5.0
 SIGN_S = 1.0
-#: When listening has failed, it isn't tried again before so many seconds.
+#: Seconds that pass before listening is tried again after it has failed.
 MUTE_S = 1.0
-#: When the server refuses it, not before this number of seconds, and then this is logged.
+#: The same after the server has refused it; then this is logged.
 DEAF_S = 30.0
 DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"
@@ -52,7 +53,8 @@ _of_the_parent: list[object] = []
 
 
 class Box:
-    """Where a claim sleeps until its poke is here: what pokes it so far got, and its sleep."""
+    """Where a claim sleeps until its wake-up is here: the fence of its last wake-up, the ticket
+    that it waits with, and its sleep."""
 
     __slots__ = ("fence", "ticket", "waiter")
 
@@ -86,7 +88,7 @@ class LoopPort:
         self._failures = 0
         self._closed = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
-        #: Of each claim that may be poked: the fence of its last poke (0: none), or its sleep.
+        #: Of each claim that may be woken: the fence of its last wake-up (0: none), or its sleep.
         self._boxes: dict[str, int | Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
@@ -180,7 +182,7 @@ class LoopPort:
     ) -> Awaitable[Reply]:
         if self._ear is None:
             return self._send(wire, call_of(b""), within)
-        self._boxes[claim_id] = 0  # now, as its poke may be read together with the answer
+        self._boxes[claim_id] = 0  # now, as its wake-up may be read together with the answer
         return self._send(wire, call_of(self._address), within)
 
     def addressed(self, claim_id: str) -> bool:
@@ -226,7 +228,7 @@ class LoopPort:
     # -- waiting ---------------------------------------------------------------------------
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the poke for this claim and ticket is here, or for so long."""
+        """Sleep until the wake-up for this claim and ticket is here, at most ``seconds``."""
         loop = self._own()
         known = self._boxes.get(claim_id, 0)
         fence = known.fence if isinstance(known, Box) else known
@@ -310,7 +312,7 @@ class LoopPort:
         self._not_before = boottime() + back_off(self._failures, random.random(), 1.0)
 
     def _ended(self, wire: Wire) -> None:
-        """A connection can be used no more: wake those who wait, so that they ask."""
+        """A connection can be used no more: wake the waiters, so that they ask."""
         if wire is self._wire:
             self._wire = None
             if wire.unfit:

@@ -1,6 +1,6 @@
 """The port to one node of a cluster, for one event loop.
 
-Pokes come by channels that belong to a slot, one for each bucket that somebody waits for. All
+Wake-ups come by channels that belong to a slot, one for each bucket that somebody waits for. All
 nodes of a client use the same address for a bucket, so that a claim keeps its own when its slot
 moves. The node that it leaves ends the subscription and says so.
 """
@@ -36,8 +36,8 @@ class ShardWire(Wire):
     unsubscribed: Callable[[bytes], None]
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
-        # Both are taken in as they are read: whoever asked for the first runs only afterwards,
-        # and the second may have come with it.
+        # Both are noted as they are read: the task that asked for the first one runs only
+        # afterwards, and the second one may have come with it.
         kind = reply[0] if isinstance(reply, list) else b""
         if kind == b"sunsubscribe":
             self.unsubscribed(reply[1])
@@ -129,7 +129,7 @@ class LoopNode(LoopPort):
         return await self._send(wire, call_of(self._address_of(bucket)), within)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the poke is here; None at once if none can come."""
+        """Sleep until the wake-up is here; None at once if none can come."""
         if self._must_subscribe(self._buckets.get(claim_id, -1)):
             known = self._boxes.get(claim_id, 0)
             fence = known.fence if isinstance(known, Box) else known
@@ -195,7 +195,7 @@ class LoopNode(LoopPort):
         return reply
 
     def _subscribed(self, address: bytes) -> None:
-        """The pokes for this bucket come here now."""
+        """The wake-ups for this bucket come here now."""
         self._heard_of.add(bucket_in(address))
 
     def _unsubscribed(self, address: bytes) -> None:

@@ -1,7 +1,7 @@
 """An undertaking that many tasks wait for, each as long as it likes: connecting, subscribing.
 
-It runs in a task of its own, so that who loses patience or is cancelled doesn't end it for the
-others.
+It runs in a separate task, so that a task that loses patience or is cancelled doesn't end it for
+the others.
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ from ..scripts import Call
 from .answer import Answer, Answers, new_answer, new_answers, wake_all
 from .exchange import BY_PUSH, LOADING, PLAIN, SEVERAL, Exchange, Slot
 
-#: So many requests may be under way on a connection; one more is refused.
+#: Maximum number of requests under way on a connection; one more is refused.
 QUEUE_MAX = 50_000
-#: A connection on which nothing has come for so long, with a request under way, is given up.
+#: Seconds after which a connection with a request under way, on which nothing comes, is given up.
 STALL_S = 1.0
 #: Overdue requests are looked for no more often than this.
 SWEEP_S = 0.002
-#: What arrives at once is read in pieces of at most so many bytes.
+#: Maximum number of bytes that are read in one piece.
 ROOM = 1 << 16
 #: After an answer with one of these the connection isn't used any more: it leads to no master.
 _OVER = DEMOTED | {"LOADING", "MOVED"}
@@ -143,7 +143,8 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             self._flush()
 
     def fetch(self, data: bytes, count: int, within: float) -> Answers:
-        """Read so many values by what is packed here; the replies, two for each, are a list."""
+        """Read ``count`` values by the requests packed in ``data``; the replies are a list, two for
+        each value."""
         answers = new_answers(self._loop, 2 * count)
         self._post(data, SEVERAL, within, "GET", answers, 1)
         return answers
@@ -155,7 +156,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes have arrived: hand out the whole replies among them."""
+        """``nbytes`` bytes have arrived: hand out the whole replies among them."""
         self.heard_at = boottime()
         reader = self._reader
         gets, pending = reader.gets, self._pending
@@ -265,7 +266,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             before.cancel()
 
     def _sweep(self) -> None:
-        """End the requests whose time is over, and a connection on which nothing comes."""
+        """End the requests whose time-out has expired, and a connection on which nothing comes."""
         soonest = now = boottime()
         try:
             soonest = self._end_late(now)
@@ -275,7 +276,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 self._sweep_next(max(soonest, now + SWEEP_S))
 
     def _end_late(self, now: float) -> float:
-        """End the requests whose time is over; when that of the next one is."""
+        """End the requests whose time-out has expired; returns when the next one expires."""
         soonest = math.inf
         late = False
         for answer, _, due, sent, what, _ in self._pending:
@@ -305,7 +306,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return len(self._pending)
 
     def leak(self) -> None:
-        """We are the child of a fork: let go of the socket, and leave all else as it is.
+        """We are the child of a fork: close the socket, and leave all else as it is.
 
         What an end would send, by TLS for one, would end the parent's session.
         """

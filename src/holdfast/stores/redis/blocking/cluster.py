@@ -86,7 +86,7 @@ class ThreadFace:
         """Nothing is left under way."""
 
     def forked(self) -> None:
-        """The parent goes on to listen at its address."""
+        """The parent continues to listen at its address."""
         self._token = secrets.token_hex(9)
 
 

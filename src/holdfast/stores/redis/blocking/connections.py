@@ -1,7 +1,8 @@
-"""The connections of one client for threads: a small pool, and one in reserve for what must go on.
+"""The connections of one client for threads: a small pool, and one in reserve for renewals and
+releases.
 
-A verb takes the connection that was used last, and gives it back after the reply. New ones are
-made while few are open; after that a thread waits until one is given back. So a thousand threads
+A verb takes the connection that was used last, and returns it after the reply. New ones are made
+while few are open; after that a thread waits until one is returned. So a thousand threads
 cost a server few connections. Renewals and releases never queue behind other requests: as soon as
 there is a second connection, one is kept in reserve for them, and they are served first.
 
@@ -39,7 +40,7 @@ HANDED_S = 0.05
 #: Requests for something new wait for a connection; those that end or renew something don't.
 _PATIENT = frozenset({JOIN, JOIN_FREE, PUT, TAKE, BEGIN})
 FAREWELL = DEMOTED | {MOVED, "LOADING"}
-#: Errors of the system that mean: no more for now. What is open goes on to work.
+#: Errors of the system that mean: no more for now. What is open continues to work.
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
 
@@ -83,7 +84,8 @@ class Connections(Exchange):
         #: The threads that wait for one, and those that make one (weakly, for the same reason).
         self._queue: deque[_Turn] = deque()
         self._dialling: WeakSet[_Turn] = WeakSet()
-        #: Is one to be kept in reserve? Has whoever gives one back to look who lacks one?
+        #: Is one to be kept in reserve? Must a thread that returns one look for a thread that lacks
+        #: one?
         self._reserving = self._short = False
         self._closed = False
 
@@ -116,7 +118,7 @@ class Connections(Exchange):
             self._drop(link)
 
     def _another(self, begun: float, until: float, urgent: bool) -> Link:
-        """None is idle: the one in reserve, a new one, or the next that is given back."""
+        """None is idle: the one in reserve, a new one, or the next one that is returned."""
         turn = _Turn(urgent)
         now, again = begun, begun
         failure: StoreUnavailable | None = None
@@ -154,12 +156,12 @@ class Connections(Exchange):
             link = self._dial(until)
         finally:
             self._dialling.discard(turn)
-        if many > 1 and not self._reserving:  # the first one that is given back
+        if many > 1 and not self._reserving:  # the first one that is released
             self._reserving = self._short = True
         return link
 
     def _awaited(self, turn: _Turn, until: float) -> Link | None:
-        """The next connection that is given back; None if there is none before this moment."""
+        """The next connection that is returned; None if there is none before this moment."""
         rung = False
         try:
             if turn.urgent:
@@ -168,7 +170,7 @@ class Connections(Exchange):
                 self._queue.append(turn)
             self._short = True
             if self._pool:
-                self._relieve()  # it was given back just before
+                self._relieve()  # it was returned just before
             rung = turn.bell.acquire(True, max(0.0, until - boottime()))
         finally:
             try:
@@ -181,7 +183,8 @@ class Connections(Exchange):
         return link
 
     def _relieve(self) -> None:
-        """Hand out idle connections to whoever lacks one: what is urgent, then the reserve."""
+        """Hand out idle connections: first to urgent threads, then to the reserve, then to the
+        others."""
         self._short = False
         while self._queue or not self._spare:
             try:
@@ -215,7 +218,7 @@ class Connections(Exchange):
         self._links.add(link)
         return link
 
-    # -- giving back ---------------------------------------------------------------------------
+    # -- returning -----------------------------------------------------------------------------
 
     def _give(self, link: Link, reply: Any) -> None:
         """Back into the pool; unless it leads to a server that is no master (any more)."""

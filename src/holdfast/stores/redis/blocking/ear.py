@@ -1,8 +1,8 @@
-"""How waiting threads hear that they were served: one connection listens for all of them.
+"""Wake-ups for waiting threads: one connection listens for all of them.
 
-One of those who wait reads it, the others sleep; what isn't for itself it hands on, and when it
+One of the waiters reads it, and the others sleep. It hands on what isn't for itself, and when it
 goes, another one takes over, the oldest first, as it is probably served next. So no thread is
-started for that, and who waits alone sleeps in the kernel until its own poke is there.
+started for that, and a thread that waits alone sleeps in the kernel until its own wake-up is there.
 
 The address stays the same over every new connection: the lines know it.
 """
@@ -29,14 +29,14 @@ SILENT_S = 5.0
 SIGN_S = 1.0
 #: Seconds after which a message that isn't sent means that the connection is stuck.
 _STUCK_S = 0.5
-#: A poke as the wire has it: its lines, whatever the protocol.
+#: A wake-up as the wire has it: its lines, whatever the protocol.
 _POKE_LINES = 7
 _BYTES = 4096
 _PING = packed(b"PING")
 
 
 class Box:
-    """Where a claim waits: the fence of its last poke, and what wakes its thread."""
+    """Where a claim waits: the fence of its last wake-up, and what wakes its thread."""
 
     __slots__ = ("bell", "bucket", "claim_id", "fence", "sleeps")
 
@@ -98,7 +98,7 @@ class EarLink(Link):
         self.post(packed(command, address))
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Have the pokes for this address sent here; what the server said if it doesn't let us.
+        """Have the wake-ups for this address sent here; what the server said if it doesn't let us.
         For the thread that alone has the connection."""
         self.ask_for(b"SUBSCRIBE", address)
         while address not in self.addresses:
@@ -122,7 +122,8 @@ class EarLink(Link):
             self._file(said)
 
     def listen_for(self, box: Box, ticket: int, poke: bytes, until: float) -> None:
-        """Read until this box has this ticket, or until the time is over. Looks at least once."""
+        """Read until this box has this ticket, or until the time-out has expired. Looks at least
+        once."""
         self.file_all()  # it may have come with something else
         ending = poke + b"\r\n"
         while box.fence != ticket:
@@ -192,7 +193,7 @@ class Ear:
         self.boxes: dict[str, Box] = {}
 
     def box(self, claim_id: str, bucket: int = 0) -> Box:
-        """Where this claim waits: from now on its pokes are kept."""
+        """Where this claim waits: from now on its wake-ups are kept."""
         box = self.boxes.get(claim_id)
         if box is None:
             box = self.boxes[claim_id] = Box(claim_id, bucket)
@@ -207,8 +208,8 @@ class Ear:
             self.boxes.pop(claim_id, None)
 
     def wait(self, box: Box, ticket: int, poke: bytes, seconds: float) -> bool:
-        """Sleep until the poke for this ticket is here (True), or the time is over; False at once
-        when the connection has died."""
+        """Sleep until the wake-up for this ticket is here (True), or the time-out has expired;
+        False at once when the connection has died."""
         until = boottime() + seconds
         while box.fence != ticket:
             link = self.link
@@ -238,7 +239,7 @@ class Ear:
         try:
             link.look(until)
         except (BlockingIOError, TimeoutError):
-            pass  # whoever asked sees that its time is over
+            pass  # the caller sees that its time-out has expired
         except BaseException:
             self.lose(link)
             raise
@@ -260,7 +261,7 @@ class Ear:
                 return
 
     def _sleep(self, link: EarLink, box: Box, ticket: int, until: float) -> bool:
-        """Sleep while another one reads; False if the time is over."""
+        """Sleep while another one reads; False if the time-out has expired."""
         left = until - boottime()
         if left <= 0:
             return False
@@ -269,7 +270,7 @@ class Ear:
             box.bell.acquire()
         box.sleeps = True
         try:
-            # Only now, because whoever rises, hands on or loses looks for those who sleep.
+            # Only now, because a thread that rises, hands on or loses looks for those that sleep.
             if box.fence != ticket and 0 in link.chair and self.link is link:
                 box.bell.acquire(True, left)
         finally:

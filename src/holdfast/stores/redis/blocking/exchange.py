@@ -1,4 +1,4 @@
-"""What goes between a request and its final answer on one connection, and the caller never sees.
+"""The exchange between a request and its final answer on one connection, unseen by the caller.
 
 A server that doesn't know our scripts is given them; the guard is asked where a script wants it;
 replicas confirm where that was asked for.

@@ -7,7 +7,7 @@ never end. Where the kernel isn't told so in these words (Windows), or isn't the
 (TLS, or sockets that gevent and eventlet have put in place), the socket counts its time itself.
 
 Not here: who may use it, and what a broken one means. Any exception but those of time and network
-leaves it in an unknown state as well; whoever gets one closes it.
+leaves it in an unknown state as well; the caller that gets one closes it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SOON_S = 0.004
 #: How long it lets a write last, and a socket that counts its time itself a read as well.
 TICK_S = 1.0
 _BYTES = 65536
-#: What one reply needs as a rule: a smaller buffer is made sooner.
+#: Bytes that one reply usually needs: a smaller buffer is made sooner.
 _FEW_BYTES = 4096
-#: A poke as the wire has it: its lines, whatever the protocol.
+#: A wake-up as the wire has it: its lines, whatever the protocol.
 _POKE_LINES = 7
 _COLON, _NEWLINE = b":\n"
 #: A wait may end this much sooner than asked for: cheaper than another call of the kernel.
@@ -73,8 +73,8 @@ class Closed(ConnectionError):
 
 
 class Link:
-    """See above. ``ear``: the connection at which pokes arrive instead, where the protocol allows
-    none on this one."""
+    """See above. ``ear``: the connection at which wake-ups arrive instead, where the protocol
+    allows none on this one."""
 
     __slots__ = (
         "__weakref__",
@@ -157,7 +157,8 @@ class Link:
         return [self._reply(until) for _ in range(count)]
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Have the pokes for this address sent here; what the server said if it doesn't let us."""
+        """Have the wake-ups for this address sent here; what the server said if it doesn't let
+        us."""
         self._send(packed(b"SUBSCRIBE", address))
         while True:
             said = self._next(until)
@@ -169,7 +170,8 @@ class Link:
             self._file(said)
 
     def listen(self, poke: bytes, until: float) -> bool:
-        """Sleep until this poke is here (True), or until the time is over. Looks at least once."""
+        """Sleep until this wake-up is here (True), or until the time-out has expired. Looks at
+        least once."""
         while True:
             while (said := self._take()) is not NOTHING:  # it may have come with a reply
                 self._file(said)
@@ -253,12 +255,12 @@ class Link:
         self._reader.feed(data, 0, len(data))
 
     def _file(self, said: Any) -> None:
-        """Keep a poke; of other messages nothing is kept."""
+        """Keep a wake-up; of other messages nothing is kept."""
         if isinstance(said, list) and len(said) == 3 and said[0] == b"message":
             self.mail.append(said[2])
 
     def _read(self, until: float) -> bytes:
-        """What comes next; as a rule it is on its way."""
+        """What comes next; usually it is on its way."""
         if self._timed:
             return self._wait(until)
         if boottime() >= until:  # however much still comes
@@ -278,7 +280,7 @@ class Link:
         raise TimeoutError("no answer")
 
     def _next_bytes(self, seconds: float, most: int) -> bytes:
-        """What comes within so many seconds, or less, however often a signal interrupts that."""
+        """What comes within ``seconds``, or sooner, however often a signal interrupts that."""
         if self._timed:
             self._beat(seconds)
             return self._recv(most)  # type: ignore[no-any-return]
@@ -309,7 +311,7 @@ class Link:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """We are the child of a fork: the connection is our parent's, who goes on with it."""
+        """We are the child of a fork: the connection is our parent's, which continues with it."""
         self.dead = True
         with contextlib.suppress(OSError):
             self._sock.close()

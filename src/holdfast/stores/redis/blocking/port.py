@@ -1,9 +1,9 @@
 """The port for threads: the verbs over a few connections, and one that listens for all who wait.
 
-A verb takes a connection and gives it back after the reply (`connections`). Pokes arrive on one
+A verb takes a connection and returns it after the reply (`connections`). Wake-ups arrive on one
 connection for the whole client, which is made when somebody first has to wait (`ear`).
 
-Whatever goes wrong between taking and giving back, Ctrl-C included, the connection is closed: a
+Whatever goes wrong between taking and returning, Ctrl-C included, the connection is closed: a
 reply that is still under way is never read by another request.
 """
 
@@ -192,7 +192,7 @@ class ThreadPort(Connections):
         return reply
 
     def _heard_call(self, claim_id: str, call_of: Callable[[bytes], Call], now: float) -> Call:
-        """The join of a claim whose pokes are kept from now on, before it is sent."""
+        """The join of a claim whose wake-ups are kept from now on, before it is sent."""
         box = self._ear.box(claim_id)
         if self._ear.alive(box, now):
             return call_of(self._address)
@@ -227,7 +227,7 @@ class ThreadPort(Connections):
         return reply
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until poked; see the protocol."""
+        """Sleep until woken; see the protocol."""
         ear = self._ear
         box = ear.boxes.get(claim_id)
         if box is not None and ear.link is not None:
@@ -277,7 +277,8 @@ class ThreadPort(Connections):
     def _attend(
         self, box: Box, call_of: Callable[[bytes], Call], now: float, until: float
     ) -> ServerSaid | None:
-        """See to it that the pokes for this claim are heard; an answer if it must go elsewhere."""
+        """See to it that the wake-ups for this claim are heard; an answer if it must go
+        elsewhere."""
         if self._ear.link is not None:
             self._ear.check(now)
         if self._ear.link is None and now >= self._deaf_until and not self._closed:

@@ -32,7 +32,7 @@ class Reader(Protocol):
     """What takes replies out of bytes."""
 
     def feed(self, data: Any, start: int, length: int, /) -> None:
-        """Take in what has arrived: so many bytes of this buffer."""
+        """Take in what has arrived: ``length`` bytes of this buffer."""
         ...
 
     def gets(self) -> Any:
@@ -53,8 +53,8 @@ class PlainPush(list[Any]):
 class Parser:
     """The parser of our own: RESP2 and RESP3, in pure Python.
 
-    A reply that is not yet there as a whole is gone on with, not begun anew: its finished parts
-    wait on a stack.
+    A reply that is not yet there as a whole is continued, not begun again: its finished parts wait
+    on a stack.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Parser:
         self._open: list[tuple[int, int, list[Any]]] = []
 
     def feed(self, data: Any, start: int, length: int, /) -> None:
-        """Take in what has arrived: so many bytes of this buffer."""
+        """Take in what has arrived: ``length`` bytes of this buffer."""
         del self._data[: self._at]
         self._at = 0
         self._data += memoryview(data)[start : start + length]

@@ -1,4 +1,5 @@
-"""A server that sentinels watch over: each connection leads to whoever is the primary by then."""
+"""A server that sentinels watch over: each connection leads to the server that is
+the primary at that time."""
 
 from __future__ import annotations
 

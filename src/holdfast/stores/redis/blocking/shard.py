@@ -1,6 +1,6 @@
 """The port to one node of a cluster, for threads.
 
-Pokes come by channels that belong to a slot, as the keys do: the connection that listens is
+Wake-ups come by channels that belong to a slot, as the keys do: the connection that listens is
 subscribed to one for each bucket that somebody has waited for there. All nodes of a client use the
 same address for a bucket, so that a claim keeps its own when its slot moves. When a slot moves
 away, the node ends the subscription and says so; who waits asks again then, and is sent to where
@@ -113,7 +113,7 @@ class ThreadNode(ThreadPort):
         return b"" if box is None else self._address_of(box.bucket)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the poke is here; None at once if none can come."""
+        """Sleep until the wake-up is here; None at once if none can come."""
         box, link = self._ear.boxes.get(claim_id), self._ear.link
         if box is not None and link is not None and not self._here(box):
             if box.fence == ticket:

@@ -10,14 +10,15 @@ from ....url import StoreURL
 from ..blocking.values.engine import ValueEngine
 from .loop import Loop
 
-#: Who waits and can't be poked asks again after so many seconds.
+#: Seconds after which a waiter that can't be woken asks again.
 VALUES_POLL_S = 0.05
-#: So many values are read on the loop itself, as a worker thread would take longer to wake.
+#: Maximum number of values that are read on the loop itself, as a worker thread would take longer
+#: to wake.
 AT_ONCE = 16
 
 
 class LoopValues(Loop[ValueEngine]):
-    """See :class:`holdfast.stores.sqlite.guards.ValuePort`; with a worker of its own, so that no
+    """See :class:`holdfast.stores.sqlite.guards.ValuePort`; with a separate worker, so that no
     renewal of a lock waits for a large value."""
 
     def __init__(self, url: StoreURL) -> None:
@@ -37,7 +38,8 @@ class LoopValues(Loop[ValueEngine]):
         return await self.call(self.engine.read, entries, within)
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until poked, until whoever computes has died, or until the time is over."""
+        """Sleep until woken, until the client that computes has died, or until the time-out has
+        expired."""
         ear = self.engine.ear(wish)
         if ear is None:
             self._here()

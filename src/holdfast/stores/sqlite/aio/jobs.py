@@ -7,19 +7,19 @@ from ....url import StoreURL
 from ..blocking.queues.engine import JobEngine
 from .loop import Loop
 
-#: A take of a job that nobody can poke asks again after so many seconds.
+#: Seconds after which a take that nobody can wake asks again.
 JOBS_POLL_S = 0.05
 
 
 class LoopJobs(Loop[JobEngine]):
-    """See :class:`holdfast.stores.sqlite.queues.JobPort`; with a worker of its own, as a put waits
+    """See :class:`holdfast.stores.sqlite.queues.JobPort`; with a separate worker, as a put waits
     for the disk, and no renewal of a lock should wait with it."""
 
     def __init__(self, url: StoreURL) -> None:
         super().__init__(lambda mail: JobEngine(url, mail))
 
     async def sleep(self, take: str, seconds: float) -> bool:
-        """Sleep until poked, or until the time is over."""
+        """Sleep until woken, or until the time-out has expired."""
         ear = self.engine.ear(take)
         if ear is None:
             self._here()

@@ -1,8 +1,8 @@
 """The engine under asyncio: one worker thread does what may block, in the order of asking.
 
-The loop itself only listens: to the socket that pokes arrive at, and to the FIFOs of the
-sessions whose end would matter. A request is queued when its coroutine is first stepped, before
-it suspends. So an undo that was merely begun is carried out, even if its task never runs again,
+The loop itself only listens: to the socket that wake-ups arrive at, and to the FIFOs of the
+sessions whose end would matter. A request is queued when its coroutine is first stepped, before it
+suspends. So an undo that was only begun is carried out, even if its task never runs again,
 and it can't overtake the request that it undoes. A request to take, to keep or to look is left out
 if nobody waits for its answer any more when its turn has come: else a store that is asked for more
 than it can do would do what is of no use, and an undo would wait behind it.
@@ -32,14 +32,14 @@ from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
 Answer = asyncio.Future[Any]
-#: A request that comes late to its turn is still given so many seconds: it may be an undo.
+#: Seconds that a request still gets when it comes late to its turn: it may be an undo.
 LATE_S = 0.25
 #: The verbs that are left out if nobody waits for the answer any more.
 TAKES = {"join", "join_free", "take", "begin"}
 KEEPS = {"keep", "extend", "prolong"}
 LOOKS = {"inspect", "jobs", "letters", "look", "peek", "read", "survey"}
 LEFT_OUT = frozenset(TAKES | KEEPS | LOOKS)
-#: When the interpreter ends, the worker may take so many seconds to finish what was asked.
+#: Seconds that the worker may take to finish what was asked when the interpreter ends.
 EXIT_S = 5.0
 CLOSE_S = 2.0
 
@@ -121,7 +121,8 @@ class Worker:
     """A thread that is started with the first job.
 
     It is a daemon thread, because an idle one must not keep the interpreter from ending; what
-    has been asked by then is finished in an exit handler, which still runs before threads stop.
+    has been asked at that time is finished in an exit handler, which still runs before threads
+    stop.
     """
 
     def __init__(self) -> None:
@@ -161,7 +162,7 @@ class Worker:
 
 
 class Loop(Generic[E]):
-    """One engine under one event loop: what is asked of it, and the pokes that arrive for it."""
+    """One engine under one event loop: what is asked of it, and the wake-ups that arrive for it."""
 
     _loop: asyncio.AbstractEventLoop | None
 
@@ -225,7 +226,8 @@ class Loop(Generic[E]):
     async def _sleep(
         self, name: str, seconds: float, sessions: Iterable[str] = ()
     ) -> Granted | None:
-        """Sleep until poked by this name, until one of the sessions has ended, or for so long."""
+        """Sleep until woken by this name, until one of the sessions has ended, or until ``seconds``
+        have passed."""
         loop = self._here()
         self._read(loop)
         early = self.mail.early(name)

@@ -45,7 +45,7 @@ class LoopPort(Loop[Engine]):
         return self._values
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked, until somebody watched has died, or until the time is over."""
+        """Sleep until woken, until somebody watched has died, or until the time-out has expired."""
         if self.mail.known(claim.id) is None:
             return await self._look(claim, waiting, seconds)
         return await self._sleep(claim.id, seconds, waiting.watch)
@@ -66,7 +66,7 @@ class LoopPort(Loop[Engine]):
         return self.engine.alarm(session)
 
     def unlisten(self, claim: Claim) -> None:
-        """Forget the claim's pokes."""
+        """Forget the claim's wake-ups."""
         self.mail.release(claim.id)
 
     # -- the end ---------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""What lies beside the locks in files of its own: serial queues, and the values of refresh guards.
+"""The data in separate files next to the locks: serial queues, and the values of refresh guards.
 
-Each has a database, a gate, sessions and sockets of its own, so that no lock waits for what it
-writes. Here stands what they have in common: how the files are opened and let go, and how those
-who wait are listed and woken.
+Each has its own database, file mutex, sessions and sockets, so that no lock waits for what it
+writes. Here stands what they have in common: how the files are opened and closed, and how waiters
+are listed and woken.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ D = TypeVar("D", bound=Database)
 
 
 class AnnexFiles(Generic[D]):
-    """The gate, its header, the database and what goes with them (see ``way.Room``)."""
+    """The file mutex, its header, the database and what goes with them (see ``way.Room``)."""
 
     #: What to do about them if they are damaged.
     remedy = MOVE_AWAY
@@ -92,11 +92,11 @@ class AnnexFiles(Generic[D]):
 
     @abstractmethod
     def _agree(self, header: Header, now: float) -> D:
-        """Open the database, so that it agrees with the gate; or say what is wrong."""
+        """Open the database, so that it agrees with the file mutex; or say what is wrong."""
 
     @abstractmethod
     def empty(self, session: str) -> bool:
-        """Has this session nothing on loan?"""
+        """Does this session hold nothing?"""
 
     def _settle(self, now: float) -> None:
         """It is open: what is next?"""
@@ -119,7 +119,7 @@ class AnnexFiles(Generic[D]):
             return True
 
     def sweep(self) -> None:
-        """Clear up after clients that have died and left nothing on loan."""
+        """Clear up after clients that have died and hold nothing."""
         left = SWEEP_MAX
         with contextlib.suppress(OSError):
             for name in self.others.names():
@@ -132,20 +132,20 @@ class AnnexFiles(Generic[D]):
         self.post = Post(self.place)
 
     def bury(self, session: str) -> None:
-        """A session has ended: remove what it left, unless what it has on loan must be seen."""
+        """A session has ended: remove what it left, unless others must see what it holds."""
         if self.empty(session):
             self.others.bury(session)
             self.ears.bury(session)
 
     def close(self) -> None:
-        """Let go of everything; the gate, which keeps newcomers out meanwhile, is last."""
+        """Close everything; the file mutex, which keeps newcomers out meanwhile, is last."""
         self.others.close()
         self.database.close()
         self.header.close()
         self.gate.close()
 
     def forked(self) -> None:
-        """In the child: let go of our copies of what is the parent's. SQLite's stay open."""
+        """In the child: close our copies of what is the parent's. SQLite's stay open."""
         self.gate.forked()
         self.database.forked()
         self.others.close()
@@ -178,7 +178,7 @@ class AnnexEngine(Way[F]):
     # -- who waits ---------------------------------------------------------------------------
 
     def _listen(self, files: F, topic: str, waiter: str, now: float) -> None:
-        """From now on whoever rouses this topic may wake this one."""
+        """From now on a client that rouses this topic may wake this waiter."""
         if not self.push:
             return
         ear = self._ears.get(waiter)
@@ -194,12 +194,12 @@ class AnnexEngine(Way[F]):
             files.ears.listen(ear)
 
     def ear(self, waiter: str) -> str | None:
-        """What the pokes of one who waits go by; None if it must look again and again."""
+        """What the wake-ups of a waiter go by; None if it must look again and again."""
         found = self._ears.get(waiter)
         return None if found is None else found.name
 
     def unlisten(self, waiter: str) -> None:
-        """It waits no more; never fails, and passes no gate."""
+        """It waits no more; never fails, and doesn't take the file mutex."""
         found = self._ears.get(waiter)
         if found is not None:
             ears.close(found)
@@ -209,7 +209,7 @@ class AnnexEngine(Way[F]):
     # -- opening and closing -----------------------------------------------------------------
 
     def _open(self, within: float) -> F:
-        """Open the files and stay inside their gate."""
+        """Open the files and stay inside their file mutex."""
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         end = boottime() + within
@@ -251,7 +251,7 @@ class AnnexEngine(Way[F]):
         return session.name
 
     def close(self, within: float) -> None:
-        """End the session; what it still has on loan comes back at once."""
+        """End the session; what it still holds comes back at once."""
         if self.closed:
             return
         ended = False
@@ -272,7 +272,7 @@ class AnnexEngine(Way[F]):
                 session.end(unlink=ended)
 
     def _settled(self, files: F, now: float) -> bool:
-        """Is nothing on loan to us any more?"""
+        """Do we hold nothing any more?"""
         return files.empty(files.own)
 
     def _shut(self, files: F, now: float) -> None:

@@ -2,12 +2,12 @@
 
 SQLite deletes the write-ahead log and the shared memory when the last connection closes, and
 tells "last" by a POSIX lock, which a fork does not inherit and which any other close of the file
-drops ("How To Corrupt An SQLite Database File", 2.2). Who then goes on with deleted files
-lives in another world than who comes next. So each client also keeps a *guard*: a lock of its
-own open file on the same bytes, which holds SQLite's last rites off for as long as anybody is
-here, and which tells a newcomer whether the log and shared memory must be there already.
+drops ("How To Corrupt An SQLite Database File", 2.2). A client that then continues with deleted
+files lives in another generation than the next client. So each client also keeps a *guard*: a lock
+of a separate open file on the same bytes, which holds SQLite's last rites off for as long as
+anybody is here, and which tells a newcomer whether the log and shared memory must be there already.
 
-Everything here runs inside the gate.
+Everything here runs inside the file mutex.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAGE_SIZE = 1024
 ROOM = 256 * 1024
 #: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 4000
-#: Only a program that isn't ours can make SQLite wait inside the gate; not for longer than this.
+#: Seconds that SQLite may wait inside the file mutex; only a program that isn't ours can cause it.
 BUSY_S = 1.0
 #: What SQLite says when the disk under it fails; what it says of a full one isn't among them.
 DISK = {
@@ -64,8 +64,8 @@ CLOSING_S = 0.25
 
 #: The bytes that SQLite's connections lock shared (SHARED_FIRST and SHARED_SIZE in os_unix.c).
 _SHARED_RANGE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 510, 0)
-#: The byte of whoever writes with a rollback journal. While it is locked, SQLite takes no journal
-#: that it finds for one that a crash has left.
+#: The byte of the client that writes with a rollback journal. While it is locked, SQLite takes no
+#: journal that it finds for one that a crash has left.
 _WRITER_BYTE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000001, 1, 0)
 _ALONE_RANGE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0x40000002, 510, 0)
 _NO_RANGE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0x40000001, 511, 0)
@@ -116,8 +116,8 @@ class Database:
         self._lock(_WRITER_BYTE)
 
     def alone_soon(self) -> bool:
-        """Is nobody else here? Who is closing the store just now, outside the gate because it was
-        forgotten or is being ended, is given a moment."""
+        """Is nobody else here? A client that is closing the store just now, outside the file mutex
+        because it was forgotten or is being ended, is given a moment."""
         end = boottime() + CLOSING_S
         while not self.alone and _OFD_SETLK is not None and boottime() < end:
             time.sleep(0.002)
@@ -155,7 +155,7 @@ class Database:
     def complete(self, companions: tuple[int, int]) -> bool:
         """Are the log and the shared memory there that others are using at this moment?
 
-        If somebody deleted them, others go on writing to files that nobody else can find. Then
+        If somebody deleted them, others continue writing to files that nobody else can find. Then
         the database that goes with them is of no use to us.
         """
         if self.alone or not any(companions) or self.companions() == companions:
@@ -175,7 +175,7 @@ class Database:
     def make(self, world: int, limit: int, quiet: float) -> None:
         """Make a complete database under another name, and put it in its place.
 
-        It knows until when nobody may be served, in case the gate is deleted next.
+        It knows until when nobody may be served, in case the file mutex is deleted next.
         """
         known = {"world": world, "boot": boot_id(), "limit": limit, "quiet": quiet}
 
@@ -243,8 +243,8 @@ class Database:
         self.connection = _connect(self.path)
         self.opened = True
         run = self.connection.execute
-        # Nothing in it is needed after a boot, when it is made anew. So nobody has to wait for the
-        # disk inside the gate, unless the system doesn't say when it was booted.
+        # Nothing in it is needed after a boot, when it is made again. So nobody has to wait for the
+        # disk inside the file mutex, unless the system doesn't say when it was booted.
         run("PRAGMA synchronous = " + ("OFF" if boot_id() else "NORMAL"))
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
         if os.stat(self.path).st_ino != self.inode or run("PRAGMA user_version").fetchone() != (
@@ -253,7 +253,8 @@ class Database:
             raise StoreUnavailable(f"{self.path} is being replaced just now: try again")
 
     def clear(self, world: int, quiet: float) -> None:
-        """Everything in it is dead; this world begins, in which nobody is served until then."""
+        """Everything in it is dead; this generation begins, in which nobody is served until
+        ``quiet``."""
         run, sql = self.connection.execute, verbs()
         run("BEGIN IMMEDIATE")
         run(sql.all_clear)
@@ -283,14 +284,15 @@ class Database:
         self._unguard()
 
     def _unguard(self) -> None:
-        """Close the guard. Without a lock of its own it stays open instead, because closing it
-        would drop the locks that SQLite has for other clients of this process."""
+        """Close the guard. Where open files have no locks of their own it stays open instead,
+        because closing it would drop the locks that SQLite has for other clients of this process.
+        """
         guard, self.guard = self.guard, -1
         if guard >= 0 and _OFD_SETLK is not None:
             os.close(guard)
 
     def forked(self) -> None:
-        """In the child: let go of the guard, whose lock is the parent's, and of nothing else."""
+        """In the child: close the guard, whose lock is the parent's, and nothing else."""
         self.opened = False
         self._unguard()
 
@@ -367,7 +369,7 @@ def explain(
     if code in permanent and read_only(path):
         return unusable(path, OSError(errno.EROFS, str(wrong)))
     if opening and code in permanent:
-        # SQLite doesn't say why, and mending permissions would be of no use.
+        # SQLite doesn't say why, and repairing permissions would be of no use.
         return unusable(path, lacking() or OSError(errno.EACCES, str(wrong)))
     if code == sqlite3.SQLITE_FULL:
         return DiskFailed(f"the disk of {path} is full: free some space and try again")

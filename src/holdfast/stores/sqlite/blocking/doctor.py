@@ -31,7 +31,7 @@ from .queues import mending
 from .queues.files import remedy
 from .session import Others
 
-#: A gate that stays shut for so long is stuck: a verb lasts some 20 us.
+#: Seconds after which a file mutex that isn't free is stuck: a verb lasts some 20 us.
 GATE_S = 1.0
 #: Bytes free on the disk: less than this is worth a word, less than that is too little.
 ROOM_LOW, ROOM_NONE = 64 << 20, 1 << 20
@@ -119,7 +119,7 @@ def _room(visit: Visit) -> Finding:
     return warn(text, "free some space before it runs out") if free < ROOM_LOW else ok(text)
 
 
-# -- the gate and its header --------------------------------------------------------------------
+# -- the file mutex and its header -----------------------------------------------------------------
 
 
 def _gate(place: Place) -> Iterator[Finding]:
@@ -146,7 +146,7 @@ def _gate(place: Place) -> Iterator[Finding]:
 
 
 def _free(fd: int, place: Place) -> Finding:
-    """Can the gate be entered?"""
+    """Can the file mutex be entered?"""
     waited = _enter(fd)
     if waited is None:
         pid = int.from_bytes(os.pread(fd, 8, PID * 8), "little")
@@ -234,7 +234,7 @@ def _whole(place: Place, count: str) -> Finding:
 
 
 def _beside(visit: Visit, end: str, count: str) -> Iterator[Finding]:
-    """The same of the files of queues or of values; and can their gate be entered?"""
+    """The same for the files of queues or of values; and can their file mutex be entered?"""
     path = visit.path + end
     if not os.path.lexists(path):
         return

@@ -1,9 +1,9 @@
-"""Who waits for a job or a value: a file with a name that says what for, since when, and where to
-poke.
+"""The waiters for a job or a value: one file each, whose name contains what for, since when, and
+where to send the wake-up.
 
-To wake somebody is to remove such a file, which one process can do but once, and then to send a
-datagram to the socket that its name says. So a job that becomes due wakes one who waits, without a
-transaction and without the gate; and to wait no more is to remove one's own.
+To wake somebody is to remove such a file, which succeeds for one process only, and then to send a
+datagram to the socket that its name says. So a job that becomes due wakes a waiter, without a
+transaction and without the file mutex; and to wait no more is to remove one's own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .wake import Post
 
 
 class Ear(NamedTuple):
-    """One who waits."""
+    """A waiter."""
 
     name: str
     session: str
@@ -29,7 +29,7 @@ class Ear(NamedTuple):
 
 
 class Ears:
-    """The folder of those who wait."""
+    """The folder of the waiters."""
 
     def __init__(self, place: Place) -> None:
         self._folder = folder(place, "idle")
@@ -75,7 +75,7 @@ class Ears:
         """Wake one; False if somebody else did, if it waits no more, or nobody listens there."""
         try:
             return self._folder.unlink(file) and post.send(address, name, 1)
-        except BaseException:  # an interrupt: it may not have been poked, so it waits as before
+        except BaseException:  # an interrupt: it may not have been woken, so it waits as before
             self._link(file)
             raise
 

@@ -33,7 +33,7 @@ from .sql import verbs
 
 A = TypeVar("A")
 T = TypeVar("T")
-#: Seconds that a look at one row may wait for the gate.
+#: Seconds that a look at one row may wait for the file mutex.
 PEEK_S = 0.05
 _SQL = verbs()
 _KEEP = _SQL.keep_held
@@ -250,7 +250,8 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
-        """See :meth:`holdfast.core.ports.Store.inspect`. A snapshot: it doesn't close the gate."""
+        """See :meth:`holdfast.core.ports.Store.inspect`. A snapshot: it doesn't take the file
+        mutex."""
 
         def work(files: Files, now: float) -> list[LineRecord]:
             files.cursor.execute("BEGIN").execute(_SQL.standing, ("", 0)).fetchall()
@@ -282,7 +283,7 @@ class Engine(Entry):
         """Do what must not fail for want of space, such as letting go.
 
         A full disk has no room for one more frame in the log. Once the log is copied back into
-        the database, where every page already has its place, it is written anew from its
+        the database, where every page already has its place, it is written again from its
         beginning, which takes no space.
         """
         try:

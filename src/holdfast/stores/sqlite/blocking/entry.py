@@ -1,7 +1,7 @@
-"""How a verb gets in and out: opening the store, passing the gate, and what follows outside.
+"""Entry and exit of a verb: opening the store, taking the file mutex, and the steps after it.
 
 A client opens its store with its first verb and keeps it open. When the files are found to be
-others than those that it opened (somebody deleted them), it lets go of the old ones, opens the
+others than those that it opened (somebody deleted them), it closes the old ones, opens the
 new ones and does the verb again; what it held in the old ones is gone.
 """
 
@@ -28,7 +28,7 @@ from .way import Way
 T = TypeVar("T")
 #: Seconds between two looks whether our session's file is still in its place.
 LOOK_EVERY_S = 1.0
-#: Seconds that clearing up after a dead session may wait for the gate.
+#: Seconds that clearing up after a dead session may wait for the file mutex.
 TIDY_S = 1.0
 #: No verb clears up for longer than this, in seconds.
 BURY_S = 0.1
@@ -55,7 +55,7 @@ class Entry(Way[Files]):
     # -- opening ---------------------------------------------------------------------------
 
     def _open(self, within: float) -> Files:
-        """Open the store and stay inside its gate."""
+        """Open the store and stay inside its file mutex."""
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         end = boottime() + within
@@ -113,11 +113,11 @@ class Entry(Way[Files]):
         assert self._session is not None
         return self._session
 
-    # -- outside the gate ------------------------------------------------------------------
+    # -- outside the file mutex ------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Send the pokes, and clear away what dead sessions left behind: a part of it, if that
-        takes long, and the next verb goes on."""
+        """Send the wake-ups, and clear away what dead sessions left behind: a part of it, if that
+        takes long, and the next verb continues."""
         self._send()
         if self._burying or not self._graves:
             return
@@ -174,7 +174,7 @@ class Entry(Way[Files]):
             self._graves.add(session)
 
     def _slow(self, files: Files, work: Callable[..., T], *args: object) -> T:
-        """Do a piece of work in a transaction; its pokes go out only once it is committed."""
+        """Do a piece of work in a transaction; its wake-ups go out only once it is committed."""
         lines, run = self._lines, files.cursor.execute
         if files.header.damaged(files.floats[WHEN], True):
             raise Damaged

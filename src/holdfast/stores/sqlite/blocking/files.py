@@ -41,7 +41,7 @@ class Mail(Protocol):
 
 
 class Files:
-    """The gate, its header, the database and what goes with them (see ``lines.World``)."""
+    """The file mutex, its header, the database and what goes with them (see ``lines.World``)."""
 
     def __init__(
         self, place: Place, gate: Gate, header: Header, mail: Mail | None, now: float
@@ -51,7 +51,7 @@ class Files:
         self.header = header
         self.words = header.words
         self.floats = header.floats
-        #: None: nobody can poke us, we look ourselves.
+        #: None: nobody can wake us, we look ourselves.
         self.mail = mail
         self.others = Others(place)
         self.post = Post(place)
@@ -94,7 +94,7 @@ class Files:
         return ticket
 
     def reserve(self) -> None:
-        """Put the next block of tickets on the disk, while everybody waits at the gate."""
+        """Put the next block of tickets on the disk, while everybody waits at the file mutex."""
         self.require_sane(self.floats[WHEN])
         self.database.set_meta("limit", str(self.header.reserve()))
 
@@ -105,7 +105,7 @@ class Files:
             self.words[LIMIT] = limit
 
     def require_sane(self, now: float) -> None:
-        """Raise Damaged if the gate's page says what can't be."""
+        """Raise Damaged if the file mutex's page says what can't be."""
         if self.header.damaged(now, in_use=True):
             raise Damaged
 
@@ -145,7 +145,7 @@ class Files:
         return found
 
     def close(self) -> None:
-        """Let go of everything; the gate, which keeps newcomers out meanwhile, is last."""
+        """Close everything; the file mutex, which keeps newcomers out meanwhile, is last."""
         self.others.close()
         self.database.close()
         self.lone.close()
@@ -154,14 +154,14 @@ class Files:
 
     def forked(self) -> None:
         """In the child: close our copies of what would otherwise stay locked after the parent's
-        death, the gate and the guard, and of what is only read. SQLite's stay open."""
+        death, the file mutex and the guard, and of what is only read. SQLite's stay open."""
         self.gate.forked()
         self.database.forked()
         self.others.close()
 
 
 def enter(place: Place, within: float, hold: Callable[[Gate], None]) -> Header:
-    """Open the gate and stand inside it; ``hold`` is told of it before it is locked."""
+    """Open the file mutex and stand inside it; ``hold`` is told of it before it is locked."""
     end = boottime() + within
     gate = Gate(place)
     hold(gate)

@@ -1,6 +1,6 @@
 """A folder of the store as an open file: nothing that is done in it can be led elsewhere.
 
-All clients of a process share one descriptor of it. It goes on to lead to the folder that is in
+All clients of a process share one descriptor of it. It always leads to the folder that is now in
 its place: somebody may have deleted the one that was opened first.
 """
 

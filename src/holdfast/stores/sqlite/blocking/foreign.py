@@ -1,7 +1,8 @@
 """Other programs that have a database of a store open, and what their SQLite may do to ours.
 
 SQLite 3.7.0 to 3.51.2 loses commits where a checkpoint and another connection's commit overlap. Our
-own processes do both inside the gate only. A program that knows no gate may checkpoint at any time.
+own processes do both inside the file mutex only. A program that doesn't know the file mutex may
+checkpoint at any time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ....core.finding import Finding, ok, warn
 from .gate import command_of
 from .paths import Place
 
-#: The bug came with WAL, and was mended in this version, and in these two lines of older ones.
+#: The bug came with WAL, and was fixed in this version, and in these two lines of older ones.
 FIRST, MENDED = (3, 7, 0), (3, 51, 3)
 MENDED_TOO = {(3, 44): 6, (3, 50): 7}
 LOCKS = "/proc/locks"
@@ -44,7 +45,7 @@ def version() -> Finding:
 
 
 def strangers(place: Place) -> Iterator[Finding]:
-    """A warning for each process that may write to the database and doesn't know the gate."""
+    """A warning for each process that may write to the database and doesn't know the file mutex."""
     for pid in sorted(_locking(place.database + "-shm")):
         if pid != os.getpid() and _writes_past(pid, place):
             yield warn(
@@ -70,9 +71,9 @@ def _locking(path: str) -> set[int]:
 
 
 def _writes_past(pid: int, place: Place) -> bool:
-    """Has this process the database open for writing, but not its gate?
+    """Has this process the database open for writing, but not its file mutex?
 
-    By names as well as by files: a gate that was deleted is one that the process will leave.
+    By names as well as by files: a file mutex that was deleted is one that the process will leave.
     """
     folder, writes = f"/proc/{pid}/fd", False
     with contextlib.suppress(OSError):

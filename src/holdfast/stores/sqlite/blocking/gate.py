@@ -1,4 +1,4 @@
-"""The gate: one kernel lock that every verb passes, one process at a time.
+"""The file mutex: one kernel lock that every verb passes, one process at a time.
 
 Inside stands at most one thread of one process, so SQLite never finds itself contended. The
 lock is flock, which belongs to the open file and not to the process (a POSIX record lock is
@@ -7,7 +7,7 @@ dies, even by ``kill -9``.
 
 Entry has three steps, each bounded by the time the caller has: the threads of this client
 queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread
-stands in the kernel's own queue for it. The porter has an open file of its own. Were it the
+stands in the kernel's own queue for it. The porter has a separate open file. Were it the
 same one, a porter whose caller gave up and that is granted late could not tell its lock from
 the next caller's, and would unlock that.
 
@@ -35,7 +35,7 @@ from .owned import open_file
 from .paths import Place, unusable
 
 _TRY = LOCK_EX | LOCK_NB
-#: A verb lasts 10 to 200 us, so most queues end while others are let run for so long, seconds...
+#: Seconds that others are let run first: a verb lasts 10 to 200 us, so most queues end then...
 _YIELD_S = 0.0003
 #: ...or else after a few naps, before it comes to queueing in the kernel.
 _NAPS_S = (0.0001,) * 8 + (0.0003,) * 6
@@ -44,11 +44,12 @@ _NAP_S = 0.001
 
 
 class Replaced(Exception):
-    """The gate's path leads to another file than the one that we have open."""
+    """The file mutex's path leads to another file than the one that we have open."""
 
 
 class Damaged(Replaced):
-    """Something says what it can't say: what is believed of it ends, and a new world begins."""
+    """Something says what it can't say: what is believed of it ends, and a new generation
+    begins."""
 
 
 class Gate:
@@ -68,7 +69,7 @@ class Gate:
         self.file = (info.st_dev, info.st_ino)
 
     def enter(self, within: float) -> None:
-        """Take the kernel lock within so many seconds, or raise StoreUnavailable."""
+        """Take the kernel lock within ``within`` seconds, or raise StoreUnavailable."""
         try:
             flock(self.fd, _TRY)
         except BlockingIOError:
@@ -96,7 +97,7 @@ class Gate:
             try:
                 flock(self.fd, _TRY)
             except BlockingIOError:
-                # Only after a look when the time was over: it may be us who stood still meanwhile.
+                # Only after one more look at the end: it may be us who stood still meanwhile.
                 if over:
                     raise StoreUnavailable(self.stuck(within)) from None
                 continue
@@ -135,7 +136,7 @@ class Gate:
             raise unusable(self.path, wrong) from None
 
     def stuck(self, within: float) -> str:
-        """Who sits in the gate, in words."""
+        """What holds the file mutex, in words."""
         text = f"the embedded store's gate {self.path} was not free within {within:.3g} s"
         pid = 0
         with contextlib.suppress(OSError):
@@ -160,8 +161,8 @@ class Gate:
         self.close()
 
     def forked(self) -> None:
-        """In the child: close our copies, so that a parent who dies in the gate doesn't leave it
-        locked through us. Closing a copy doesn't unlock; only LOCK_UN would."""
+        """In the child: close our copies, so that a parent that dies in the file mutex doesn't
+        leave it locked through us. Closing a copy doesn't unlock; only LOCK_UN would."""
         porter, self._porter = self._porter, None
         fds = [self.fd, porter.fd if porter else -1]
         self.fd = self.held = -1
@@ -175,10 +176,10 @@ class Porter:
     """A daemon thread that stands in the kernel's queue for a caller with a time limit.
 
     At most one caller at a time (the client's mutex sees to it). A request carries one token,
-    and whoever takes the token decides: the porter, once the lock is granted, thereby hands it
-    over; the caller, when it gives up, thereby withdraws. Taking it is one atomic step of the
-    interpreter, so there is no mutex that an interrupt could leave locked, and no moment at
-    which both, or neither, are responsible for the lock.
+    and the thread that takes the token decides: the porter, once the lock is granted, thereby hands
+    it over; the caller, when it gives up, thereby withdraws. Taking it is one atomic step of the
+    interpreter, so there is no mutex that an interrupt could leave locked, and no moment at which
+    both, or neither, are responsible for the lock.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -255,7 +256,7 @@ class Request:
 
 
 def _open(place: Place) -> int:
-    """Open the gate's file, making it with the right mode if it isn't there."""
+    """Open the file mutex's file, making it with the right mode if it isn't there."""
     return open_file(place.gate, place)[0]
 
 

@@ -1,4 +1,4 @@
-"""The gate file's first page, mapped into memory: what every process sees at once.
+"""The first page of the file mutex, mapped into memory: what every process sees at once.
 
 The map is coherent between processes and outlives ``kill -9``; what must also outlive a power
 cut (the boot and the reserved block of tickets) is synced before it counts. Each field is one
@@ -6,7 +6,7 @@ aligned 8-byte word, stored by a single instruction, so a process killed in mid-
 either the old or the new value. Words are in the machine's own byte order: the file never
 leaves the machine that its clock belongs to.
 
-Every field but ``WORLD`` and the counts of changes is read and written inside the gate only.
+Every field but ``WORLD`` and the counts of changes is read and written inside the file mutex only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAGIC_WORD = int.from_bytes(b"holdfast", "little")
 FORMAT = 1
 #: Tickets are reserved on disk in blocks of this size, with one fsync per block.
 BLOCK = 10_000
-#: When no more than these are left, the next block is reserved, outside of the gate.
+#: When no more than these are left, the next block is reserved, outside of the file mutex.
 AHEAD = BLOCK // 2
 
 # Indices of the 8-byte words.
@@ -34,7 +34,7 @@ MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = 
 LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS, RESERVED = range(9, 18)
 #: The boot a second time: if only one of the two is ours, the other one was damaged.
 BOOT_LOW_AGAIN, BOOT_HIGH_AGAIN = 18, 19
-#: From here on the page counts changes, for those who read without the gate: see ``values``.
+#: From here on the page counts changes, for those who read without the file mutex: see ``values``.
 CHANGES = 64
 WORDS = SIZE // 8
 #: The limit is never further ahead of the next ticket.
@@ -86,8 +86,8 @@ class Header:
         if os.fstat(fd).st_size < SIZE:
             # Written, not just extended: a store into a hole of a full disk would be a SIGBUS.
             os.pwrite(fd, b"\0" * SIZE, 0)
-        # Through an open file of its own, because a map keeps a copy of its descriptor, and a
-        # copy of the gate's would keep the gate locked after the gate is closed.
+        # Through a separate open file, because a map keeps a copy of its descriptor, and a copy of
+        # the file mutex's descriptor would keep the file mutex locked after it is closed.
         own = opened(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             info = os.fstat(own)
@@ -158,8 +158,8 @@ class Header:
         return not (0.0 <= quiet <= far and 0.0 <= latest <= far and 0.0 <= tombs <= far)
 
     def heal(self, now: float, ticket: int, latest: float) -> None:
-        """Believe what can be, and begin a new world: ``ticket`` and ``latest`` are the greatest
-        that the other files know, ``latest`` with a reserve if they might not know all."""
+        """Believe what can be, and begin a new generation: ``ticket`` and ``latest`` are the
+        greatest that the other files know, ``latest`` with a reserve if they might not know all."""
         words, floats, far = self.words, self.floats, now + FAR_S
         words[WORLD] = 0
         given = [words[one] for one in (LIMIT, RESERVED) if words[one] < TICKET_MAX]
@@ -174,7 +174,7 @@ class Header:
     def set_up(self, ticket: int, latest: float, world: int) -> None:
         """Make a fresh page: ``ticket`` and ``latest`` are the greatest that are known.
 
-        The count starts at the wall clock in microseconds, so tickets go on rising even if
+        The count starts at the wall clock in microseconds, so tickets continue to rise even if
         every file was deleted: nobody gives a million a second for long.
         """
         words = self.words
@@ -195,7 +195,7 @@ class Header:
         self.sync()
 
     def leap(self) -> None:
-        """Go on beyond every ticket that may have been given: all that are reserved, and by the
+        """Continue beyond every ticket that may have been given: all that are reserved, and by the
         wall clock, because this file may be an old copy that was put back."""
         words = self.words
         reserved = max(words[LIMIT], words[RESERVED])
@@ -213,7 +213,7 @@ class Header:
     def promise(self) -> int:
         """Write down the next block of tickets; its limit, which counts once the page is synced.
 
-        In a word of its own, because whoever is cut short before that must not leave a limit that
+        In a separate word, because whoever is cut short before that must not leave a limit that
         others take for reserved.
         """
         words = self.words

@@ -23,10 +23,10 @@ HOLDERS_SEEN = 32
 NEVER = 1e300
 #: The greatest integer that SQLite has.
 TICKET_MAX = 2**63 - 1
-#: The greatest number of dead claims that one verb drops, so that the gate is never closed for
-#: long. As long as there are more, every waiter that asks is told to ask again at once.
+#: The greatest number of dead claims that one verb drops, so that the file mutex is never held
+#: for long. As long as there are more, every waiter that asks is told to ask again at once.
 STEPS = 500
-#: So many claims are read with the header; most lines have no more.
+#: Number of claims that are read with the header; most lines have no more.
 KNOWN = 3
 
 
@@ -53,7 +53,7 @@ class Line:
     """The header of one name, and what a verb may do with the line as a whole.
 
     The held claims are a prefix of the line in ticket order, up to ``frontier``; what waits
-    comes after it. So the head of those who wait is found without looking at the holders.
+    comes after it. So the head of the waiters is found without looking at the holders.
     """
 
     #: The header is in the database, with these values.
@@ -305,7 +305,7 @@ class Line:
                 self.sessions.append(session)
 
     def _holders(self) -> list[tuple[int, int, str | None]]:
-        """Ticket, weight and session of those who hold, as many as are looked at."""
+        """Ticket, weight and session of the holders, as many as are looked at."""
         if self.holders <= len(self.known):
             return [(row.ticket, row.weight, row.session) for row in self.known[: self.holders]]
         values = (self.name, self.frontier, HOLDERS_SEEN)

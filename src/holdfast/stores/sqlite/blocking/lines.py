@@ -38,8 +38,8 @@ from .sql import verbs
 
 #: Those who stand so far in front watch the holders too; everybody watches who is before him.
 WATCH_HOLDERS = 3
-#: A killed process's names are cleared in portions of this size, so that the gate is never
-#: closed for long.
+#: A killed process's names are cleared in portions of this size, so that the file mutex is never
+#: held for long.
 PORTION = 200
 #: Old tombstones are cleared away after so many new ones.
 CLEAN_EVERY = 64
@@ -86,7 +86,7 @@ class World(Protocol):
 
 
 class Lines:
-    """The verbs on the database. The caller stands in the gate and has begun a transaction."""
+    """The verbs on the database. The caller holds the file mutex and has begun a transaction."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Claims that stand alone: held, and nobody else ever came. They need no database.
 
-Most locks are taken and given back with nobody in the way. Such a claim is kept in a table that
-all processes have mapped into memory, one slot per bucket of names, and the uncontended pair is
-a few stores into it, inside the gate. As soon as anything else is asked of its name (somebody
+Most locks are taken and released with nobody in the way. Such a claim is kept in a table that all
+processes have mapped into memory, one slot per bucket of names, and the uncontended pair is a few
+stores into it, inside the file mutex. As soon as anything else is asked of its name (somebody
 joins behind it, it is to be adopted, downgraded, broken ...), the claim moves into the database,
 where lines are kept, and comes back only when the line is empty again.
 
@@ -70,7 +70,7 @@ class LoneClaim(NamedTuple):
 
 
 class Lone:
-    """The table, mapped. Everything is done inside the gate."""
+    """The table, mapped. Everything is done inside the file mutex."""
 
     def __init__(self, place: Place, anew: bool = False) -> None:
         self.path = place.database + "-lone"
@@ -82,7 +82,7 @@ class Lone:
                 self.inode = info.st_ino
                 if info.st_size != SIZE:
                     # New, or damaged: whoever was in what is missing is somewhere else now, so the
-                    # number of its world is taken away before anything else is done.
+                    # number of its generation is taken away before anything else is done.
                     os.pwrite(fd, bytes(8), 0)
                     _allocate(fd)
                 self._map = mapped(fd, info, SIZE)
@@ -101,11 +101,11 @@ class Lone:
 
     @property
     def world(self) -> int:
-        """The world that these claims live in."""
+        """The generation that these claims live in."""
         return self._world[0]
 
     def begin(self, world: int) -> None:
-        """Nobody is here, in this new world."""
+        """Nobody is here, in this new generation."""
         self._world[0] = 0
         self.tickets[:] = memoryview(bytes(8 * SLOTS)).cast("Q")
         self.lines[:] = memoryview(bytes(4 * SLOTS)).cast("I")
@@ -130,7 +130,7 @@ class Lone:
         return True
 
     def free_for(self, claims: Sequence[Claim]) -> bool:
-        """Would each of them be let in by ``enter``, after the others?"""
+        """Would each of them be granted by ``enter``, after the others?"""
         slots = set()
         for claim in claims:
             _, slot, shared = self._learn(claim)
@@ -142,7 +142,7 @@ class Lone:
         return len(slots) == len(claims)
 
     def leave(self, name: str, claim_id: str, ticket: int, now: float) -> bool:
-        """Let go of it, if it is here and alive; False: ask the database."""
+        """Release it, if it is here and alive; False: ask the database."""
         slot = crc32(name.encode()) % SLOTS
         found = self.tickets[slot]
         if not found or (ticket and found != ticket) or self.lines[slot]:
@@ -182,7 +182,7 @@ class Lone:
 
     def _sane(self, found: LoneClaim) -> bool:
         """Can this be a claim? A name tells its slot, and an expiry is told by ttl and beginning:
-        a bit that was flipped shows here as a rule."""
+        a bit that was flipped usually shows here."""
         return (
             crc32(found.name.encode()) % SLOTS == found.slot
             and found.ticket < TICKET_MAX

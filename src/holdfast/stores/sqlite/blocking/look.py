@@ -1,4 +1,4 @@
-"""What people see: the lines as frozen records, from a snapshot of table and database."""
+"""Inspection: the lines as frozen records, from a snapshot of table and database."""
 
 from __future__ import annotations
 

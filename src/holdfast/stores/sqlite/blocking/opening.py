@@ -1,10 +1,11 @@
-"""One process at a time opens the files of a store, whichever gate it came through.
+"""One process at a time opens the files of a store, whichever file mutex it came through.
 
-A gate excludes only those who know the same file. When somebody deletes it, whoever is inside the
-old one and whoever has made a new one are both alone, for a while. Verbs bear that: each works on
-the files that it has open, and the newcomer makes others. But while files are looked at, made and
-put in their places, two must not be at it, or one would empty what the other has just adopted. So
-that is done under a lock of the folder that the database lies in, which outlives the gate.
+A file mutex excludes only clients that know the same file. When somebody deletes it, a client that
+is inside the old one and one that has made a new one are both alone, for a while. Verbs bear that:
+each works on the files that it has open, and the newcomer makes others. But while files are looked
+at, made and put in their places, two must not be at it, or one would empty what the other has just
+adopted. So that is done under a lock of the folder that the database lies in, which outlives the
+file mutex.
 
 Whoever can read a folder can lock it, and keep all others out. Where some may read it who may not
 use the locks, a file of ours beside the database is locked instead, which nobody else can open.
@@ -29,7 +30,7 @@ NAP_S = 0.002
 
 
 class Opening:
-    """The lock, for the length of a ``with`` block: an open file of its own each time."""
+    """The lock, for the length of a ``with`` block: a separate open file each time."""
 
     _fd = -1
 
@@ -85,7 +86,7 @@ class Opening:
         self.close()
 
     def close(self) -> None:
-        """Give it back; in the child of a fork only let go of it, as it is the parent's."""
+        """Release it; in the child of a fork only close it, as it is the parent's."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():

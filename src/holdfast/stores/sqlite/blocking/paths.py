@@ -55,7 +55,7 @@ def lacking() -> OSError | None:
 
 
 def unusable(path: str, wrong: OSError) -> Exception:
-    """The error for a file that cannot be made or opened: for good, or just now (disk full)."""
+    """The error for a file that cannot be made or opened: permanently, or just now (disk full)."""
     if wrong.errno is None:  # a map, for which a descriptor is copied
         wrong = lacking() or wrong
     if wrong.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -1,4 +1,4 @@
-"""Where the embedded store lives, and whether it may live there.
+"""The location of the embedded store, and whether it is allowed there.
 
 For ``/dir/locks.db`` the files are::
 
@@ -82,7 +82,7 @@ def label(url: StoreURL) -> str:
 
 
 def prepare(path: str, any_fs: bool) -> Place:
-    """Check the folder of a database and make what stands beside it, or say how to mend it."""
+    """Check the folder of a database and make what stands beside it, or say how to repair it."""
     parent = os.path.realpath(os.path.dirname(path))
     shared = _check_folder(parent)
     if not any_fs:

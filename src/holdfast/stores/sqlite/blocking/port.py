@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .values.port import ThreadValues
 
 T = TypeVar("T")
-#: A waiter that nobody can poke looks at its row this often at first, and at last, seconds.
+#: Seconds between two looks of a waiter that nobody can wake at its row: at first, and at last.
 POLL_FIRST_S = 0.001
 POLL_LAST_S = 0.050
 CLOSE_S = 2.0
@@ -56,7 +56,7 @@ class ThreadPort:
         return work(*args)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked, until somebody watched has died, or until the time is over."""
+        """Sleep until woken, until somebody watched has died, or until the time-out has expired."""
         if self.boxes.known(claim.id) is not None:
             return self.boxes.wait(claim.id, self.engine.alarm, waiting.watch, seconds)
         end = boottime() + seconds

@@ -3,7 +3,7 @@
 A session is a FIFO in ``sessions/``, one per client that holds or waits. Its owner keeps it open
 for reading and writing, and locked by flock. When the last process that has that descriptor is
 gone, by ``exit`` or by ``kill -9``, two things happen in the kernel: the lock is free, and
-whoever polls the reading end is told of a hang-up, within a millisecond.
+each process that polls the reading end is told of a hang-up, within a millisecond.
 
 The lock is the proof, the hang-up is only the alarm: somebody who opens the FIFO after the
 owner's death hears nothing, so after opening it the lock is always tried as well. A session
@@ -111,7 +111,7 @@ class Others:
         self._fds: dict[str, int] = {}
 
     def dead(self, name: str) -> bool:
-        """Is it proven that the session has ended? Inside the gate only."""
+        """Is it proven that the session has ended? Inside the file mutex only."""
         fd = self._fds.get(name, -1)
         if fd >= 0:
             return _free(fd)
@@ -196,7 +196,7 @@ class Others:
 
 
 def _free(fd: int) -> bool:
-    """Is nobody's lock on it? Ours, taken to see that, is given back at once."""
+    """Is nobody's lock on it? Ours, taken to see that, is released at once."""
     try:
         flock(fd, LOCK_SH | LOCK_NB)
     except OSError:

@@ -1,10 +1,11 @@
 """Wake-ups: one datagram to the claim that has just become a holder.
 
-A claim that waits carries an address, the name of a Unix datagram socket in ``sessions/``. Who
-leaves pokes the address of each claim that now holds. A poke may be lost (nobody listens any
-more, the queue is full): then the waiter finds out when it next asks. It is never the only way.
+A claim that waits carries an address, the name of a Unix datagram socket in ``sessions/``. A client
+that leaves sends a wake-up to the address of each claim that now holds. It may be lost (nobody
+listens any more, the queue is full): then the waiter finds out when it next asks. It is never the
+only way.
 
-Threads each check a socket out of a pool for the time of one wait, so that a poke wakes exactly
+Threads each check a socket out of a pool for the time of one wait, so that a wake-up wakes exactly
 one thread. An uncontended join makes no socket at all.
 """
 
@@ -48,7 +49,7 @@ def unpack(data: bytes) -> tuple[str, int]:
 
 
 class Post:
-    """Sends pokes, and makes the sockets that they arrive at."""
+    """Sends wake-ups, and makes the sockets that they arrive at."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -62,7 +63,7 @@ class Post:
         self._count = 0
 
     def send(self, address: str, claim_id: str, fence: int) -> bool:
-        """Poke; False if certainly nobody listens there."""
+        """Send a wake-up; False if certainly nobody listens there."""
         if not is_address(address):
             return True
         try:
@@ -160,7 +161,7 @@ class Boxes:
         self._used: dict[str, Mailbox] = {}
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for this claim, the same one each time; inside the gate."""
+        """The address for this claim, the same one each time; inside the file mutex."""
         box = self._used.get(claim_id)
         if box is None:
             box = self._check_out(post, session)
@@ -184,7 +185,7 @@ class Boxes:
         return box.address if box is not None else None
 
     def listening(self, claim_id: str) -> bool:
-        """Does a poke for this claim arrive anywhere?"""
+        """Does a wake-up for this claim arrive anywhere?"""
         return claim_id in self._used
 
     def release(self, claim_id: str) -> None:
@@ -196,7 +197,8 @@ class Boxes:
     def wait(
         self, claim_id: str, alarm: Callable[[str], int], watch: Iterable[str], seconds: float
     ) -> Granted | None:
-        """Sleep until poked, until a session that is watched has ended, or the time is over."""
+        """Sleep until woken, until a session that is watched has ended, or the time-out has
+        expired."""
         alarms: list[int] = []
         try:
             for session in watch:
@@ -253,7 +255,7 @@ class LoopBox:
         return self._boxes[-1].fd
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for this claim; inside the gate."""
+        """The address for this claim; inside the file mutex."""
         if not self._boxes or not self._boxes[-1].address.startswith(session):
             box = post.open_box(session)
             if box is None:
@@ -276,12 +278,13 @@ class LoopBox:
         return self._boxes[-1].read() if self._boxes else []
 
     def keep(self, claim_id: str, fence: int) -> None:
-        """A poke came before its claim began to sleep; one for a claim that has gone is dropped."""
+        """A wake-up came before its claim began to sleep; one for a claim that has gone is
+        dropped."""
         if claim_id in self._known:
             self._early[claim_id] = fence
 
     def early(self, claim_id: str) -> int | None:
-        """The poke that came early, once."""
+        """The wake-up that came early, once."""
         return self._early.pop(claim_id, None)
 
     def close(self) -> None:

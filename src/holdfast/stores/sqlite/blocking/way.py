@@ -1,14 +1,15 @@
 """The way into a store's files, whatever is kept in them: one at a time, interrupted or forked.
 
 A client opens its files with its first verb and keeps them open. When they are found to be others
-than those that it opened (somebody deleted them), it lets go of the old ones, opens the new ones
+than those that it opened (somebody deleted them), it closes the old ones, opens the new ones
 and does the verb again.
 
-Every commit and every checkpoint happens inside the gate, because SQLite 3.7.0 to 3.51.2 can lose
-commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So a work
-that leaves the gate before its end only reads from there on, a connection of those who pass no gate
-is set to ``query_only``, and nothing checkpoints in a thread of its own. The last connection of all
-processes checkpoints when it is closed; then SQLite has the file for itself (see ``database``).
+Every commit and every checkpoint happens inside the file mutex, because SQLite 3.7.0 to 3.51.2 can
+lose commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So a
+piece of work that leaves the file mutex before its end only reads from there on, a connection that
+is used outside the file mutex is set to ``query_only``, and nothing checkpoints in a separate
+thread. The last connection of all processes checkpoints when it is closed; then SQLite has the file
+for itself (see ``database``).
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ class Room(Protocol):
     connection: sqlite3.Connection
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         ...
 
     def forked(self) -> None:
-        """In the child of a fork: let go of what is the parent's."""
+        """In the child of a fork: close what is the parent's."""
         ...
 
 
@@ -85,21 +86,21 @@ class Way(Generic[F]):
         #: The thread that is inside, 0 if none: the mutex alone would let a signal handler in.
         self.inside = 0
         self.pid = os.getpid()
-        #: The gate that we may stand in, while it is being opened and from then on.
+        #: The file mutex that we may hold, while it is being opened and from then on.
         self._gate: Gate | None = None
         self._opening: Opening | None = None
         self._files: F | None = None
-        #: What remains to be done outside: pokes, and dead sessions to clear up after.
+        #: What remains to be done outside: wake-ups, and dead sessions to clear up after.
         self._outbox: deque[Any] = deque()
         self._graves: set[str] = set()
         self._replaced = 0
 
     def _open(self, within: float) -> F:
-        """Open the files and stay inside the gate."""
+        """Open the files and stay inside the file mutex."""
         raise TypeError(f"{type(self).__name__} says nothing of its files")
 
     def _flush(self) -> None:
-        """Outside of the gate: send the pokes, and clear up."""
+        """Outside of the file mutex: send the wake-ups, and clear up."""
 
     def _unsent(self) -> Iterator[Any]:
         """What is in the outbox, each until it has been sent: whoever is interrupted amid that has
@@ -111,13 +112,13 @@ class Way(Generic[F]):
                 self._outbox.remove(one)
 
     def reading(self) -> list[RLock]:
-        """What is taken by those who are in the files without having passed the gate."""
+        """The locks of the threads that are in the files without having taken the file mutex."""
         return []
 
     # -- in and out ------------------------------------------------------------------------
 
     def _inside(self, within: float, work: Callable[..., T], *args: Any) -> T:
-        """Do a piece of work inside the gate, then outside it what follows from it."""
+        """Do a piece of work inside the file mutex, then outside it what follows from it."""
         try:
             answer = self._locked(within, work, args)
         except Replaced:
@@ -129,11 +130,12 @@ class Way(Generic[F]):
     def _locked(  # noqa: C901 - all that an interrupt could come between stands in one place
         self, within: float, work: Callable[..., T], args: tuple[Any, ...]
     ) -> T:
-        """Do a piece of work inside the gate, at one moment of the store's clock.
+        """Do a piece of work inside the file mutex, at one moment of the store's clock.
 
         An interrupt may strike between any two lines. So the mutex is taken within the ``try``,
         and the steps of the ``finally`` are harmless when there is nothing to undo, and call
-        nothing that is written in Python: an interrupt at its entry would leave the gate locked.
+        nothing that is written in Python: an interrupt at its entry would leave the file mutex
+        locked.
         """
         me = get_ident()
         if self.inside == me:
@@ -226,7 +228,7 @@ class Way(Generic[F]):
             opening.close()
 
     def _drop(self) -> None:
-        """Let go of the files; the session stays if its file does."""
+        """Close the files; the session stays if its file does."""
         files, gate = self._files, self._gate
         self._files = self._gate = None
         self._opened_or_not()
@@ -245,7 +247,7 @@ class Way(Generic[F]):
         self._start()
 
     def _abandon(self) -> None:
-        """Let go of what is the parent's, without touching it."""
+        """Forget what is the parent's, without touching it."""
         self._opened_or_not()
         if self._files is not None:
             leak(self._files.connection)
@@ -260,12 +262,13 @@ class Way(Generic[F]):
 _ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
 #: Stores that a forking thread keeps still, until parent and child are two; several may fork.
 _still: dict[int, list[RLock]] = {}
-#: A fork waits so many seconds for a verb that is under way in another thread.
+#: Seconds that a fork waits for a verb that is under way in another thread.
 STILL_S = 0.5
 
 
 def forking() -> bool:
-    """Is a thread about to fork? Then nobody goes into SQLite without having passed the gate."""
+    """Is a thread about to fork? Then nobody goes into SQLite without having taken the file
+    mutex."""
     return bool(_still)
 
 

@@ -1,18 +1,20 @@
-"""A world is one life of the lines: gate, database and table of lone claims that belong together.
+"""A generation is one life of the lines: file mutex, database and table of lone claims that belong
+together.
 
-Its number stands in all three, and the gate knows the others' files. When they disagree, one was
-deleted or replaced under us. Then a new world begins, empty, in which nobody is served until
-the last expiry of the old one has passed, because its holders may still believe in their holds
-until they look at the header again. After a boot everything is dead, the files are made anew,
-and nobody has to wait.
+Its number stands in all three, and the file mutex knows the others' files. When they disagree, one
+was deleted or replaced under us. Then a new generation begins, empty, in which nobody is served
+until the last expiry of the old one has passed, because its holders may still believe in their
+holds until they look at the header again. After a boot everything is dead, the files are made
+again, and nobody has to wait.
 
-If only the gate is gone, and nobody else is here, nothing is lost: a new one takes what it must
-know from the others. While somebody is here he may be inside the old gate at this moment, so
-then the new gate gets new files too: what he does to the old ones concerns nobody any more.
+If only the file mutex is gone, and nobody else is here, nothing is lost: a new one takes what it
+must know from the others. While another client is here it may be inside the old file mutex at this
+moment, so then the new file mutex gets new files too: what that client does to the old ones
+concerns nobody any more.
 
-Everything here runs inside the gate, one process at a time whichever gate it is (``opening.py``),
-and may be cut short by a kill anywhere: the next who opens then finds a disagreement, and begins
-the new world again.
+Everything here runs inside the file mutex, one process at a time whichever file mutex it is
+(``opening.py``), and may be cut short by a kill anywhere: the next client that opens the files then
+finds a disagreement, and begins the new generation again.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ UNKNOWN_S = 60.0
 
 
 def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
-    """Open database and table so that they agree with the gate; or say what is wrong."""
+    """Open database and table so that they agree with the file mutex; or say what is wrong."""
     fresh, words = header.fresh(), header.words
     misplaced = not fresh and header.remember_boot()
     booted = not fresh and not header.same_boot()
@@ -78,7 +80,8 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
 
 
 def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
-    """Set up a new gate from what the database and the table know; may they be used further?"""
+    """Set up a new file mutex from what the database and the table know; may they be used
+    further?"""
     world, tickets, latest, boot = _number(), [0], 0.0, ""
     alone = database.there and database.alone_soon()
     if database.there:
@@ -113,7 +116,7 @@ def _known(database: Database, lone: Lone, now: float) -> tuple[int, float]:
 
 
 def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
-    """Tickets that may have been given, and the last expiry, of worlds before this one too."""
+    """Tickets that may have been given, and the last expiry, of generations before this one too."""
     run, sql = database.connection.execute, verbs()
     tickets = [int(database.meta("limit") or 0), run(sql.latest_ticket).fetchone()[0] or 0]
     expiries = [run(sql.latest_expiry).fetchone()[0] or 0.0, float(database.meta("quiet") or 0)]
@@ -124,7 +127,8 @@ def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
 
 
 def _settle(database: Database, lone: Lone, header: Header) -> None:
-    """Begin a new world, if these files aren't of the gate's; after a boot, in any case."""
+    """Begin a new generation, if these files aren't of the file mutex's; after a boot, in any
+    case."""
     words = header.words
     database.connect()
     agreed = (
@@ -143,7 +147,7 @@ def _settle(database: Database, lone: Lone, header: Header) -> None:
 
 
 def _new_world(header: Header) -> int:
-    """From now on the old world's holders can see that theirs has ended."""
+    """From now on the old generation's holders can see that theirs has ended."""
     header.floats[QUIET] = max(header.floats[QUIET], header.floats[LATEST])
     header.leap()
     header.words[DATABASE] = 0
@@ -152,5 +156,5 @@ def _new_world(header: Header) -> int:
 
 
 def _number() -> int:
-    """The number of a new world, never 0."""
+    """The number of a new generation, never 0."""
     return int.from_bytes(os.urandom(8), "big") >> 2 | 1

@@ -1,4 +1,4 @@
-"""What an answer of kazoo's means, in the words of `requests`."""
+"""Answers of kazoo, translated into the terms of `requests`."""
 
 from __future__ import annotations
 

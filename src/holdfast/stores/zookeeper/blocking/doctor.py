@@ -1,6 +1,6 @@
 """An examination of an ensemble: each part in words, and what to do about it.
 
-It has a session of its own, and changes nothing but what that needs: the folder of the sessions.
+It has a separate session, and changes nothing but what that needs: the folder of the sessions.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .port import ThreadPort
 WORST_S = 0.5
 #: A server is asked for its role for no longer than this.
 ASK_S = 2.0
-#: A session must be there within so many seconds, and everything else be over.
+#: Seconds within which a session must be there, and within which everything must be done.
 REACH_S, ALL_S = 5.0, 20.0
-#: Whose nodes there are is looked up for so many names at most.
+#: Maximum number of names for which the owners of the nodes are looked up.
 _NAMES_MAX = 200
 #: All rights of an ACL: read, write, create, delete, admin.
 _ALL = 31
 
 
 class Visit:
-    """One examination of an ensemble, by a session of its own."""
+    """One examination of an ensemble, by a separate session."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

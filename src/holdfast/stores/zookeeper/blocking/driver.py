@@ -1,6 +1,6 @@
 """One session with an ensemble, by kazoo: requests go in, answers come back on kazoo's thread.
 
-Of kazoo we take its connection, which lives in a thread of its own, and hand it requests made from
+Of kazoo we take its connection, which lives in a separate thread, and hand it requests made from
 its own classes. What had to be arranged:
 
 * kazoo keeps the negotiated length of the session to itself, so we look at the server's answer.
@@ -16,7 +16,7 @@ its own classes. What had to be arranged:
 * Its threads keep a session alive whatever becomes of those that it is for. Ours ends when nobody
   refers to the client any more, or when the event loop that renews by it hasn't run for a lease.
 * A start that is interrupted, or gets no thread, leaves some of kazoo's threads and no connection:
-  it runs on a thread of its own, where no signal arrives, and a failed one is cleared away.
+  it runs on a separate thread, where no signal arrives, and a failed one is cleared away.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Driver:
                 read_ms, connect_ms = connect(host, hostip, port)
             except Exception as wrong:
                 self.unfit = self.unfit or self._attempts.failed(wrong)
-                self._tell()  # whoever waits for a connection looks at that
+                self._tell()  # the waiters for a connection look at that
                 raise
             self._attempts.made = True
             return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
@@ -244,14 +244,14 @@ class Driver:
             user.on_state()
 
     def _require_life(self) -> None:
-        """End the session if nobody has its user any more, or if every lease of it is over because
-        nothing ran that could renew."""
+        """End the session if nobody has its user any more, or if every lease of it has expired
+        because nothing ran that could renew."""
         user = self._user()
         if user is None or user.silence() > lease_of(self.granted or self._settings.session):
             self.let_go()
 
     def _introduced(self, answer: wire.Connect) -> None:
-        """The server says how long our session may be silent; 0: the former one is over."""
+        """The server says how long our session may be silent; 0: the former one has ended."""
         seconds = answer.time_out / 1000.0
         self._proof = (answer.session_id, answer.passwd) if seconds > 0 else None
         if seconds <= 0:
@@ -265,7 +265,7 @@ class Driver:
             )
 
     def start(self) -> None:
-        """Begin to connect; returns at once. Raises what keeps it from that: it is over then."""
+        """Begin to connect; returns at once. Raises what prevents that; then it has ended."""
         try:
             self._starting.start()
             self._starting.join()
@@ -297,7 +297,7 @@ class Driver:
 
     @property
     def over(self) -> bool:
-        """Has it ended for good? Then a new one is needed."""
+        """Has it ended permanently? Then a new one is needed."""
         routine = self.client._connection._connection_routine or self._starting
         if self._let_go:
             return True

@@ -1,14 +1,15 @@
-"""How a client of kazoo's meets a server: also one that is slow, was wiped, or was set back.
+"""The first contact of a kazoo client with a server: also one that is slow, was wiped, or was set
+back.
 
 kazoo waits for a whole session for a server that takes the connection and then doesn't answer, as
 one may that was reached while it was starting: what came too early is never read. Here the server
 has two seconds, and twice as many the next time.
 
 A server refuses a client that has seen a later transaction than it has itself, because it may be
-a follower that is late. One that has lost data would refuse that client for ever, so at some time
-the client must ask without saying what it has seen. It does so when no server has taken it for
-longer than its session lasts: then each lease that was counted from this session is over, and
-whatever the server lets in doubles no hold.
+a follower that is late. One that has lost data would refuse that client forever, so at
+some time the client must ask without saying what it has seen. It does so when no server has taken
+it for longer than its session lasts: then each lease that was counted from this session has
+expired, and whatever the server lets in doubles no hold.
 
 The session itself may be in an older copy, with nodes that we have removed since: they would last
 as long as it does. So it is ended there, and a new one is begun. Whether the copy is older can't be
@@ -26,11 +27,11 @@ from kazoo.protocol import serialization as wire
 
 from ....runtime.blocking import boottime
 
-#: A server that doesn't take the connection in so many seconds is passed over for the next one; so
-#: is one that doesn't answer the first request in as many, or in twice as many the next time.
+#: Seconds that a server may take to accept the connection, and then to answer the first request; a
+#: slower one is passed over for the next server, which may take twice as long to answer.
 CONNECT_S = 2.0
-#: Sends a request of kazoo's in so many seconds, with a number if its answer has one: the answer,
-#: or the latest transaction that the server knows.
+#: Sends a request of kazoo's within the given seconds, with a number if its answer has one: the
+#: answer, or the latest transaction that the server knows.
 Invoke = Callable[..., Any]
 
 

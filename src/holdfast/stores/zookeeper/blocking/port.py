@@ -147,11 +147,11 @@ class ThreadPort:
             return self._driver
 
     def silence(self) -> float:
-        """Threads renew whatever else goes on."""
+        """Threads renew whatever else happens."""
         return 0.0
 
     def on_state(self) -> None:
-        """The connection was made, or lost: wake those who wait for it."""
+        """The connection was made, or lost: wake the waiters for it."""
         self._changed.set()
 
 

@@ -1,4 +1,4 @@
-"""Which failed attempts to connect mean that no later one can succeed either."""
+"""Failed attempts to connect after which no later one can succeed either."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Attempts:
 
     @staticmethod
     def bound_login(connection: Any) -> None:
-        """Have kazoo's connection give a login by SASL up that a server doesn't understand: such
-        a one answers each step with nothing, for ever."""
+        """Have kazoo's connection give up a login by SASL that a server doesn't understand: such a
+        server answers each step with nothing, forever."""
         log_in, submit = connection._authenticate_with_sasl, connection._submit
 
         def bounded(host: str, timeout: float) -> None:

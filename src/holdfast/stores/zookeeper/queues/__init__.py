@@ -1,4 +1,4 @@
-"""Serial queues on ZooKeeper: persistent nodes are the jobs, ephemeral ones mark what is on loan.
+"""Serial queues on ZooKeeper: persistent nodes are the jobs, ephemeral ones mark what is delivered.
 
 ::
 
@@ -14,7 +14,7 @@
         accepted done removed                  whose versions count jobs
         pace pulse                             the rate; what renewals write to
 
-A track has one **entry**, whose name says all that a taker must know: the first job, the attempts
+A group has one **entry**, whose name says all that a taker must know: the first job, the attempts
 before, and when it is due. So one list of ``ready`` and one of ``plain`` show who is served next,
 and what is listed stays true until the entry is gone, as nobody changes its name. Four rules:
 

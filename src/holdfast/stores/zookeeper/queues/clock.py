@@ -1,4 +1,4 @@
-"""What the leader's clock shows, as far as its answers tell.
+"""The leader's clock, as far as its answers show it.
 
 A stamp was made between the sending of a request and its answer, so the time of the leader is known
 within a round trip. Nothing is decided by that: it says when something is worth a try, and the
@@ -7,7 +7,7 @@ answer to the try says whether it was in time.
 
 from __future__ import annotations
 
-#: What was learnt is too old to be waited by after so many seconds, as the leader may have changed.
+#: Seconds after which what was learnt is too old to be waited by, as the leader may have changed.
 OLD_S = 5.0
 
 

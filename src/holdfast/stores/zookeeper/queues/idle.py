@@ -1,7 +1,7 @@
-"""Who waits for a job: a node each, and whoever has a job for one deletes it.
+"""Waiters for a job: a node each; a client that has a job for one deletes its node.
 
-So a job that is due wakes one, however many wait: each watches its own node alone. A poke that is
-lost, as its waiter had just gone, costs the others the second after which they ask again.
+So a job that is due wakes one, however many wait: each watches its own node alone. A wake-up that
+is lost, as its waiter had just gone, costs the others the second after which they ask again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Idle:
         self._standing: set[str] = set()
 
     def standing(self, take: Take) -> bool:
-        """Has it a node, so that it will be poked?"""
+        """Has it a node, so that it will be woken?"""
         return take.id in self._standing
 
     def stand(self, space: Space, take: Take) -> list[Request]:
@@ -49,7 +49,7 @@ class Idle:
         return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
 
     def stood(self, take: Take, answers: list[Any]) -> bool:
-        """Was its node made? If it was poked before it was watched, it asks again at once, because
+        """Was its node made? If it was woken before it was watched, it asks again at once, because
         until then nobody can wake it."""
         made = answers[0] is not No.NODE
         if isinstance(answers[1], No):
@@ -59,7 +59,7 @@ class Idle:
         return made
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until it is poked, or until the time is over."""
+        """Sleep until it is woken, or until the time-out has expired."""
         bell = self._bells.get(take.id)
         if bell is None:
             bell = self._bells[take.id] = self._talk.port.bell()
@@ -83,7 +83,7 @@ class Idle:
         return Children(space.place.at("idle"))
 
     def poke(self, space: Space, waiting: Any, jobs: int) -> None:
-        """Wake so many of those who wait; whoever was woken by others is passed over."""
+        """Wake one of the waiters per job; those that others have woken are passed over."""
         if not isinstance(waiting, list) or not waiting or jobs <= 0:
             return
         space.pokes += 1

@@ -1,4 +1,4 @@
-"""What this process has on loan, by which take."""
+"""The deliveries of this process, by take."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Loan:
     seq: int
     attempt: int
     fence: int
-    #: How often its entry was written to, this take included: whoever takes it later writes again.
+    #: How often its entry was written to, this take included: a client that takes it later writes
+    #: again.
     version: int
     age: float
     #: When it was taken, in milliseconds by the leader's clock.
@@ -78,11 +79,11 @@ class Taker:
     tried: set[str] = field(default_factory=set)
     #: It has got something, so it takes no more.
     served: bool = False
-    #: It is over: a copy of it gets nothing.
+    #: It has ended: a copy of it gets nothing.
     buried: bool = False
 
     def release(self, busy: dict[str, str]) -> None:
-        """The request is over: what it tried in vain may be tried by others of this process."""
+        """The request has ended: what it tried in vain may be tried by others of this process."""
         kept = {one.entry.node for one in self.loans.values()} | self.doubts.keys()
         for node in self.tried - kept:
             busy.pop(node, None)
@@ -95,7 +96,7 @@ class Loans:
     def __init__(self) -> None:
         self.takers: dict[str, Taker] = {}
         self.doomed: dict[str, Loan] = {}
-        #: Those that were buried, and until when each stays so; oldest first.
+        #: The takes that were given a tombstone, and until when each has it; oldest first.
         self._fading: deque[tuple[float, Taker]] = deque()
 
     def taker(self, take: Take) -> Taker:
@@ -109,7 +110,7 @@ class Loans:
         taker.served = True
 
     def find(self, asked: Settle | Extend) -> Loan | None:
-        """The delivery that this is about, if it is on loan by its take."""
+        """The delivery that this is about, if its take still has it."""
         taker = self.takers.get(asked.take)
         return taker.loans.get((asked.group, asked.seq)) if taker is not None else None
 
@@ -122,7 +123,7 @@ class Loans:
         loan.space.busy.pop(loan.entry.node, None)
 
     def bury(self, take: Take, now: float) -> Taker:
-        """It is over: a copy of it that comes late gets nothing."""
+        """It has ended: a copy of it that comes late gets nothing."""
         taker = self.taker(take)
         taker.buried = True
         while self._fading and self._fading[0][0] <= now:
@@ -146,7 +147,7 @@ class Loans:
             self._forget(taker)
 
     def alive(self) -> Iterator[Loan]:
-        """All that are on loan."""
+        """All deliveries to this process."""
         for taker in list(self.takers.values()):
             yield from list(taker.loans.values())
 

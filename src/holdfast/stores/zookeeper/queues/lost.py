@@ -2,7 +2,7 @@
 whose first job isn't known.
 
 Whatever is done here to an entry is done together with the creation, and at once the deletion, of
-its mark: so nobody has it on loan at that moment.
+its mark: so it is delivered to nobody at that moment.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .space import Space
 from .talk import Talk, why_not
 from .ways import Part, Ways, dead_letter, entry_node
 
-#: So often it is tried anew, if others change what we look at.
+#: Maximum number of attempts, if others change what we look at.
 _ROUNDS = 4
 
 
 def free(space: Space, entry: Entry, version: int = -1) -> list[Part]:
-    """Nobody has it on loan; and this entry is to be no more."""
+    """It is delivered to nobody; and this entry is to be no more."""
     mark = space.place.at("taken", entry.node)
     alone: list[Part] = [Create(mark, ephemeral=True), Delete(mark)]
     return [*alone, Delete(space.place.entry(entry), version)]
@@ -43,8 +43,8 @@ class Lost:
     ) -> tuple[Entry, State, int] | None:
         """An entry that has no mark, and was written to: may it be taken, and as what?
 
-        If somebody had it on loan, that attempt counts, and may have been the last; and the
-        interval counts from now, as nobody knows when he died.
+        If it was delivered to a worker, that attempt counts, and may have been the last; and the
+        interval counts from now, as nobody knows when the worker died.
         """
         path, job = space.place.entry(entry), space.place.job(entry.group, entry.first)
         found, held = await self._talk.ask([Get(path), Get(job)], until)
@@ -114,7 +114,7 @@ class Lost:
         return None
 
     async def drop(self, space: Space, entry: Entry, until: float) -> None:
-        """Its job was removed by hand, and the mark is ours: go on without it."""
+        """Its job was removed by hand, and the mark is ours: continue without it."""
         mark = space.place.at("taken", entry.node)
         parts: list[Any] = [Delete(mark), Delete(space.place.entry(entry))]
         if entry.group:

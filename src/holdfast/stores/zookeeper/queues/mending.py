@@ -1,4 +1,4 @@
-"""Looking at queues and mending them by hand."""
+"""Inspect queues, and repair them by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .ways import Part, Ways, entry_node, known_over
 
 #: The age of the oldest job is looked for among so many groups, those that wait longest first.
 _GROUPS = 200
-#: So many requests are sent before the first answer is there.
+#: Maximum number of requests that are sent before the first answer is there.
 _AT_ONCE = 100
 
 
@@ -60,7 +60,7 @@ class Mending:
         return QueueRecord(space.name, waiting, taken, dead, groups, oldest, accepted, done)
 
     async def _oldest(self, space: Space, view: View, until: float) -> float:
-        """The age of the job that waits longest: the first one of a track, or the second."""
+        """The age of the job that waits longest: the first one of a group, or the second."""
         place = space.place
         heads = view.ready[:_GROUPS]
         plain = [one for one in view.plain if one.node not in view.taken]
@@ -95,7 +95,7 @@ class Mending:
         rows = await self._seen.rows(space, view, group, each, until)
         return [row.record for row in rows if state is None or row.record.state is state][:most]
 
-    # -- mending -----------------------------------------------------------------------------
+    # -- repair ------------------------------------------------------------------------------
 
     async def letters(self, space: Space, until: float) -> list[str]:
         """The ids of all dead letters; see the contract."""

@@ -1,4 +1,4 @@
-"""What the nodes of a queue are called."""
+"""Names of the nodes of a queue."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _JOB = re.compile(r"(\d+)!(-?\d{10})")
 
 
 class Entry(NamedTuple):
-    """The entry of a track: what its name says.
+    """The entry of a group: what its name says.
 
-    ``first``: the node of its first job; empty if that isn't known, or there is none. ``gap``: it
-    isn't due before so many milliseconds after it was made; ``at``: nor before this moment, in
-    milliseconds by the leader's clock. ``birth``: the number of its track's first entry, which
+    ``first``: the node of its first job; empty if that isn't known, or there is none. ``gap``:
+    milliseconds after it was made before which it isn't due; ``at``: nor is it before this moment,
+    in milliseconds by the leader's clock. ``birth``: the number of its group's first entry, which
     tells this life of a group from a former one, whose jobs had the same numbers. ``blocked``: its
     first job is a dead letter.
     """

@@ -1,4 +1,4 @@
-"""What stands in the nodes of a queue: a line of JSON, and behind it the payload of a job."""
+"""Content of the nodes of a queue: a line of JSON, and behind it the payload of a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GREATEST = 1 << 62
 
 
 class JobNote(NamedTuple):
-    """A job. ``turn``: its place in its request. ``window``: for so many milliseconds its id is
+    """A job. ``turn``: its place in its request. ``window``: milliseconds for which its id is
     remembered, -1 if it isn't. ``delay``: milliseconds after its acceptance.
 
     Of one that is or was a dead letter, ``accepted`` says when, and ``order`` by which transaction
@@ -86,10 +86,11 @@ def _plausible(value: object) -> bool:
 
 
 class State(NamedTuple):
-    """What was written to an entry: how often its first job was delivered, and the last loan.
+    """What was written to an entry: how often its first job was delivered, and the last delivery.
 
-    ``owner`` is empty if it was returned, and isn't on loan. ``most``, ``blocks``, ``gap``,
-    ``from_take`` and ``ttl`` are the patience, the pace and the lease that came with the loan.
+    ``owner`` is empty if it was returned, and isn't delivered. ``most``, ``blocks``, ``gap``,
+    ``from_take`` and ``ttl`` are the retry policy, the pace and the lease that came with the
+    delivery.
 
     Of a job that is to be tried again ``gap`` is what holds back its group, from when its entry
     was made, and ``rest`` until when it is held back in any case: its own pause may be longer.
@@ -112,7 +113,7 @@ class State(NamedTuple):
 
     @property
     def expired(self) -> str:
-        """Why the job stands where it does, if the mark of its loan is gone."""
+        """Why the job stands where it does, if the mark of its delivery is gone."""
         return EXPIRED_REASON.format(self.owner)
 
 

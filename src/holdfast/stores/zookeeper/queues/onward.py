@@ -1,4 +1,4 @@
-"""Who has done a job and wants the next one: both in one transaction, where neither is unusual.
+"""Settle a job and take the next one: both in one transaction, where neither is unusual.
 
 It is all or nothing, so the next job is taken only if the last one is settled by that; and whatever
 was refused is done in two, one behind the other, as if nobody had tried. A job in a loop costs one

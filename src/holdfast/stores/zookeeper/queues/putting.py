@@ -22,7 +22,7 @@ from .remembered import Remembered
 from .space import Space
 from .talk import REQUEST_BYTES_MAX, Talk, check_rights, too_large, why_not
 
-#: So often a request is made anew, if others change what we look at.
+#: Maximum number of attempts at a request, if others change what we look at.
 _ROUNDS = 12
 #: What one part of a request takes beside its path and its data, in bytes.
 _PART_BYTES = 80
@@ -53,12 +53,12 @@ class Plan:
                 seen.add(job.id)
         #: Groups that have to be made.
         self.fresh: set[str] = set()
-        #: Ids whose window is over, with the version of what remembers them.
+        #: Ids whose window has expired, with the version of what remembers them.
         self.stale: dict[str, int] = {}
         self.pokes = 0
 
     def jobs(self) -> list[tuple[int, Job]]:
-        """Those that are taken in."""
+        """Those that are accepted."""
         return [(at, job) for at, job in enumerate(self.put.jobs) if self.new[at]]
 
     def groups(self) -> list[str]:
@@ -223,7 +223,7 @@ class Putting:
         plan.fresh = {one for one, look in zip(names, looks, strict=True) if look is No.NODE}
 
     async def _look_at_ids(self, space: Space, plan: Plan, until: float) -> None:
-        """Which of its ids are known? One whose job is over is free again after its window."""
+        """Which of its ids are known? One whose job has ended is free again after its window."""
         place = space.place
         known = [(at, job) for at, job in plan.jobs() if job.known]
         paths = [place.known(job.id) for _, job in known]

@@ -1,7 +1,8 @@
-"""What is remembered of puts, and how it is forgotten: whoever adds to it removes some of it.
+"""The record of earlier puts, and how it shrinks: each client that adds to it removes some of it.
 
-A lane that put nothing for an hour, and an id whose job is over and whose window as well. So many
-are looked at for each that is added that they don't grow for ever; nobody waits for that.
+A lane that put nothing for an hour is forgotten, and so is an id whose job and window have both
+ended. So many are looked at for each that is added that they don't grow without limit; nobody waits
+for that.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from .notes import stamp
 from .space import Space
 from .talk import Talk
 
-#: A lane is forgotten after so many milliseconds without a put.
+#: Milliseconds without a put after which a lane is forgotten.
 LANE_MS = 3_600_000
-#: So many of those that follow in the order of their names are looked at, each time, and ids are
-#: looked at with one of so many puts.
+#: Number of those that are looked at each time, in the order of their names; and of the puts among
+#: which one looks at ids.
 _LOOKED_AT, _EACH = 16, 4
 
 
@@ -70,7 +71,7 @@ class Remembered:
 def _window(found: Found) -> int | None:
     """How long an id is remembered, milliseconds; None while its job is there.
 
-    The data are the window, and behind it a word once the job is over. What was damaged from
+    The data are the window, and behind it a word once the job has ended. What was damaged from
     outside is remembered no longer.
     """
     window, _, over = found.data.partition(b" ")

@@ -1,4 +1,4 @@
-"""The jobs of a queue as they stand, for those who look at it and mend it."""
+"""The jobs of a queue as they stand, for those who look at it and repair it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .space import Space
 from .taking import due_at
 from .talk import Talk, check_rights
 
-#: So many nodes are read in one round trip.
+#: Maximum number of nodes read in one round trip.
 _AT_ONCE = 500
 
 
 class Row(NamedTuple):
-    """One job. ``entry``: that of its track; ``first``: is it what the entry is about?"""
+    """One job. ``entry``: that of its group; ``first``: is it what the entry is about?"""
 
     path: str
     node: str
@@ -71,7 +71,7 @@ class Seen:
     async def rows(
         self, space: Space, view: View, group: str | None, most: int | None, until: float
     ) -> list[Row]:
-        """The jobs, of each track up to so many, in the order of acceptance."""
+        """The jobs, of each group at most ``most``, in the order of acceptance."""
         place = space.place
         key = None if group is None else group_key(group) if group else ""
         heads = [one for one in view.entries() if key is None or one.group == key]

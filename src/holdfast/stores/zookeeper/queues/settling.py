@@ -1,4 +1,4 @@
-"""Ending loans: settled by their workers, given back, prolonged, or over by themselves."""
+"""Deliveries and their ends: settled by their workers, returned, extended, or expired."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .taking import Taking
 from .talk import Talk, check_rights, why_not
 from .ways import Part, Ways
 
-#: So often a transaction is made anew, if others change what we look at.
+#: Maximum number of attempts at a transaction, if others change what we look at.
 _ROUNDS = 6
 #: A mark that couldn't be deleted is tried again so much later, seconds.
 AGAIN_S = 0.25
@@ -28,7 +28,7 @@ AGAIN_S = 0.25
 
 class Ending(NamedTuple):
     """A delivery that is being settled: what settles it, in a transaction. ``soon``: then there is
-    a job that is due, for one who waits."""
+    a job that is due, for a waiter."""
 
     loan: Loan
     parts: list[Part]
@@ -36,7 +36,7 @@ class Ending(NamedTuple):
 
 
 class Settling:
-    """Settles: one round trip for all of a batch, each in a transaction of its own."""
+    """Settles: one round trip for all of a batch, each in a separate transaction."""
 
     def __init__(self, talk: Talk, loans: Loans, ways: Ways, lost: Lost, idle: Idle) -> None:
         self._talk = talk
@@ -103,7 +103,7 @@ class Settling:
         return over
 
     def _counted(self, loan: Loan, answer: Any) -> bool | Exception:
-        """Of one that is over: was it settled by this? If not, it may have been by a request that
+        """Of one that has ended: was it settled by this? If not, it may have been by a request that
         wasn't answered; but not if its mark may have ended with a session."""
         if not why_not(answer):
             return True
@@ -148,8 +148,8 @@ class Settling:
         taker = self._loans.bury(take, self._talk.port.now())
         space, waiting = self._talk.space(take.queue), None
         if take.wait:
-            # Its node goes first: from then on no poke goes to it. Meanwhile another thread that
-            # did not see yet that it is buried sends what it is about to send.
+            # Its node goes first: from then on no wake-up goes to it. Meanwhile another thread that
+            # did not see yet that it has a tombstone sends what it is about to send.
             asked = [*self._idle.leave(take), self._idle.look(space)]
             waiting = (await self._talk.ask(asked, until))[-1]
         if taker.doubts:
@@ -159,7 +159,7 @@ class Settling:
             for one in taker.loans.values()
         ]
         answers = await self.settle(what, until)
-        if not what:  # a poke for what is due may have gone to it
+        if not what:  # a wake-up for what is due may have gone to it
             self._idle.poke(space, waiting, 1)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, LockLost):
@@ -237,7 +237,7 @@ class Settling:
         return Loss.EXPIRED if same else Loss.SESSION
 
     def on_alarm(self) -> None:
-        """Delete the marks of those whose time is over; what can't be deleted is tried again."""
+        """Delete the marks of expired deliveries; what can't be deleted is tried again."""
         port, doomed = self._talk.port, self._loans.doomed
         now, session = port.now(), port.session()
         for loan in self._loans.alive():

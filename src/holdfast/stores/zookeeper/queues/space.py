@@ -1,4 +1,4 @@
-"""What this process knows of one queue: hints, each of which a transaction proves or refutes."""
+"""View of one queue in this process: hints, each of which a transaction proves or refutes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ....core.policy import ASK_AGAIN_S_MAX
 from .names import Entry, Place, entries, in_order, job_number, read_entry
 
 GROUPED, PLAIN = 0, 1
-#: What was listed is listed anew after so many seconds at the latest, also if there is more of it.
+#: Seconds after which what was listed is listed again at the latest, also if there is more of it.
 LISTED_S = 1.0
-#: While one lane has nothing, and the other has, lists are so old at least, and so many times
-#: older than listing took.
+#: Minimum age of lists while one lane has nothing and the other has: these seconds, and this number
+#: of times as long as listing took.
 EMPTY_S, COST = 0.02, 20.0
-#: Those of one process who will be poked list it for each other, once in so many seconds.
+#: Seconds for which the takes of one process that will be woken share one list.
 SHARED_S = 0.25
 #: After so many refusals in a row what was listed is too old to be of use.
 STALE = 3
@@ -89,7 +89,7 @@ class Space:
         #: How far takers of other processes make us look beyond the first one.
         self.spread = 1
         self.refusals = 0
-        #: Entries that a take of ours is trying, or has on loan.
+        #: Entries that a take of ours is trying, or has got.
         self.busy: dict[str, str] = {}
         #: Of a group, which life of it, and those of its jobs that are known, in order.
         self.groups: dict[str, tuple[int, deque[str]]] = {}
@@ -124,7 +124,7 @@ class Space:
         return all(now - lane.listed < SHARED_S for lane in self.lanes)
 
     def fill(self, lists: Mapping[int, list[str]], taken: list[str], now: float) -> None:
-        """These lanes were listed: free is what nobody has on loan."""
+        """These lanes were listed: free is what is delivered to nobody."""
         busy = {*taken, *self.busy}
         for lane, nodes in lists.items():
             here = self.lanes[lane].fill(nodes, busy, now)

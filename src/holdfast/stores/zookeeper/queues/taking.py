@@ -1,4 +1,4 @@
-"""Taking: which tracks are tried, and what came of it."""
+"""Taking: which groups are tried, and what came of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Taking:
             await self.resolve(taker, until)
         try:
             if not taker.served:
-                # Who will be poked asks only in case a poke was lost: one list serves many of them.
+                # A take that will be woken asks only in case a wake-up was lost: one list serves
+                # many of them.
                 shared = self._idle.standing(take) and space.listed(talk.port.now())
                 await self._find(space, taker, until, fresh=shared)
             if take.wait and not taker.loans and not self._idle.standing(take):
@@ -81,7 +82,7 @@ class Taking:
     async def _stand(self, space: Space, taker: Taker, until: float) -> None:
         """Have it woken when there is a job; and look once more, as one may have come meanwhile."""
         take = taker.take
-        if taker.buried:  # while we asked: it is given back, and nobody may poke it
+        if taker.buried:  # while we asked: it was returned, and nobody may wake it
             return
         stood = await self.look_up(space, until, first=self._idle.stand(space, take))
         if not self._idle.stood(take, stood):
@@ -96,7 +97,7 @@ class Taking:
         lanes: Sequence[int] = _BOTH,
         first: Sequence[Request] = (),
     ) -> list[Any]:
-        """List what is due, and what is on loan, after these requests; their answers."""
+        """List what is due, and what is delivered, after these requests; their answers."""
         talk = self._talk
         begun = talk.port.now()
         answers = await talk.ask([*first, *self.lists(space, lanes)], until)
@@ -107,7 +108,7 @@ class Taking:
         return answers[: len(first)]
 
     def lists(self, space: Space, lanes: Sequence[int]) -> list[Request]:
-        """What lists these lanes, and what is on loan."""
+        """What lists these lanes, and what is delivered."""
         return [Children(space.place.at(one)) for one in (*(_FOLDERS[at] for at in lanes), "taken")]
 
     def listed(self, space: Space, lanes: Sequence[int], said: Sequence[Any], begun: float) -> None:
@@ -123,7 +124,7 @@ class Taking:
         rated = take.pace.rate < math.inf
         if rated:
             await talk.tell_time(space, until)
-        if taker.buried:  # while we asked: it is given back, and gets nothing more
+        if taker.buried:  # while we asked: it was returned, and gets nothing more
             return []
         if rated and space.pace is None:
             await self._read_pace(space, until)
@@ -141,7 +142,7 @@ class Taking:
         return chosen
 
     async def _try(self, space: Space, taker: Taker, chosen: Sequence[Entry], until: float) -> None:
-        """Try to get these: each in a transaction of its own, all at once."""
+        """Try to get these: each in a separate transaction, all at once."""
         known = [one for one in chosen if one.first]
         for entry in chosen:
             if not entry.first:
@@ -224,7 +225,7 @@ class Taking:
     async def _refused(
         self, space: Space, taker: Taker, entry: Entry, wrong: list[Any], until: float
     ) -> None:
-        """Somebody else was faster, or it was on loan before."""
+        """Somebody else was faster, or it was delivered before."""
         check_rights(wrong, f"take from {space.name!r}", self._talk.label)
         if len(wrong) > 2 and wrong[2] is No.VERSION:
             space.pace = None

@@ -1,4 +1,4 @@
-"""How the verbs of queues speak with the ensemble: requests, the leader's clock, folders."""
+"""Access of the queue verbs to the ensemble: requests, the leader's clock, folders."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from .taking import Taking
 from .talk import Talk
 from .ways import Ways
 
-#: So many jobs may be in one queue: then each list of its nodes stays below what ZooKeeper's own
-#: clients take in one answer, 1 MiB, so that its tools can still list and mend it.
+#: Maximum number of jobs in one queue: then each list of its nodes stays below what ZooKeeper's own
+#: clients take in one answer, 1 MiB, so that its tools can still list and repair it.
 DEPTH_MAX = 20_000
 LIMITS = QueueLimits(depth=DEPTH_MAX)
 
@@ -128,7 +128,7 @@ class ZooKeeperQueues:
         return await self._mending.purge(space, state, ids, most, self._until(within))
 
     def on_alarm(self) -> None:
-        """The time of something is over."""
+        """The alarm rings: a delivery may have expired."""
         self._settling.on_alarm()
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""What the transactions consist of that end a loan: how its track goes on."""
+"""Parts of the transactions that end a delivery: the next state of its group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Part = Put | Check | Create | Delete
 
 
 def known_over(space: Space, note: JobNote) -> list[Part]:
-    """The job of this id is over: from now on only its window counts."""
+    """The job of this id has ended: from now on only its window counts."""
     if note.window < 0:
         return []
     return [Put(space.place.known(note.id), f"{note.window} over".encode())]
@@ -53,7 +53,7 @@ class Ways:
         return max(at, self._clock.most(now) + gap) if gap else at
 
     def onward(self, space: Space, entry: Entry, gap: int, at: int, now: float) -> list[Part]:
-        """The first job of a group is over, and not before then may the next one begin."""
+        """The first job of a group has ended; ``gap`` and ``at`` say when the next may begin."""
         if not entry.group:
             return []
         place = space.place

@@ -65,7 +65,7 @@ async def a_waiter_cancelled_in_the_moment_of_the_grant_passes_it_on(at: Arena) 
         assert await second is True
         assert now() - begun < 5.0 + at_once(begun)
         await asyncio.wait([first])
-        await at.free()  # on a busy server the keeper goes on with its undo
+        await at.free()  # on a busy server the renewer continues the undo
 
 
 @case(*SINGLE, "all", only="aio", because=BECAUSE)
@@ -82,7 +82,7 @@ async def a_task_cancelled_anywhere_on_its_way_leaves_nothing(at: Arena) -> None
         task.cancel()
         await asyncio.wait([task])
         begun = now()
-        # On a busy server the keeper goes on with its undo
+        # On a busy server the renewer continues the undo
         while (line := await at.look()) is not None and now() - begun < 5.0:
             await at.sleep(0.02)
         assert line is None, f"cancelled after {steps} steps: {line}"
@@ -252,7 +252,7 @@ async def a_client_serves_another_loop_and_a_hold_stays_with_its_own(at: Arena) 
 @case("lock", only="aio", because=LOOP)
 async def whoever_cancels_all_tasks_does_not_end_the_renewing_for_good(at: Arena) -> None:
     async with at.lock(ttl=2 * KEPT_S) as first:
-        for steps in (0, 3):  # before the keeper has begun, and then while it sleeps
+        for steps in (0, 3):  # before the renewer has begun, and then while it sleeps
             async with at.locks.lock(at.fresh(str(steps)), ttl=2 * KEPT_S) as hold:
                 for _ in range(steps):
                     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The end of a client: what it held is given back, even if two threads close it at once."""
+"""The end of a client: what it held is released, even if two threads close it at once."""
 
 from __future__ import annotations
 

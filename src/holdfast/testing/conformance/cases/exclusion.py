@@ -1,4 +1,4 @@
-"""What a lock is for: one at a time, in order, with fences that rise; busy is an answer."""
+"""The purpose of a lock: one holder at a time, in order, with rising fences; busy is an answer."""
 
 from __future__ import annotations
 

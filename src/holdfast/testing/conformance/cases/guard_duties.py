@@ -1,4 +1,4 @@
-"""The duty of a guard: it is had by one, it ends, and only who has it stores a value."""
+"""The refresh lease of a guard: one caller has it, it expires, only its holder stores a value."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
     merged = at.start(waits)
     await at.sleep(0.1)
     assert await theirs.invalidate() == 0
-    # Whoever asks from now on doesn't get the old value, though it is being computed yet.
+    # A caller that asks from now on doesn't get the old value, which is still being computed.
     assert await theirs.get(new) == "new"
     go.set()
     assert await actor.result() == "old"
@@ -133,7 +133,7 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
 async def a_computation_that_outlives_its_lease_overwrites_nothing(at: Arena) -> None:
     inside, go = at.flag(), at.flag()
     ours, theirs = at.guard(ttl=60, lease=0.3), at.rival_guard(ttl=60)
-    # The keeper is stopped, as in a process that is frozen.
+    # The renewer is stopped, as in a frozen process.
     at.locks._ctx.keeper.stop()
 
     async def slow() -> str:
@@ -200,7 +200,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(again, Duty)
     assert again.fence == duty.fence
     assert await guards.invalidate([entry], WITHIN_S) == [False]
-    # The copy arrives after the invalidation, and takes the duty for nobody.
+    # The copy arrives after the invalidation, and takes the refresh lease for nobody.
     copy = await guards.begin(wish, WITHIN_S)
     assert isinstance(copy, Duty)
     assert copy.fence > duty.fence
@@ -210,7 +210,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(gone, Gone)
     assert await guards.read([entry], WITHIN_S) == [None]
     assert isinstance(await guards.begin(wish._replace(id="2e" * 16), WITHIN_S), Busy)
-    # By its own fence it is a duty as any other; to say so twice changes nothing.
+    # With its own fence it is a refresh lease like any other; to finish it twice changes nothing.
     theirs = finish._replace(fence=copy.fence)
     assert await guards.finish(theirs, WITHIN_S) is True
     assert await guards.finish(theirs, WITHIN_S) is True
@@ -241,7 +241,7 @@ async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) ->
     assert len(asked) == 4
     assert asked[0] > 0
     assert asked == [asked[0]] * 4
-    # And the next call asks anew
+    # And the next call asks again
     struck.down["begin"] = 0
     assert await guard.get_many(["a"], compute) == {"a": "A"}
     assert (await guard.get_many(["a"], compute), len(asked)) == ({"a": "A"}, 5)

@@ -1,4 +1,4 @@
-"""Detach and adopt: a hold goes on elsewhere, once, under the same fence."""
+"""Detach and adopt: a hold continues elsewhere, once, under the same fence."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def detached_and_left_alone_it_lives_by_its_ttl(at: Arena) -> None:
     hold = await at.lock(ttl=KEPT_S).acquire()
     begun = now()
     token = await hold.detach()
-    await at.locks.close()  # nothing of it hangs on the one who took it
+    await at.locks.close()  # the hold doesn't depend on the client that took it
     await at.sleep(0.2)
     assert await at.holders()
     await at.free(within=2.0 + KEPT_S)

@@ -269,7 +269,7 @@ async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
         fence = at.number(await at.lock(ttl=0.2).acquire())
         gc.collect()  # it may take longer than the hold needs to be renewed once more
         await at.free(within=3.0)  # never, if it were renewed
-        async with at.lock():  # whoever comes next passes the warning on, if the keeper did not
+        async with at.lock():  # whoever comes next passes the warning on, if the renewer did not
             pass
         await at.until(lambda: any(at.name in str(w.message) for w in caught))
     (said,) = (w for w in caught if at.name in str(w.message))

@@ -1,4 +1,4 @@
-"""How a loss reaches those who must know: the holder, its callbacks, its ``with``, its waiters."""
+"""A loss is reported to all concerned: the holder, its callbacks, its ``with``, its waiters."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ....errors import ConfigError
 from ..arena import EXCLUSIVE, SINGLE, Arena, raises
 from ..registry import case
 
-#: Ends of names, each of which must be a name of its own.
+#: Ends of names, each of which must be a separate name.
 DISTINCT = [
     "a", "A", "a ", " a", "a\n", "a\0", "a\0b", "a\r\n", "á", "a\u0301", "ä", "ß", "ss", "日本",
     "🔒", "{a}", "{{a}}", "a/b", "a//b", "a/./b", "../a", "a:b", "a%", "a_", "a%2F", "a*", "a?",

@@ -117,7 +117,7 @@ async def a_waiter_that_is_killed_costs_those_behind_it_little(at: Arena) -> Non
         worker.kill()
     begun = now()
     hold = await behind.result()
-    assert now() - begun < 3.0 + 2 * at_once(begun)  # the patience of the dead
+    assert now() - begun < 3.0 + 2 * at_once(begun)  # the waiter TTL of the dead
     await hold.release()
 
 

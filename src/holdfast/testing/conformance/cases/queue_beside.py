@@ -47,7 +47,7 @@ def _meeting(at: Arena, struck: Struck, job: Any, first: bool) -> Callable[[], i
 
 
 def _of_a_client(at: Arena) -> tuple[Any, Struck]:
-    """The queue by a client of its own, and what that asks."""
+    """The queue of a separate client, and the verbs that this client sends."""
     at.queue()  # where there are none this says so
     client = at.client()
     struck = queues_of(client)

@@ -1,4 +1,4 @@
-"""Who gives up a take that waits takes no poke from others who wait."""
+"""A waiting take that is given up takes no wake-up away from other waiters."""
 
 from __future__ import annotations
 

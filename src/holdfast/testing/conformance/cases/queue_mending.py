@@ -1,4 +1,4 @@
-"""Serial queues that are mended by hand, while others work on them."""
+"""Serial queues that are repaired by hand, while others work on them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def a_purge_beside_somebody_who_puts_comes_to_an_end(at: Arena) -> None:
 
 @case("queue")
 async def a_purge_of_one_state_removes_no_more_than_stood_so(at: Arena) -> None:
-    # Given jobs that wait, as many on loan and as many dead letters, and somebody who makes more
+    # Given jobs that wait, as many in delivery, as many dead letters, and a client that adds more
     queue, client = at.queue(), at.client()
     other, struck = client.queue(at.name), queues_of(client)
     purge = struck.verbs.purge
@@ -102,7 +102,7 @@ async def a_purge_of_one_state_removes_no_more_than_stood_so(at: Arena) -> None:
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (5, 5, 10)
     assert await other.purge("dead") == 10
-    # Then what has come meanwhile is left, and what is on loan
+    # Then the jobs that came meanwhile are left, and those in delivery
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (10, 5, 5)
     assert await queue.ack_many(loans) == [True] * 5

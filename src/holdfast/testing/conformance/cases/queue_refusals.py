@@ -57,7 +57,7 @@ async def what_is_settled_answers_yes_to_the_verb_that_settled_it_and_to_no_othe
         if verb == "give_back":
             again: Any = await queue.take(timeout=5)
             assert await again.ack() is True
-    assert (await queue.stats()).done == 2  # the ack, and what was given back
+    assert (await queue.stats()).done == 2  # the ack, and that of the job which was given back
 
 
 async def _consumed(queue: Any, kept: list[Any]) -> None:

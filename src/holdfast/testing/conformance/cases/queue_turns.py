@@ -1,4 +1,4 @@
-"""When a job of a serial queue is due, and whose turn it is."""
+"""The due time of a job of a serial queue, and the order in which groups are served."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def a_busy_group_does_not_starve_the_others(at: Arena) -> None:
     await queue.put_many(["hot"] * 20, group="hot")
     await queue.put("quiet", group="quiet")
     seen = []
-    # Whoever waits longest goes first; but for a part of a cluster that is asked as it is its turn
+    # The group that waits longest is first, except on a cluster whose parts are asked in turn
     for _ in range(3):
         job = await queue.take(timeout=5)
         assert job is not None

@@ -1,4 +1,4 @@
-"""Workers: whatever a handler does, its worker goes on, and the attempt counts."""
+"""Workers: whatever a handler does, its worker continues, and the attempt counts."""
 
 from __future__ import annotations
 

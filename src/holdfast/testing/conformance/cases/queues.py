@@ -344,12 +344,12 @@ async def what_was_removed_is_delivered_to_nobody_and_holds_up_nobody(at: Arena)
     queue = at.queue()
     await queue.put_many([{"payload": n, "id": f"g{n}"} for n in range(3)], group="g")
     await queue.put_many([{"payload": n, "id": f"p{n}"} for n in range(3)])
-    # The first of a group, one in its middle, and some of the plain lane
+    # The first of a group, one in its middle, and some of the ungrouped jobs
     assert await queue.purge(ids=["g0", "g1", "p0", "p2", "none"]) == 4
     jobs = await queue.take_many(10, timeout=5)
     assert sorted(job.id for job in jobs) == ["g2", "p1"]
     assert await queue.take(timeout=0) is None
-    # What is on loan stays
+    # Jobs in delivery stay
     assert await queue.purge() == 0
     for job in jobs:
         assert await job.ack()

@@ -11,7 +11,7 @@ from ..arena import SINGLE, Arena, raises
 from ..registry import case
 from ..struck import Overlaid
 
-#: Those whose hold may be given back by another thread or task.
+#: Primitives whose hold another thread or task may release.
 SHARED = tuple(one for one in SINGLE if one != "reentrant")
 
 

@@ -1,5 +1,5 @@
 """Each two failures that follow each other, where a claim is handed over, a line is resized, and a
-queue is mended by hand."""
+queue is repaired by hand."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
             with contextlib.suppress(*EXPECTED):
                 mine = await client.adopt(token) if token else None
             assert mine or not token or "cut" in pair.other, "it can't be adopted"
-            # Then it was held all the time, and whoever has it is alone. (An adoption that is
-            # interrupted after the exchange gives it back, as nobody knows the new secret.)
+            # Then it was held all the time, by one holder alone. (An adoption that is
+            # interrupted after the exchange releases it, as nobody knows the new secret.)
             thief = await at.others.lock(name, ttl=TTL_S).acquire(blocking=False)
             if thief is not None:
                 assert token, f"{thief} holds besides {hold}"
@@ -126,7 +126,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
                 for _ in range(2):
                     with contextlib.suppress(*EXPECTED):
                         await (hold.extend() if hold else at.sleep(0))
-                # Then no more are let in than the line says
+                # Then no more permits are granted than the line says
                 others = permits(at.others, line.capacity)
                 tries = [await others.acquire(blocking=False) for _ in range(line.capacity)]
                 more = [one for one in tries if one is not None]

@@ -14,14 +14,14 @@ from ..second import EXPECTED, Pair, Second, answered, each
 
 #: Longer than anything here is waited for: nothing becomes free by its end.
 TTL_S = 60.0
-#: Where the keeper is to renew, which it does after a third of that.
+#: The lease where the renewer is to renew, which it does after a third of this, seconds.
 SHORT_S = 0.9
 #: A late copy of a request for the refresh lease may hold it for one lease.
 WAIT_S = 10.0
 
 
 async def _renewed(at: Arena, struck: Second, verb: str) -> None:
-    """Wait until the keeper has asked, if it does so in time."""
+    """Wait until the renewer has asked, if it does so in time."""
     before, end = struck.calls[verb], now() + SHORT_S
     while struck.calls[verb] == before and now() < end:
         await at.sleep(0.01)
@@ -137,7 +137,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
         assert done is not False or renewed, f"it was not lost, and is not acked: {job}"
         if done:
             acked.append(job.payload)
-        else:  # its lease is over, or nothing is known: it may have been acked all the same
+        else:  # its lease has expired, or nothing is known: it may have been acked all the same
             unknown.add(job.payload)
     # And whatever was accepted is done once, and nothing that comes late takes it
     await rival.put("three", group="g", id="three")
@@ -189,7 +189,7 @@ async def _values(at: Arena, client: Any, struck: Second, pair: Pair, name: str)
         with contextlib.suppress(*EXPECTED):
             await ours.invalidate()
             dropped.add(value)
-    # Then nobody gets what was dropped, and whoever computes next is soon there
+    # Then nobody gets what was dropped, and the next caller gets a value in time
     found = await theirs.get(makes("third"), timeout=WAIT_S)
     assert found not in dropped, f"{found} was dropped"
     await theirs.invalidate()

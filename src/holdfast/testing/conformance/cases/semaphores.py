@@ -222,7 +222,7 @@ async def a_roll_out_from_4_to_8_passes_through_while_both_run(at: Arena) -> Non
         grown.set()
         for actor in (*old, *new):
             await actor.result()
-        async with at.others.semaphore(at.name, 4):  # an old one that comes late is taken in
+        async with at.others.semaphore(at.name, 4):  # an old one that comes late is accepted
             line = await at.look()
     assert line is not None
     assert line.capacity == 8

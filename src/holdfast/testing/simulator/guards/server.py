@@ -20,7 +20,8 @@ from ..server import Server
 from ..store import CAPABILITIES, Box, SimStore, Verbs, listing, verb
 from ..world import Process, World
 
-#: The longest lease of a duty, and the longest pause after failures, that the workload asks for.
+#: Maximum seconds that the workload asks for: for a refresh lease, for the pause after failures,
+#: and for the memory of failures.
 LEASE_S_MAX, PAUSE_S_MAX, FAILED_S_MAX = 2.0, 4.0, 60.0
 
 
@@ -41,7 +42,7 @@ class GuardServer(Server):
             self.values = Values()
 
     def clamp(self, now: float) -> None:
-        """No duty outlasts its lease, and no failure its pause."""
+        """No refresh lease, pause or memory of a failure lasts longer than it may."""
         super().clamp(now)
         for entry in self.values._entries.values():
             entry.lease_until = min(entry.lease_until, now + LEASE_S_MAX)

@@ -1,9 +1,9 @@
-"""What the callers do: read through a guard, change what it stands before, and invalidate.
+"""Actions of the callers: read through a guard, change its source, and invalidate.
 
-The source has a version per key; a value is the version that was read to compute it. Whoever
-changes the source invalidates the key afterwards, and notes that with the version once that has
-returned. A ``get`` that begins after that must give this version or a later one: that is the rule
-which every interleaving is judged by.
+The source has a version per key; a value is the version that was read to compute it. The caller
+that changes the source invalidates the key afterwards, and notes the version once the invalidation
+has returned. A ``get`` that begins after that must give this version or a later one: by this rule
+every interleaving is judged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Source:
 
     def __init__(self) -> None:
         self.version: dict[str, int] = defaultdict(int)
-        #: (when, version), the invalidation having returned by then; rising.
+        #: (when, version): the time at which the invalidation had returned; both rise.
         self._floors: dict[str, list[tuple[float, int]]] = defaultdict(list)
         #: The same of one process alone, which empties its own layer at once.
         self._own: dict[tuple[int, str], int] = defaultdict(int)
@@ -46,8 +46,8 @@ class Source:
         self._own[pid, key] = max(self._own[pid, key], version)
 
     def floor(self, pid: int, key: str, when: float) -> int:
-        """The least version that a call may give for which this was known by then: what other
-        processes invalidated, and what this one did until now."""
+        """The least version that a call may give that began at ``when``: what other processes had
+        invalidated at that time, and what this one has invalidated until now."""
         known = [version for at, version in self._floors[key] if at <= when]
         return max(self._own[pid, key], known[-1] if known else 0)
 
@@ -155,7 +155,7 @@ class Caller:
         history.tell(self, f"changes {key} to {version}")
         for name in sorted({guard.name for guard in self.guards.values()}):
             guards = [one for one in self.guards.values() if one.name == name]
-            # Each object has a layer of its own: the one that invalidates empties its own.
+            # Each object has a separate layer: the one that invalidates empties its own.
             for guard in guards:
                 await guard._invalidate([key])
             source.invalidated(self.process.pid, name + key, version, history.world.time)

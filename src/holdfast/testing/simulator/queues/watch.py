@@ -80,14 +80,14 @@ class QueueWatch(Trouble):
         self.attempts: dict[str, int] = {}
         #: Jobs that a worker has given up.
         self.given_up: set[str] = set()
-        #: Takes that were interrupted: when; nothing may stay on loan by them.
+        #: Takes that were interrupted, and when; no job may stay delivered by them.
         self.abandoned: dict[str, tuple[float, Process]] = {}
         server.after_verb = self.server_side
 
     # -- the server's side -------------------------------------------------------------------
 
     def server_side(self) -> None:
-        """After each verb: what nobody has is not on loan, and nothing is acked twice."""
+        """After each verb: no job is in delivery that nobody has, and nothing is acked twice."""
         now, time = self.server.now(), self.world.time
         # A lane is remembered for an hour, by a clock that may be set: a copy of a put is new then.
         if self.server.acked_twice and self.forward < 0:
@@ -164,7 +164,7 @@ class QueueWatch(Trouble):
         since = self.world.time - max(ends)
         early = any(self.outdated(one.process, one.lease) for one in (loan, *known))
         if early or self.forward > max(ends) - loan.lease.ttl - pace.min_interval:
-            return  # by the clock of the store it is over before its time
+            return  # by the clock of the store the interval has ended before its time
         if since < pace.min_interval * (1 - RATE_ERROR):
             raise Violation("interval", f"{loan} comes {since:.3f} s after the last one")
 
@@ -233,7 +233,7 @@ class QueueWatch(Trouble):
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """All flows are over, all faults healed, all jobs taken: nothing is lost."""
+        """All flows have ended, all faults are healed, all jobs taken: nothing is lost."""
         for name, queue in self.server.queues.items():
             for row in queue.dead.values():
                 spent = row.attempts >= self.options[name].patience.attempts

@@ -1,4 +1,4 @@
-"""What the actors do: put jobs, take them one by one, in a loop or as a worker, settle them."""
+"""Actions of the actors: put jobs, take them one by one, in a loop or as a worker, settle them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class QueueActor:
     # -- the things to do --------------------------------------------------------------------
 
     async def put(self) -> None:
-        """Some jobs, at times with ids of their own, or with a delay."""
+        """Some jobs, at times with their own ids, or with a delay."""
         rng, group = self.rng, self.rng.choice(GROUPS)
         jobs = []
         for _ in range(rng.choice((1, 1, 3))):

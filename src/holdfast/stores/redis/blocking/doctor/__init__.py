@@ -1,6 +1,6 @@
 """An examination of a server: each part in words, and what to do about it.
 
-It asks over connections of its own, without passing through the port, so that it can still tell
+It asks over its own connections, without passing through the port, so that it can still tell
 what is wrong when the store can't be used. It changes nothing: what a user may do is found out by
 commands in a form that has no effect, as ``DEL`` of a key that isn't there.
 """

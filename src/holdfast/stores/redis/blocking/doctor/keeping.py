@@ -1,4 +1,5 @@
-"""What the server keeps: in its memory, on its disk, on its replicas. INFO tells, where allowed."""
+"""The data that the server keeps: in its memory, on its disk, on its replicas. Read from INFO,
+where allowed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: A replica that is so many bytes behind, or silent for so many seconds, doesn't follow.
+#: Bytes that a replica may be behind, and seconds that it may be silent; beyond them it doesn't
+#: follow.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
 

@@ -1,4 +1,4 @@
-"""What stands under the prefix: ours, and somebody else's."""
+"""The keys under the prefix: holdfast's own, and foreign ones."""
 
 from __future__ import annotations
 

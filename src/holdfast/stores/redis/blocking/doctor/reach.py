@@ -1,4 +1,4 @@
-"""How far away it is: the time of a request, its clock beside ours, and whether pokes arrive."""
+"""Distance of the server: the time of a request, the two clocks, and whether wake-ups arrive."""
 
 from __future__ import annotations
 

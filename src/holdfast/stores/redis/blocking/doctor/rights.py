@@ -1,4 +1,4 @@
-"""What the user may do: every command that holdfast calls, tried in a form without effect.
+"""Permissions of the user: each command that holdfast calls, tried in a form without effect.
 
 That tells more than the list of rights would, and needs no right of its own: a server before 7.0
 has no ``ACL DRYRUN``, a proxy has no ACL at all, and ``rename-command`` shows in neither.
@@ -64,7 +64,7 @@ _SHUT = frozenset({"OOM", "READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREP
 
 
 def called_by(scripts: Iterable[Script]) -> frozenset[str]:
-    """Every command that one of these scripts calls, but for the pokes."""
+    """Every command that one of these scripts calls, but for the wake-ups."""
     texts = (re.findall(rb"(?:call|many)\(\s*'(\w+)'", script.text) for script in scripts)
     return frozenset(name.decode().lower() for text in texts for name in text) - _POKES
 

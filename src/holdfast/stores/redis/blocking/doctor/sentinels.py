@@ -1,4 +1,4 @@
-"""What the sentinels say: do they answer, and do they name the same primary?"""
+"""Replies of the sentinels: do they answer, and do they name the same primary?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which server it is: its version, its role, whether it is one server at all."""
+"""Identity of the server: its version, its role, whether it is one server at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .visit import Visit
 OLDEST = (6, 2)
 #: Servers that take Redis's commands, by the line of INFO that tells their own version.
 KIN = {"valkey_version": "Valkey", "dragonfly_version": "Dragonfly", "keydb_version": "KeyDB"}
-#: So many connections are asked whether they lead to the same server.
+#: Number of connections that are asked whether they lead to the same server.
 CONNECTIONS = 4
 _NO_ID = re.compile(r"0*")
 

@@ -1,1 +1,1 @@
-"""Serial queues in a database of their own; see docs/decisions/0011-embedded-queues.md."""
+"""Serial queues in a separate database; see docs/decisions/0011-embedded-queues.md."""

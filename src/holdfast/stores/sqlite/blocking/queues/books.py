@@ -1,8 +1,8 @@
-"""Whether the database of queues says what can be, and how it is mended. The rules: ``books.sql``.
+"""Check the database of queues for impossible states, and repair it. The rules: ``books.sql``.
 
 What a foreign checkpoint or a bad disk leaves is a file whose tables are of different moments, or
-can't be read in part. SQLite's own check sees little of the first. It is mended by a new database:
-every row that can be read, and all that follows from the jobs derived from them again.
+can't be read in part. SQLite's own check sees little of the first. It is repaired by a new
+database: every row that can be read, and all that follows from the jobs derived from them again.
 """
 
 from __future__ import annotations

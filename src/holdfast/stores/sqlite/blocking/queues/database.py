@@ -74,6 +74,6 @@ class JobDatabase(Database):
 def _fill(made: sqlite3.Connection) -> None:
     for statement in create_queues().values():
         made.execute(statement)
-    # Leaves room in the file for some hundred jobs, so that what is on loan can be settled when
+    # Leaves room in the file for some hundred jobs, so that what is delivered can be settled when
     # the disk is full: what has its place in the file already can be written then.
     made.execute(verbs().meta_set, ("room", bytes(ROOM)))

@@ -1,7 +1,8 @@
 """The verbs of serial queues as one client runs them, on the caller's thread.
 
-They have files of their own beside those of the locks, a gate included: a put waits for the disk,
-and no lock should wait with it. Each verb is one pass through that gate, and one transaction.
+They have their own files beside those of the locks, a file mutex included: a put waits for the
+disk, and no lock should wait with it. Each verb is one pass through that file mutex, and one
+transaction.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ class JobEngine(AnnexEngine[JobFiles]):
     # -- a transaction -----------------------------------------------------------------------
 
     def _do(self, within: float, work: Callable[[Jobs, JobFiles], T], durable: bool = False) -> T:
-        """One transaction, in one pass through the gate; then whoever it concerns is woken."""
+        """One transaction, in one pass through the file mutex; then whoever it concerns is
+        woken."""
         answer: T = self._inside(within, self._transact, work, durable)
         return answer
 
@@ -134,17 +136,17 @@ class JobEngine(AnnexEngine[JobFiles]):
         try:
             answer = self._commit(files, now, work)
         except sqlite3.OperationalError as wrong:
-            if files.moved():  # another may have come through a new gate, and write as well
+            if files.moved():  # another may have come through a new file mutex, and write as well
                 raise Replaced from wrong
             if durable or not full(wrong):
                 raise
             # Nothing is accepted where there is no room, but what is there can be settled: with the
-            # log copied back, it is written anew from its beginning, which takes no space.
+            # log copied back, it is written again from its beginning, which takes no space.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work)
         # Last, because what is written to a file that is no longer the store's is worth nothing. A
-        # gate that was deleted meanwhile changes nothing: others find what was committed.
+        # file mutex that was deleted meanwhile changes nothing: others find what was committed.
         if files.replaced():
             raise Replaced
         return answer
@@ -172,7 +174,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         return answer
 
     def _see(self, within: float, work: Callable[[Jobs], T]) -> T:
-        """A snapshot: it doesn't close the gate."""
+        """A snapshot: it doesn't take the file mutex."""
 
         def look_in(files: JobFiles, now: float) -> T:
             if files.moved():
@@ -186,7 +188,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         return self._inside(within, look_in)
 
     def _flush(self) -> None:
-        """Wake those who wait for what has become due."""
+        """Wake the waiters for what has become due."""
         for queue, count in self._unsent():
             files = self._files
             if files is not None:

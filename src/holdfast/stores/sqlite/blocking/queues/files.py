@@ -16,13 +16,13 @@ from ..paths import Place
 from ..sql import jobs as statements
 from .database import JobDatabase
 
-#: Queues that nobody has used for so many seconds are forgotten, with their counts.
+#: Seconds after which a queue that nobody has used is forgotten, with its counts.
 UNUSED_S = 31 * 86_400.0
 _SQL = statements()
 
 
 class JobFiles(AnnexFiles[JobDatabase]):
-    """The gate, its header, the database and what goes with them (see ``way.Room``)."""
+    """The file mutex, its header, the database and what goes with them (see ``way.Room``)."""
 
     def __init__(self, place: Place, gate: Gate, header: Header, url: StoreURL, now: float) -> None:
         self._url = url
@@ -43,7 +43,7 @@ class JobFiles(AnnexFiles[JobDatabase]):
         self.offset = _offset(self.run, now)
 
     def empty(self, session: str) -> bool:
-        """Has this session nothing on loan?"""
+        """Does this session hold no delivery?"""
         return self.run(_SQL.session_there, (session,)).fetchone() is None
 
 
@@ -58,7 +58,7 @@ def remedy(url: StoreURL) -> str:
 
 
 def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:
-    """Open the database, so that it agrees with the gate; or say what is wrong."""
+    """Open the database, so that it agrees with the file mutex; or say what is wrong."""
     words = header.words
     if header.fresh():
         header.set_up(0, 0.0, int.from_bytes(os.urandom(8), "big") >> 2 | 1)

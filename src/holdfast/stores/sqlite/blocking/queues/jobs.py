@@ -1,7 +1,7 @@
 """The verbs of serial queues in one transaction. What they mean stands in ``memory/jobs.py``.
 
-Nothing here begins or ends the transaction, or tells anybody: the caller does, and pokes as many of
-those who wait as ``wakes`` says, once it is committed.
+Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes as many
+waiters as ``wakes`` says, once it is committed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..sql import jobs as statements
 from .books import called
 from .rows import GROUPED, PLAIN, Loan, QueueRow
 
-#: So many leases that are over are taken back by one verb; the next one goes on.
+#: Maximum number of deliveries with expired leases that one verb recovers; the next one continues.
 REAP_MAX = 1000
 #: So many workers are looked at by one take, whether they have died.
 SESSIONS_MAX = 128
@@ -107,7 +107,7 @@ class Jobs:
 
     def take(self, take: Take, session: str, dead: Callable[[str], bool]) -> Taken:
         """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead`` says whether a session has
-        ended: what its process had on loan comes back then, also before the lease is over."""
+        ended: what its process held comes back then, also before the lease has expired."""
         queue = self.queue(take.queue)
         if queue is None:
             return Taken((), ASK_AGAIN_S_MAX)
@@ -122,7 +122,7 @@ class Jobs:
         return Taken((), self._retry_in(queue, take.pace))
 
     def given_up(self, take: Take) -> bool:
-        """Is this a copy of a take that was given back?"""
+        """Is this a copy of a take that was given up?"""
         return self.run(_SQL.tomb_there, (take.id, self.now)).fetchone() is not None
 
     def _of_take(self, queue: QueueRow, take: str) -> list[Loan]:
@@ -201,12 +201,12 @@ class Jobs:
     # -- settling --------------------------------------------------------------------------
 
     def reap(self, queue: QueueRow) -> None:
-        """Take back what is on loan beyond its lease."""
+        """Recover the deliveries whose leases have expired."""
         for row in self.run(_SQL.loans_over, (queue.id, self.now, REAP_MAX)).fetchall():
             self._expire(queue, Loan(*row), row[5])
 
     def _bury(self, queue: QueueRow, own: str, dead: Callable[[str], bool]) -> bool:
-        """Take back what processes had that have died; was there any?"""
+        """Recover the deliveries of dead processes; was there any?"""
         found = False
         for (session,) in self.run(_SQL.sessions, (queue.id, SESSIONS_MAX)).fetchall():
             if session != own and dead(session):
@@ -229,7 +229,7 @@ class Jobs:
         mine = self._of_take(queue, take.id)
         for loan in mine:
             self._end(queue, loan, Verdict.RETURN, self.now, 0.0, None)
-        if not mine:  # a poke for what is due may have gone to it
+        if not mine:  # a wake-up for what is due may have gone to it
             self.wake(queue, [self.now + self._retry_in(queue, take.pace)])
         return len(mine)
 
@@ -259,7 +259,7 @@ class Jobs:
         return Held(loan.fence, extend.ttl)
 
     def _on_loan(self, queue: QueueRow, asked: Settle | Extend) -> Loan | None:
-        """The loan that this is about, if its lease isn't over; what is over is taken back."""
+        """The delivery that this is about, unless its lease has expired; then it is recovered."""
         row = self.run(_SQL.loan_get, (asked.seq,)).fetchone()
         if row is None:
             return None
@@ -280,7 +280,7 @@ class Jobs:
         delay: float,
         reason: str | None,
     ) -> None:
-        """The loan is over, since then and with this verdict."""
+        """The delivery ended at ``when``, with this verdict."""
         run, job, grp = self.run, loan.job, loan.grp
         run(_SQL.loan_drop, (job,))
         queue.taken -= 1
@@ -309,13 +309,13 @@ class Jobs:
             self._lead(queue, grp, rested)
 
     def _forget(self, queue: QueueRow, job: int, job_id: str, until: float | None) -> None:
-        """The job is over; a known id is remembered for the rest of its window."""
+        """The job has ended; a known id is remembered for the rest of its window."""
         self.run(_SQL.job_drop, (job,))
         if until is not None and until > self.now:
             self.run(_SQL.known_add, (queue.id, job_id, until))
 
     def _keep_group(self, queue: QueueRow, grp: int, rested: float, size: int) -> None:
-        """The group has so many jobs; one without any is kept until its interval is over."""
+        """The group has ``size`` jobs; one without any is kept until its interval has passed."""
         queue.groups -= not size
         if not size and rested <= self.now:
             self.run(_SQL.group_drop, (grp,))
@@ -323,7 +323,7 @@ class Jobs:
             self.run(_SQL.group_save, (grp, rested, size))
 
     def drop(self, queue: QueueRow, job: int, grp: int) -> None:
-        """Remove a job that isn't on loan and has no place in the order."""
+        """Remove a job that isn't delivered and has no place in the order."""
         _, _, job_id, until = self.job(_SQL.job_end, job)
         self._forget(queue, job, job_id, until)
         if grp:
@@ -333,7 +333,7 @@ class Jobs:
     # -- the order in which jobs are served --------------------------------------------------
 
     def line_up_group(self, queue: QueueRow, grp: int) -> None:
-        """Give a group its place, unless its first job is on loan or there is none."""
+        """Give a group its place, unless its first job is delivered or there is none."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None and not self.run(_SQL.loan_there, (first[0],)).fetchone():
             rested, _ = self.group(grp)
@@ -346,7 +346,7 @@ class Jobs:
             self.line_up(queue, max(first[1], rested), first[0], grp)
 
     def line_up(self, queue: QueueRow, moment: float, job: int, grp: int) -> None:
-        """Give a job its place, and wake one who waits."""
+        """Give a job its place, and wake a waiter."""
         self.run(_SQL.ready_add, (queue.lane(grp), moment, job, grp))
         self.wake(queue, [moment])
 
@@ -362,7 +362,7 @@ class Jobs:
             self.take_out(queue, first[0], max(first[1], rested), grp)
 
     def wake(self, queue: QueueRow, moments: list[float]) -> None:
-        """Jobs are due at these moments: one who waits is to be woken for each that is soon."""
+        """Jobs are due at these moments: a waiter is to be woken for each that is soon."""
         soon = self.now + ASK_AGAIN_S_MAX
         count = sum(moment < soon for moment in moments)
         if count:

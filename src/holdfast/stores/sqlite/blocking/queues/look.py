@@ -1,4 +1,4 @@
-"""Looking at queues, and mending them by hand. What it means stands in ``memory/jobs_look.py``."""
+"""Inspect queues, and repair them by hand. What it means stands in ``memory/jobs_look.py``."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def purge(
 def _meant(
     jobs: Jobs, queue: QueueRow, where: str, ids: Sequence[str] | None, most: int
 ) -> list[tuple[Any, ...]]:
-    """Up to so many jobs: those with these ids, or all."""
+    """At most ``most`` jobs: those with these ids, or all."""
     if ids is None:
         return _listed(jobs, queue, _BARE, where, None, most)
     return list(itertools.islice(_by_ids(jobs, queue, where, ids), most))

@@ -1,4 +1,4 @@
-"""Mending damaged queues: a new database in its place, while all others wait at the gate."""
+"""Repair damaged queues: a new database in its place, while all others wait at the file mutex."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from . import books
 from .database import PAGE_SIZE, JobDatabase
 from .rows import SEQ_BITS
 
-#: Seconds that it waits for the gate.
+#: Seconds that a repair may wait for the file mutex.
 GATE_S = 10.0
 _SQL = statements()
 

@@ -11,7 +11,7 @@ from ..wake import Boxes, nothing
 from .engine import JobEngine
 
 T = TypeVar("T")
-#: A take that nobody can poke asks again after so many seconds.
+#: Seconds after which a take that nobody can wake asks again.
 JOBS_POLL_S = 0.05
 CLOSE_S = 2.0
 
@@ -28,7 +28,7 @@ class ThreadJobs:
         return work(*args)
 
     async def sleep(self, take: str, seconds: float) -> bool:
-        """Sleep until poked, or until the time is over."""
+        """Sleep until woken, or until the time-out has expired."""
         ear = self.engine.ear(take)
         if ear is None:
             time.sleep(min(seconds, JOBS_POLL_S))

@@ -86,7 +86,7 @@ def _is_known(jobs: Jobs, queue: QueueRow, job: Job) -> bool:
 
 
 def _group(jobs: Jobs, queue: QueueRow, name: str) -> _Group:
-    """The group of this name, made if there is none; for the plain lane one that is none."""
+    """The group of this name, made if there is none; for an ungrouped job an empty stand-in."""
     if not name:
         return _Group()
     row = jobs.run(_SQL.group_find, (queue.id, name)).fetchone()

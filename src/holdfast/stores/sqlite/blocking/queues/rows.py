@@ -49,7 +49,7 @@ class QueueRow:
         return self.fence
 
     def lane(self, grp: int) -> int:
-        """Where what is due of this group stands, or of the plain lane."""
+        """Where what is due of this group stands, or of the ungrouped jobs."""
         return self.id * 2 + (GROUPED if grp else PLAIN)
 
 

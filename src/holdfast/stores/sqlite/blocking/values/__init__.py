@@ -1,1 +1,1 @@
-"""The values of refresh guards in a database of their own; see docs/stores/sqlite.md."""
+"""The values of refresh guards in a separate database; see docs/stores/sqlite.md."""

@@ -1,4 +1,4 @@
-"""The database of values: a cache, so nobody waits for the disk, and it is made anew after a boot.
+"""The database of values: a cache, so nobody waits for the disk, and it is made again after a boot.
 
 That is more than a saving. What wasn't on the disk when the power went would be missing afterwards,
 and an invalidation that is missing is an old value that comes back. With nothing kept over a boot
@@ -15,7 +15,7 @@ from ..sql import create_values, verbs
 PAGE_SIZE = 4096
 #: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 1000
-#: To this many bytes the log is cut when it begins anew.
+#: Size in bytes to which the log is cut when it begins again.
 LOG_BYTES = 16 << 20
 #: Of the database in memory, in KiB, per connection.
 CACHE_KIB = 8192
@@ -35,8 +35,8 @@ class ValueDatabase(Database):
             for statement in create_values().values():
                 made.execute(statement)
             made.execute(verbs().meta_set, ("began", began))
-            # Leaves room in the file for some duties and invalidations when the disk is full: what
-            # has its place in the file already can be written then.
+            # Leaves room in the file for some refresh leases and invalidations when the disk is
+            # full: what has its place in the file already can be written then.
             made.execute(verbs().meta_set, ("room", bytes(ROOM)))
 
         self.remake(fill, PAGE_SIZE)

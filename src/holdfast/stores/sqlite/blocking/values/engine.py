@@ -1,7 +1,7 @@
 """The verbs of refresh guards as one client runs them, on the caller's thread.
 
-A read passes no gate (see ``reading.py``); every other verb is one pass through a gate of its own,
-and one transaction.
+A read takes no file mutex (see ``reading.py``); every other verb is one pass through a separate
+file mutex, and one transaction.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
     def finish(self, finish: Finish, within: float) -> bool:
         """See :meth:`holdfast.core.guard.ports.Guards.finish`.
 
-        A full disk doesn't take the value in. Then the duty ends without one: nobody is to wait
-        for it.
+        A full disk doesn't take the value in. Then the refresh lease ends without one: nobody is to
+        wait for it.
         """
         try:
             return self._do(within, lambda values, _: values.finish(finish), (finish.entry,))
@@ -173,7 +173,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         work: Callable[[Values, ValueFiles], T],
         changed: Sequence[Entry] = (),
     ) -> T:
-        """One transaction, in one pass through the gate; then whoever it concerns is woken.
+        """One transaction, in one pass through the file mutex; then whoever it concerns is woken.
         ``changed``: the entries whose values are others afterwards."""
         answer: T = self._inside(within, self._transact, work, changed)
         return answer
@@ -192,8 +192,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         except sqlite3.OperationalError as wrong:
             if not full(wrong):
                 raise
-            # With the log copied back, it is written anew from its beginning, which takes no space:
-            # so what is there can be invalidated, and duties can be ended.
+            # With the log copied back, it is written again from its beginning, which takes no
+            # space: so what is there can be invalidated, and refresh leases can be ended.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work, changed)
@@ -231,16 +231,17 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         return NONE if files is None else files.others.alarm(session)
 
     def holder(self, wish: str) -> str:
-        """The session of whoever has the duty that this wish waits for; empty if nobody has."""
+        """The session of the client that has the refresh lease that this wish waits for; empty if
+        nobody has."""
         return self._holders.get(wish, "")
 
     def unlisten(self, waiter: str) -> None:
-        """It waits no more; never fails, and passes no gate."""
+        """It waits no more; never fails, and doesn't take the file mutex."""
         self._holders.pop(waiter, None)
         super().unlisten(waiter)
 
     def _flush(self) -> None:
-        """Wake those who wait for what has ended."""
+        """Wake the waiters for what has ended."""
         for topics in self._unsent():
             files = self._files
             if files is not None:

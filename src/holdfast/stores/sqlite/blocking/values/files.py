@@ -18,12 +18,12 @@ _SQL = statements()
 
 
 class ValueFiles(AnnexFiles[ValueDatabase]):
-    """The gate, its header, the database and what goes with them (see ``way.Room``)."""
+    """The file mutex, its header, the database and what goes with them (see ``way.Room``)."""
 
     def _agree(self, header: Header, now: float) -> ValueDatabase:
-        """Open the database if it is this boot's and this gate's; else make it anew, empty.
+        """Open the database if it is this boot's and this file mutex's; else make it again, empty.
 
-        May be cut short anywhere: what isn't known to the gate is made anew by the next one.
+        May be cut short anywhere: what the file mutex doesn't know the next client makes again.
         """
         words, fresh = header.words, header.fresh()
         if fresh:
@@ -64,28 +64,28 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
     def fence(self) -> int:
         """The next fence, greater than all that were given."""
         fence = self.words[NEXT]
-        if not 0 < fence < TICKET_MAX:  # damaged: go on where a new gate would begin
+        if not 0 < fence < TICKET_MAX:  # damaged: continue where a new file mutex would begin
             fence = int(walltime() * 1e6)
         self.words[NEXT] = fence + 1
         return fence
 
     def empty(self, session: str) -> bool:
-        """Has this session no duty?"""
+        """Has this session no refresh lease?"""
         return self.run(_SQL.session_there, (session,)).fetchone() is None
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         self.reading.close()
         super().close()
 
     def forked(self) -> None:
-        """In the child: let go of our copies of what is the parent's. SQLite's stay open."""
+        """In the child: close our copies of what is the parent's. SQLite's stay open."""
         self.reading.forked()
         super().forked()
 
 
 def _number() -> int:
-    """The number of a new world, never 0."""
+    """The number of a new generation, never 0."""
     return int.from_bytes(os.urandom(8), "big") >> 2 | 1
 
 

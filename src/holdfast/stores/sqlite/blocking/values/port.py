@@ -12,7 +12,7 @@ from ..wake import Boxes
 from .engine import ValueEngine
 
 T = TypeVar("T")
-#: Who waits and can't be poked asks again after so many seconds.
+#: Seconds after which a waiter that can't be woken asks again.
 VALUES_POLL_S = 0.05
 CLOSE_S = 2.0
 
@@ -37,7 +37,8 @@ class ThreadValues:
         return self.engine.read(entries, within)
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until poked, until whoever computes has died, or until the time is over."""
+        """Sleep until woken, until the client that computes has died, or until the time-out has
+        expired."""
         ear = self.engine.ear(wish)
         if ear is None:
             time.sleep(min(seconds, VALUES_POLL_S))

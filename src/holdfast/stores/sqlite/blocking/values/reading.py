@@ -1,7 +1,7 @@
-"""Reading values without the gate: by connections that only read, and without these where nothing
-has changed.
+"""Reading values without the file mutex: by connections that only read, and without these where
+nothing has changed.
 
-A read must not wait for writers, so it has connections of its own, each for one thread at a time.
+A read must not wait for writers, so it has its own connections, each for one thread at a time.
 Beyond that, what was read is kept together with a number from the mapped page, which every writer
 changes: to an odd one before his transaction is committed, and to the next even one afterwards. As
 long as the number is the same, so is the row: then a read asks nobody, and still sees whatever was
@@ -26,16 +26,16 @@ from ..sql import guards as statements
 from ..way import forking
 from .rows import value_of
 
-#: So many threads of one client read at the same time; more of them wait for one another.
+#: Maximum number of threads of one client that read at once; more of them wait for one another.
 READERS_MAX = 4
-#: ... for so many seconds, and then read through the gate.
+#: ... for these seconds at most, and then read through the file mutex.
 READER_S = 0.25
-#: A client keeps so many values that it has read, of up to so many bytes each.
+#: Maximum number of values that a client keeps after it has read them, and bytes of each.
 KEPT_MAX = 1024
 KEPT_BYTES = 8 * 1024
 #: The files are looked for in their place so often, in seconds; a verb that writes always looks.
 LOOK_EVERY_S = 1.0
-#: A reader that would have to wait reads through the gate instead.
+#: A reader that would have to wait reads through the file mutex instead.
 BUSY_S = 0.0
 
 _VALUE = statements().value
@@ -89,16 +89,16 @@ class Reader:
             raise
 
     def read(self, entries: Sequence[Entry], seconds: float) -> list[Any] | None:
-        """Their rows; None if it serves another thread, for longer than so many seconds, or if
-        somebody is about to fork: no thread may be inside SQLite then.
+        """Their rows; None if it serves another thread for longer than ``seconds``, or if somebody
+        is about to fork: no thread may be inside SQLite then.
 
-        Each is a statement of its own, that is brought to its end at once: one that is left open
+        Each is a separate statement, which is brought to its end at once: one that is left open
         would show what it has seen at first for as long as it is open.
         """
         try:
             if not self.lock.acquire(seconds > 0, seconds if seconds > 0 else -1):
                 return None
-            if forking():  # now that we have it: whoever forks waits for it, or we see that
+            if forking():  # now that we have it: a thread that forks waits for it, or we see that
                 return None
             return [self.run(_VALUE, entry).fetchone() for entry in entries]
         finally:
@@ -128,7 +128,7 @@ class Reading:
         self._moved = moved
         self._look_at = 0.0
         self._readers = [Reader(database)]
-        #: Taken by whoever opens one more.
+        #: Taken by the thread that opens one more.
         self._adding = RLock()
         #: By entry: the word that counts its changes, its count when we read, and the row.
         self._kept: dict[Entry, tuple[int, int, tuple[Any, ...]]] = {}
@@ -136,7 +136,7 @@ class Reading:
     def read(
         self, entries: Sequence[Entry], now: float, patient: bool
     ) -> list[Value | None] | None:
-        """The values, or None where they are to be read through the gate."""
+        """The values, or None where they are to be read through the file mutex."""
         try:
             words, known = self._words, self._kept
             if now >= self._look_at:

@@ -26,7 +26,7 @@ class DutyRow:
     until: float = 0.0
 
     def tidy(self, now: float) -> None:
-        """Drop what is over."""
+        """Drop what has expired."""
         if self.id and now >= self.lease:
             self.over()
         if now >= self.failed:
@@ -35,7 +35,7 @@ class DutyRow:
         self.pause = min(self.pause, self.failed)
 
     def over(self) -> None:
-        """Nobody has the duty."""
+        """Nobody has the refresh lease."""
         self.id = self.owner = self.session = ""
 
     def values(self) -> tuple[Any, ...]:
@@ -53,5 +53,5 @@ def value_of(row: tuple[Any, ...] | None, now: float) -> Value | None:
 
 
 def topic(entry: Entry) -> str:
-    """What those who wait for an entry's value listen to."""
+    """What the waiters for an entry's value listen to."""
     return f"{len(entry.guard)} {entry.guard}{entry.key}"

@@ -1,7 +1,7 @@
 """The verbs of refresh guards in one transaction. What they mean stands in ``memory/values.py``.
 
-Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes those who
-wait for the entries in ``ended``, once it is committed.
+Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes the
+waiters for the entries in ``ended``, once it is committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .....core.model import Gone, Held, Loss
 from ..sql import guards as statements
 from .rows import DutyRow, value_of
 
-#: Whoever writes a value or takes a duty removes so many that are over.
+#: Maximum number of expired ones that each write of a value, or take of a refresh lease, removes.
 FADE = 4
 
 _SQL = statements()
@@ -43,9 +43,10 @@ class Values:
         self._next_fence = fence
         #: Entries that nobody computes any more.
         self.ended: list[Entry] = []
-        #: The session of whoever has the duty that the last `begin` was refused for.
+        #: The session of the client that has the refresh lease that the last `begin` was refused
+        #: for.
         self.holder = ""
-        #: A session that was found dead: it has no duties any more.
+        #: A session that was found dead: it has no refresh leases any more.
         self.dead = ""
 
     def _duty(self, entry: Entry) -> DutyRow:
@@ -55,7 +56,7 @@ class Values:
         return duty
 
     def _save(self, duty: DutyRow) -> None:
-        """Write what is left of a duty, if anything is."""
+        """Write what is left of a refresh lease, if anything is."""
         if duty.id or duty.failures:
             self.run(_SQL.duty_put, duty.values())
         else:
@@ -63,7 +64,7 @@ class Values:
 
     def begin(self, wish: Wish, session: str, dead: Callable[[str], bool]) -> Begun:
         """See :meth:`holdfast.core.guard.ports.Guards.begin`. ``dead`` says whether a session has
-        ended: the duties of its process end with it."""
+        ended: the refresh leases of its process end with it."""
         now, entry = self.now, wish.entry
         duty = self._duty(entry)
         if duty.id == wish.id:
@@ -98,7 +99,7 @@ class Values:
         fresh = now + finish.ttl
         stale = fresh + finish.stale
         ends = (fresh, stale, stale + finish.keep)
-        # Room is made first, so that this value may have the place of one that is over.
+        # Room is made first, so that this value may have the place of one that has expired.
         self.run(_SQL.values_fade, (now, FADE))
         self.run(_SQL.value_put, (*entry, *ends, finish.cost, finish.fence, finish.data))
         self.run(_SQL.duty_drop, entry)
