@@ -38,8 +38,7 @@ log = logging.getLogger("holdfast")
 FIRST_S = 1.0
 #: Seconds that requests under way may still take when the client closes.
 CLOSE_S = 2.0
-#: Seconds of silence after which a second connection, which only listens, is asked for a sign of
-#: life; and seconds that the sign may take.
+#: Seconds of silence after which the connection that only listens is asked for a sign of life.
 SILENT_S = 5.0
 SIGN_S = 1.0
 #: Seconds that pass before listening is tried again after it has failed.
