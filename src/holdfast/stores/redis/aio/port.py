@@ -40,7 +40,7 @@ FIRST_S = 1.0
 CLOSE_S = 2.0
 #: Seconds of silence after which the connection that only listens is asked for a sign of life.
 SILENT_S = 5.0
-SIGN_S = 1.0
+SIGN_S = 1.0  # seconds that this sign may take
 #: Seconds that pass before listening is tried again after it has failed.
 MUTE_S = 1.0
 #: The same after the server has refused it; then this is logged.
