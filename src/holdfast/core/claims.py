@@ -369,7 +369,7 @@ async def acquire(
 
 
 def _forgo(ctx: Context, lease: Lease | None, hold: HoldBase | None) -> None:
-    """What was made of a grant is not to be had after all; its claim is withdrawn elsewhere."""
+    """Discard a hold that was granted too late; the caller withdraws its claim."""
     if hold is not None:
         hold._forgo()
     elif lease is not None:

@@ -172,7 +172,7 @@ class DeliveryBase:
         Settling(self._ctx, ((self, settle),)).interrupted()
 
     def _forgo(self) -> None:
-        """It is not to be had after all; its take is released elsewhere."""
+        """Discard a delivery that came too late; the caller releases its take."""
         self._lease.closing, self._lease.end = True, State.LOST
         self._ctx.keeper.drop(self._lease)
 

@@ -62,7 +62,7 @@ class _Entry:
 
     def __init__(self) -> None:
         self.value: _Kept | None = None
-        #: Who has the refresh lease (empty: nobody), under which fence, until when.
+        #: Id of the refresh lease (empty: none), its fence, and the time at which it expires.
         self.id = self.owner = ""
         self.fence = 0
         self.lease_until = 0.0

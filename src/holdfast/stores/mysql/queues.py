@@ -82,8 +82,8 @@ class MysqlQueues:
         #: Of each take that waits: its next pause.
         self._pauses: dict[str, float] = {}
         #: Pauses of the takes that stopped waiting, and when they did: the next one that waits
-        #: continues with such a pause, so that a worker that takes again and again in vain asks
-        #: ever less often.
+        #: continues with such a pause, so that a worker that repeats takes without success asks
+        #: less and less often.
         self._left: dict[str, list[tuple[float, float]]] = {}
         #: Of each queue: which of its two lanes is served first by the next take.
         self._turns: dict[str, int] = {}

@@ -38,7 +38,7 @@ CAPABILITIES = Capabilities(
     crash_noticed="at once",
     clock="machine",
 )
-#: Maximum number of claims in one batch: so many renewals hold the file mutex for 1 to 4 ms.
+#: Maximum number of claims in one batch: renewing them holds the file mutex for 1 to 4 ms.
 KEEP_BATCH = 200
 #: Seconds that the making of a session may wait for the file mutex.
 SESSION_S = 5.0

@@ -83,7 +83,7 @@ class Taker:
     buried: bool = False
 
     def release(self, busy: dict[str, str]) -> None:
-        """The request has ended: what it tried in vain may be tried by others of this process."""
+        """The request has ended: other takes of this process can try what it did not get."""
         kept = {one.entry.node for one in self.loans.values()} | self.doubts.keys()
         for node in self.tried - kept:
             busy.pop(node, None)
