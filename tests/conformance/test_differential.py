@@ -94,6 +94,38 @@ def test_what_was_told_that_it_expired_is_not_called_broken_later(place: str) ->
     assert run_sync(told()) == ([Gone(Loss.EXPIRED)], [Gone(Loss.EXPIRED)])
 
 
+@pytest.mark.parametrize("store", LIKE_THE_MODEL)
+def test_one_that_a_store_served_sooner_may_have_less_of_its_lease(place: str) -> None:
+    # Given one that waits behind a dead holder
+    module, parsed = url.find(place)
+    start = f"differential:{os.urandom(8).hex()}:"
+
+    def claim(name: str, ttl: float) -> Known:
+        return Known(Claim(os.urandom(16).hex(), Spec(start + name, Kind.LOCK, 1, 1, ttl, "o", "")))
+
+    busy, dead, waits = claim("busy", 30.0), claim("a", 0.05), claim("a", 30.0)
+
+    async def compared() -> None:
+        store = module.open_blocking(parsed)
+        try:
+            await store.inspect(start, 10.0)  # connecting takes longer than a verb may
+            pair = Pair(store, BlockingRuntime(), 0, start)
+            for known in (busy, dead, waits):
+                assert await pair.join(known, True)
+            time.sleep(0.1)
+            # When those who take several names at once are refused by another name of them
+            assert not await pair.join_free([claim("busy", 30.0), claim("a", 30.0)])
+            time.sleep(0.1)
+            # Then its next renewal may leave it what it had, or renew its patience
+            await pair.keep([(waits, Keep(waits.claim, 0, 0.05))])
+            await pair.join(waits, True)
+            await pair.inspect(start, exact=False)
+        finally:
+            await store.close()
+
+    run_sync(compared())
+
+
 class OwnTime(BlockingRuntime):
     """Time passes only where somebody sleeps. By a real clock a machine that is slow for some
     milliseconds lets a short lease end between two other verbs, and the answers are others."""

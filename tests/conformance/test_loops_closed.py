@@ -19,7 +19,8 @@ from holdfast import AsyncClient, Client, Loss, StoreUnavailable
 from holdfast.aio import loops
 
 SOON_S = 20.0
-#: One loop may have a few connections more open than another when it is closed.
+#: One loop may have a few connections more open than another when it is closed, and a store may
+#: have started a thread of its process meanwhile. What a loop leaves behind comes 40 times.
 SPARE = 8
 STORES = ("sqlite", "redis", "redis+plain", "postgresql", "mysql", "zookeeper")
 
@@ -186,7 +187,7 @@ def in_careless_loops(url: str, name: str) -> None:
     careless(0)
     careless(1)
     threads, descriptors = parts()
-    most, end = (threads, descriptors + SPARE), time.monotonic() + SOON_S
+    most, end = (threads + SPARE, descriptors + SPARE), time.monotonic() + SOON_S
     for number in range(2, 42):
         careless(number)
     while any(map(operator.gt, parts(), most)) and time.monotonic() < end:

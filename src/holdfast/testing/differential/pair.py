@@ -215,11 +215,11 @@ class Pair:
             self._differ(theirs, ours)
         for line, model in zip(theirs, ours, strict=False):
             for one, other in zip(line.claims, model.claims, strict=False):
-                apart = abs(one.expires_in - other.expires_in)
+                apart = other.expires_in - one.expires_in
                 if line.name not in self._sooner:
-                    apart += abs(one.age - other.age)
-                if apart > 2 * self._blur + FINE_S:
-                    self._differ(one, other)
+                    apart = abs(apart) + abs(one.age - other.age)
+                if abs(apart) > 2 * self._blur + FINE_S:
+                    self._apart(line.name, apart, one, other)
 
     async def resize(self, name: str, capacity: int) -> None:
         """Change a capacity."""
@@ -284,8 +284,9 @@ class Pair:
         elif isinstance(ours, Held):
             known.waiting = None
             self._ticket(known, theirs.fence, ours.fence, theirs)
-            if abs(theirs.expires_in - ours.expires_in) > self._blur + FINE_S:
-                self._differ(theirs, ours)
+            apart = ours.expires_in - theirs.expires_in
+            if abs(apart) > self._blur + FINE_S:
+                self._apart(known.claim.spec.name, apart, theirs, ours)
         elif isinstance(ours, Waiting):
             known.waiting = theirs
             self._ticket(known, theirs.ticket, ours.ticket, theirs)
@@ -300,6 +301,16 @@ class Pair:
             self._differ(theirs, ours)
         elif isinstance(ours, Gone):
             known.waiting = None
+
+    def _apart(self, name: str, apart: float, theirs: object, ours: object) -> None:
+        """The store's lease ends earlier than the model's by ``apart`` seconds.
+
+        A keep renews the waiter TTL, and never shortens the lease of a holder. So a claim
+        that the store had granted before the model may have less left, by up to the waiter TTL.
+        """
+        if name in self._sooner and 0.0 < apart <= self.store.patience:
+            self.unclear = True
+        self._differ(theirs, ours)
 
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
         """The claim was dead before it was broken or released. Then the reason depends on when the
