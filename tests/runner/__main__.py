@@ -27,7 +27,7 @@ from .process import run
 from .verdicts import TRIES, Verdicts, table, tell
 
 #: A full run tries as many times as often as the usual one what every run tries a part of.
-MORE = "10"
+MORE = "5"
 
 
 def main(*names: str) -> int:
@@ -52,7 +52,9 @@ def main(*names: str) -> int:
         return 64
     verdicts = Verdicts()
     with checks(verdicts, quick=quick) if checked else contextlib.nullcontext():
-        play(verdicts, chosen, everything, len(chosen) if quick else groups.AT_ONCE)
+        full = bool(os.environ.get("HOLDFAST_TORTURE"))
+        at_once = groups.AT_ONCE_FULL if full else groups.AT_ONCE
+        play(verdicts, chosen, everything, len(chosen) if quick else at_once)
     verdicts.tell(_venv() / "unsteady.log")
     missing_code = told_missing(_venv() / "missing")
     # Last, as pytest says it.

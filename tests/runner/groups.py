@@ -16,6 +16,8 @@ from typing import NamedTuple
 TESTS = Path(__file__).parents[1]
 #: Groups that run side by side, on two cores: they wait much of their time.
 AT_ONCE = 8
+#: A full run works for most of its time; more at once would only run into their limits.
+AT_ONCE_FULL = 5
 
 
 class Group(NamedTuple):
