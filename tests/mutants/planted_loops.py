@@ -29,7 +29,7 @@ LOOPS = [
     ),
     bug(
         "what is given back for good keeps the loop that was closed",
-        f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[sqlite]",
+        f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[postgresql]",
         (AIO, "        fellows.add(self)\n", "        _all.add(self)\n"),
         (AIO, "class Errand(Generic[T]):\n", "_all = set()\n\n\nclass Errand(Generic[T]):\n"),
         (AIO, "        self._fellows.discard(self)\n", "        _all.discard(self)\n"),

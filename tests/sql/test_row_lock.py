@@ -179,7 +179,7 @@ def test_a_wait_ends_in_time_and_leaves_the_session_as_it_was(
     one, other = pair
     setting = "innodb_lock_wait_timeout" if database.word == "mysql" else "statement_timeout"
     shown = f"SELECT @@{setting}" if database.word == "mysql" else f"SHOW {setting}"
-    run(other, f"SET SESSION {setting} = 37")
+    run(other, f"SET SESSION {setting} = 37000")
     other.commit()
     before = run(other, shown)
     other.rollback()
