@@ -7,6 +7,8 @@ from .bugs import bug
 HOMES = "holdfast.aio.loops"
 AIO = "holdfast.runtime.aio"
 CLOSED = "tests/conformance/test_loops_closed.py::test_"
+WORKER = "holdfast.stores.sqlite.aio.loop"
+OVERDUE = "tests/stores/sqlite/test_loop.py::test_each_of_several_requests_ends_at_its_own_time"
 TEST = "tests/conformance/test_loops.py::test_"
 
 KIT = "tests/conformance/test_conformance.py::test_conforms[memory-aio"
@@ -33,6 +35,24 @@ LOOPS = [
         (AIO, "        fellows.add(self)\n", "        _all.add(self)\n"),
         (AIO, "class Errand(Generic[T]):\n", "_all = set()\n\n\nclass Errand(Generic[T]):\n"),
         (AIO, "        self._fellows.discard(self)\n", "        _all.discard(self)\n"),
+    ),
+    bug(
+        "the timer of all requests is set once alone",
+        OVERDUE,
+        (
+            WORKER,
+            "        if self._due and self._loop is not None and not self._closed:\n",
+            "        if False:\n",
+        ),
+    ),
+    bug(
+        "a short request waits for the timer of a long one",
+        OVERDUE,
+        (
+            WORKER,
+            "            if due < self._looks_at or clock_patched():\n",
+            "            if self._timer is None:\n",
+        ),
     ),
     bug(
         "a loop is known by the thread that it ran in first",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import math
 import os
 import threading
 import weakref
@@ -24,7 +25,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ....core.model import Granted
 from ....errors import StoreUnavailable
 from ....runtime.aio import another_loop
-from ....runtime.blocking import boottime, inside
+from ....runtime.blocking import boottime, clock_patched, inside
 from ....runtime.starting.blocking import DaemonThread
 from ....runtime.timers.aio import later
 from ..blocking.session import ENDED, NONE
@@ -180,6 +181,11 @@ class Loop(Generic[E]):
         self._alarms: dict[str, tuple[int, set[Answer]]] = {}
         self._reading = -1
         self._closed = False
+        #: Requests without an answer: when each is due, and how long it was given, in seconds.
+        self._due: dict[Answer, tuple[float, float]] = {}
+        #: When the one timer of all of them fires.
+        self._looks_at = math.inf
+        self._timer: asyncio.Handle | None = None
 
     def _here(self) -> asyncio.AbstractEventLoop:
         """The running loop, if it is ours."""
@@ -197,13 +203,35 @@ class Loop(Generic[E]):
             raise StoreUnavailable(f"this client of {self.engine.label} is closed")
         within: float = args[-1]
         answer: Answer = loop.create_future()
-        self._worker.put(Job(work, args[:-1], boottime() + within, loop, answer))
-        timer = later(loop, within, _overdue, answer, self.engine.label, within)
+        due = boottime() + within
+        self._worker.put(Job(work, args[:-1], due, loop, answer))
+        self._due[answer] = due, within
         try:
+            if due < self._looks_at or clock_patched():
+                self._look_later(loop, min(due, self._looks_at))
             result: T = await answer
         finally:
-            timer.cancel()
+            self._due.pop(answer, None)
         return result
+
+    def _look_later(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        """Set the timer. Nearly every request is answered before its time is over, so a timer for
+        each would cost more than it is worth."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at = at
+        self._timer = later(loop, at - boottime(), _look, weakref.ref(self))
+
+    def end_overdue(self) -> None:
+        """Fail the requests that have no answer in time, and set the timer for the next."""
+        now = boottime()
+        self._looks_at, self._timer = math.inf, None
+        for answer, (due, within) in list(self._due.items()):
+            if due <= now:
+                _overdue(answer, self.engine.label, within)
+                del self._due[answer]
+        if self._due and self._loop is not None and not self._closed:
+            self._look_later(self._loop, min(due for due, _ in self._due.values()))
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen at the socket that is ours at present."""
@@ -302,6 +330,8 @@ class Loop(Generic[E]):
             if self._reading >= 0:
                 loop.remove_reader(self._reading)
                 self._reading = -1
+            if self._timer is not None:
+                self._timer.cancel()
             self.mail.shut()
 
     def abandon(self) -> None:
@@ -316,6 +346,7 @@ class Loop(Generic[E]):
         for fd, _ in self._alarms.values():
             os.close(fd)
         self._alarms.clear()
+        self._due.clear()
         self._reading = -1
         self.mail.shut()
 
@@ -329,6 +360,13 @@ class Loop(Generic[E]):
         self._worker = Worker()
         self._loop = None
         self._start()
+
+
+def _look(loop: weakref.ref[Loop[Any]]) -> None:
+    """The timer fires; it pins no client that nobody uses any more."""
+    found = loop()
+    if found is not None:
+        found.end_overdue()
 
 
 def _overdue(answer: Answer, label: str, within: float) -> None:
