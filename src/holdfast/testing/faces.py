@@ -140,7 +140,7 @@ class Actor(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Has it ended, with a result or an exception?"""
+        """Did it end, with a result or an exception?"""
         ...
 
     async def result(self, within: float = 10.0) -> Any:
@@ -156,7 +156,7 @@ class Flag(Protocol):
     """Something that one actor sets and others wait for."""
 
     def set(self) -> None:
-        """Let all waiters continue, now and later."""
+        """Wake all waiters, the present and the later ones."""
         ...
 
     async def wait(self, within: float = 10.0) -> None:

@@ -6,7 +6,7 @@ fault comes at a chosen moment: the subject reports its progress, and only then 
     def holder(stage, url):                      # in the module mytests.workers
         with Client(url).lock("x") as hold:
             stage.say(hold.fence)                # now it holds
-            stage.hear()                         # until it is told to go on
+            stage.hear()                         # until the test sends a message
 
     with Subject("mytests.workers:holder", url) as one:
         fence = one.hear()
