@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TOO_LATE", "CutLines", "LaterActor", "cuts", "later"]
 
-#: Seconds of a late copy: the longest is after all undos, except those that continue in the
-#: background.
+#: Seconds until a late copy arrives: the longest is after all undos, except the undos that continue
+#: in the background.
 TOO_LATE = (*TOO_LATE_S, 11.0)
 #: Divisor, and the remainders of the seeds that do it.
 OF, THESE = 7, (0, 3)
@@ -187,7 +187,7 @@ class LaterActor(Actor):
     # -- the parts ---------------------------------------------------------------------------
 
     def _fated(self, *aims: Aim) -> None:
-        """Add fates for the next requests of this process, after those that it already has."""
+        """Add fates for the next requests of this process, after the fates that are planned."""
         self.history.server.fated.setdefault(self.process.pid, []).extend(aims)
 
     def _guest(self) -> ClientBase:
