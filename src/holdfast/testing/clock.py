@@ -59,7 +59,7 @@ class _Mailbox:
         self._fence: int | None = None
 
     def poke(self, fence: int) -> None:
-        """The claim was granted."""
+        """Deliver the fence of a grant, and wake the waiter."""
         self._fence = fence
         self._latch.set()
 
@@ -208,7 +208,7 @@ class TestClock:
                 "write `await lock_clock.advance_async(...)` or `await lock_clock.jump_async(...)`"
             )
 
-    # -- what the clients are made of ------------------------------------------------------
+    # -- parts of the clients --------------------------------------------------------------
 
     def call(self, act: Callable[[Lines, float], T]) -> T:
         """Run ``act`` with the lines of the store and the time of this clock."""
@@ -221,7 +221,7 @@ class TestClock:
         return latch
 
     def note(self, lease: Lease) -> None:
-        """A hold was made."""
+        """Record a new hold."""
         self._leases.append(lease)
 
 

@@ -7,9 +7,9 @@ numbers the points and acts at one of them: so a piece of work can be interrupte
 points in turn, and no point is left to chance::
 
     for number in range(1, points(work) + 1):
-        with contextlib.suppress(KeyboardInterrupt), Strike(number) as strike:
+        with contextlib.suppress(KeyboardInterrupt), Strike(number) as point:
             work()
-        assert nothing_is_left(), strike.where
+        assert nothing_is_left(), point.where
 
 It sees the Python code of the packages named by ``within`` on the thread that entered it, through
 ``sys.settrace``; so no debugger and no coverage tool can run at the same time. It can't reach the

@@ -74,7 +74,7 @@ class Verbs:
 
 
 class SimStore:
-    """The client's side: the five verbs as messages, from one process."""
+    """The client's side: the verbs of locks as messages, from one process."""
 
     capabilities = CAPABILITIES
     keep_batch = 4

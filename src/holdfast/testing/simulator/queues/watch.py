@@ -29,7 +29,7 @@ class Loan:
         self.job = job
         self.begun = begun
         lease = self.lease
-        #: The group, or the ungrouped job, of which one delivery at a time is allowed.
+        #: The group, or the ungrouped job: it may have one delivery at a time.
         self.track = (lease.take.queue, job.group or f"single {lease.job.seq}")
         #: When its worker stopped work on it; None before that.
         self.ended: float | None = None
