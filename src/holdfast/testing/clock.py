@@ -1,9 +1,9 @@
-"""A clock that a test moves, and clients that go by it: half an hour passes in some milliseconds.
+"""A clock that a test moves, and clients that use it: half an hour passes in some milliseconds.
 
-The clients are real ones, of both faces, over a separate memory store. Their time is the machine's,
-plus what the test has added. ``advance`` lets time pass as it does in life: renewers renew when
-their time has come, waiters keep their places, and what nobody renews expires. ``jump`` acts as
-if the process had been stopped: the time is gone, and nobody did anything.
+The clients are real clients of both faces, over a separate memory store. Their time is the
+machine's time plus the time that the test has added. ``advance`` lets time pass normally: renewers
+renew when a renewal is due, waiters keep their places, and a lease without a renewal expires.
+``jump`` acts as if the process had been stopped: the time has passed, and no renewer or waiter ran.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ L = TypeVar("L", bound=Latch)
 
 #: Seconds of real time within which renewers and waiters must have done what is due.
 SETTLE_S = 5.0
-#: Just behind the moment at which something is due, in seconds.
+#: Seconds by which the clock moves past the moment at which something is due.
 BEHIND_S = 0.001
 
 _numbers = itertools.count(1)
@@ -52,19 +52,19 @@ class _TaskLatch(AioLatch):
 
 
 class _Mailbox:
-    """A mailbox that the clock can wake, too."""
+    """A mailbox that the clock can also wake."""
 
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
         self._fence: int | None = None
 
     def poke(self, fence: int) -> None:
-        """The claim was granted."""
+        """Deliver the fence of a grant, and wake the waiter."""
         self._fence = fence
         self._latch.set()
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None; it may be None before these seconds have passed."""
+        """The fence of the grant, or None; None may come before ``seconds`` have passed."""
         if self._fence is None:
             await self._latch.wait(seconds)
         return self._fence
@@ -73,7 +73,7 @@ class _Mailbox:
 class TestClock:
     """Moves the time of its clients and of the store that they share."""
 
-    __test__ = False  # for pytest, which would take it for a class of tests
+    __test__ = False  # or pytest would collect it as a class of tests
 
     def __init__(self) -> None:
         self.name = f"test-{next(_numbers)}"
@@ -86,19 +86,19 @@ class TestClock:
     # -- clients ---------------------------------------------------------------------------
 
     def client(self, *, ttl: float = DEFAULT_TTL_S, label: str = "test") -> sync.Client:
-        """A new client for threads that goes by this clock."""
+        """A new client for threads that uses this clock."""
         client = Client(self, ttl, label)
         self._clients.append(client)
         return client
 
     def async_client(self, *, ttl: float = DEFAULT_TTL_S, label: str = "test") -> aio.AsyncClient:
-        """A new client for asyncio that goes by this clock."""
+        """A new client for asyncio that uses this clock."""
         client = AsyncClient(self, ttl, label)
         self._clients.append(client)
         return client
 
     def leaked(self) -> list[str]:
-        """The holds that were neither released nor handed over, nor are lost, in words."""
+        """Describe the holds that are not released, not handed over and not lost."""
         now = self.now()
         return [
             f"{lease.claim.spec.name!r} (fence {lease.fence}, owner {lease.claim.spec.owner})"
@@ -117,11 +117,11 @@ class TestClock:
     # -- time ------------------------------------------------------------------------------
 
     def now(self) -> float:
-        """The time by this clock, in seconds since some moment."""
+        """The time of this clock, in seconds since some moment."""
         return boottime() + self._space.skew
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for clients of threads: what is due meanwhile is done, in its order."""
+        """Let time pass for clients of threads: all that becomes due is done, in order."""
         self._refuse_tasks()
         for _ in self._steps(seconds):
             self._wait_for_threads()
@@ -132,13 +132,13 @@ class TestClock:
             await self._wait_for_tasks()
 
     def jump(self, seconds: float) -> None:
-        """Let time be gone at once, as for a process that was stopped; threads then find out."""
+        """Skip this time, as for a process that was stopped; then wait until threads notice."""
         self._refuse_tasks()
         self._move(seconds)
         self._wait_for_threads()
 
     async def jump_async(self, seconds: float) -> None:
-        """Let time be gone at once, for the tasks of this event loop, and for threads."""
+        """Skip this time, for the tasks of this event loop, and for threads."""
         self._move(seconds)
         await self._wait_for_tasks()
 
@@ -150,7 +150,7 @@ class TestClock:
             yield
 
     def _next(self) -> float:
-        """The next moment at which somebody must act, or something expires by itself."""
+        """The next moment at which a client must act, or something expires."""
         now = self.now()
         dues = [client._ctx.keeper.next_due() for client in self._clients]
         expiry = self.call(lambda lines, _: lines.next_expiry())
@@ -169,7 +169,7 @@ class TestClock:
             latch.set()
 
     def _settled(self) -> bool:
-        """Has everybody done what was due when the clock was moved?"""
+        """Has every renewer and waiter done what was due when the clock was moved?"""
         moved = self._moved
         if any(client._ctx.keeper.next_due() <= moved for client in self._clients):
             return False
@@ -177,7 +177,7 @@ class TestClock:
         return all(expires >= kept for expires in self._waiters())
 
     def _waiters(self) -> list[float]:
-        """Until when those live who wait through one of our clients, and so must ask again."""
+        """The expiry of each waiter of one of our clients, which must ask again before it."""
 
         def expiries(lines: Lines, now: float) -> list[float]:
             del now
@@ -194,7 +194,7 @@ class TestClock:
 
     async def _wait_for_tasks(self) -> None:
         end = boottime() + SETTLE_S
-        for _ in range(5):  # a callback or two behind each wake-up
+        for _ in range(5):  # each wake-up needs one or two callbacks
             await sleep(0)
         while not self._settled():
             _check(end)
@@ -208,25 +208,25 @@ class TestClock:
                 "write `await lock_clock.advance_async(...)` or `await lock_clock.jump_async(...)`"
             )
 
-    # -- what the clients are made of ------------------------------------------------------
+    # -- parts of the clients --------------------------------------------------------------
 
     def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run on the lines of the store, with the time now."""
+        """Run ``act`` with the lines of the store and the time of this clock."""
         return self._space.call(act)
 
     def latch(self, face: type[L]) -> L:
-        """A latch that is set when the clock moves, too: waking for nothing is allowed."""
+        """A latch that is also set when the clock moves: a wake-up without a cause is allowed."""
         latch = face()
         self._latches.add(latch)
         return latch
 
     def note(self, lease: Lease) -> None:
-        """A hold was made."""
+        """Record a new hold."""
         self._leases.append(lease)
 
 
 class _Port:
-    """The port of the memory store, by this clock."""
+    """The port of the memory store, with the time of this clock."""
 
     def __init__(self, clock: TestClock, face: type[Latch]) -> None:
         self.space = clock.name
@@ -264,7 +264,7 @@ class _TaskRuntime(AioRuntime):
 
 
 class Hold(sync.Hold):
-    """A hold that the clock knows, so that a leak is found."""
+    """A hold that the clock records, so that a leak is found."""
 
     __slots__ = ()
 
@@ -274,7 +274,7 @@ class Hold(sync.Hold):
 
 
 class AsyncHold(aio.AsyncHold):
-    """A hold that the clock knows, so that a leak is found."""
+    """A hold that the clock records, so that a leak is found."""
 
     __slots__ = ()
 
@@ -284,7 +284,7 @@ class AsyncHold(aio.AsyncHold):
 
 
 class Client(sync.Client):
-    """A client that goes by the clock."""
+    """A client that uses the clock."""
 
     __slots__ = ()
 
@@ -294,7 +294,7 @@ class Client(sync.Client):
 
 
 class AsyncClient(aio.AsyncClient):
-    """A client that goes by the clock."""
+    """A client that uses the clock."""
 
     __slots__ = ("_clock",)
 

@@ -1,9 +1,9 @@
-"""Both faces in the same clothes, so that a test is written once and runs on each.
+"""Both faces with one interface, so that a test is written once and runs on each.
 
-A test is a coroutine over objects that look like those of ``holdfast.aio``. On the face for
-asyncio they are those. On the face for threads each is a :class:`Twin` around the real blocking
-object: what asyncio would await is called there and then, and the ``await`` finds its answer. So
-such a test never suspends, and runs to its end in one thread, as the library's own text does.
+A test is a coroutine that uses the interface of ``holdfast.aio``. On the face for asyncio its
+objects are the real ones. On the face for threads each object is a :class:`Twin` around the real
+blocking object: what asyncio would await blocks in the call, and the ``await`` gets its result. So
+such a test never suspends, and runs to its end in one thread, as the library's own code does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLASSES = frozenset(
 
 @functools.cache
 def _awaited(cls: str, name: str) -> bool:
-    """Is this method of the face for threads one that asyncio would await?"""
+    """Does the face for asyncio await its twin of this method of the face for threads?"""
     twin = getattr(getattr(holdfast.aio, f"Async{cls}"), name, None)
     if not inspect.isfunction(twin):
         return False
@@ -67,7 +67,7 @@ class Twin:
         return self._thing.__exit__(*failure)
 
     def __call__(self, function: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:
-        """Decorate: the real decorator is put around a blocking function with the same body."""
+        """Decorate: apply the real decorator to a blocking function with the same body."""
         decorated = self._thing(_blocking(function))
 
         @functools.wraps(function)
@@ -90,7 +90,7 @@ class Twin:
 
 
 def _dressed(value: Any) -> Any:
-    """A result, as the face for asyncio would give it."""
+    """A result, in the form that the face for asyncio would return."""
     if type(value) in _CLASSES or isinstance(value, contextlib._GeneratorContextManager):
         return Twin(value)
     if isinstance(value, Iterator):
@@ -101,17 +101,17 @@ def _dressed(value: Any) -> Any:
 
 
 def _bare(args: tuple[Any, ...]) -> list[Any]:
-    """Arguments as the face for threads wants them."""
+    """Arguments in the form that the face for threads expects."""
     return [arg._thing if isinstance(arg, Twin) else arg for arg in args]
 
 
 def _given(args: tuple[Any, ...]) -> list[Any]:
-    """The same, with functions that block in place of coroutine functions."""
+    """The same, with blocking functions in place of coroutine functions."""
     return [_blocking(arg) if inspect.iscoroutinefunction(arg) else arg for arg in _bare(args)]
 
 
 async def _later(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call when awaited."""
+    """Call the method when awaited."""
     return _dressed(method(*_given(args), **kwargs))
 
 
@@ -129,22 +129,22 @@ def _blocking(function: Callable[..., Awaitable[R]]) -> Callable[..., R]:
     def call(*args: Any, **kwargs: Any) -> R:
         return run_sync(function(*map(_dressed, args), **kwargs))
 
-    # Or it would still pass for a coroutine function, and for one of other arguments.
+    # Or `inspect` would still take it for a coroutine function, with other parameters.
     vars(call).pop("__wrapped__")
     vars(call)["__signature__"] = inspect.signature(function)
     return call
 
 
 class Actor(Protocol):
-    """Somebody who does something beside the test: a thread or a task."""
+    """A thread or a task that runs at the same time as the test."""
 
     @property
     def finished(self) -> bool:
-        """Is it over, well or badly?"""
+        """Did it end, with a result or an exception?"""
         ...
 
     async def result(self, within: float = 10.0) -> Any:
-        """What came out of it; raises what it raised; ``TimeoutError`` if it takes longer."""
+        """Its result; raises what it raised; ``TimeoutError`` if it takes longer."""
         ...
 
     def cancel(self) -> None:
@@ -156,16 +156,16 @@ class Flag(Protocol):
     """Something that one actor sets and others wait for."""
 
     def set(self) -> None:
-        """Let everybody continue, now and later."""
+        """Wake all waiters, the present and the later ones."""
         ...
 
     async def wait(self, within: float = 10.0) -> None:
-        """Until it is set; ``TimeoutError`` if that takes longer."""
+        """Wait until it is set; ``TimeoutError`` if that takes longer."""
         ...
 
 
 class Face(Protocol):
-    """One of the two faces, and how things run side by side there."""
+    """One of the two faces, and its way to run several things at once."""
 
     name: str
 
@@ -174,7 +174,7 @@ class Face(Protocol):
         ...
 
     def start(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Actor:
-        """Do this beside the test."""
+        """Run ``work`` at the same time as the test."""
         ...
 
     def flag(self) -> Flag:
@@ -186,11 +186,11 @@ class Face(Protocol):
         ...
 
     async def outside(self, call: Callable[[], R]) -> R:
-        """Call what blocks and is no lock of ours, without holding up an event loop."""
+        """Make a blocking call that is not one of holdfast, without blocking an event loop."""
         ...
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """Run a test to its end; one that hangs fails, with the stack where it does."""
+        """Run a test to its end; a test that hangs fails, with the stack of that place."""
         ...
 
 
@@ -246,7 +246,7 @@ class Threads:
     start = staticmethod(_Thread)
 
     def client(self, url: str, **options: Any) -> AsyncClient:
-        """A real ``Client``, dressed as its twin."""
+        """A real ``Client`` in the form of its twin."""
         return cast(AsyncClient, Twin(Client(url, **options)))
 
     async def sleep(self, seconds: float) -> None:
@@ -258,15 +258,15 @@ class Threads:
         return call()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """In a separate thread, so that a case that hangs can be left behind."""
+        """Run it in a separate thread, so that a case that hangs can be abandoned."""
         return cast(R, run_sync(_Thread(main).result(within)))
 
 
 class _Task:
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._task = asyncio.create_task(work())
-        # Or one that nobody asks any more is logged by a later collection of garbage, which may be
-        # amid the parsing of a file: a CPython before 3.11.8 can't format a traceback there.
+        # Or a later garbage collection logs the exception that no test fetched. It may run during
+        # the parsing of a file, where a CPython before 3.11.8 can't format a traceback.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self.cancel = self._task.cancel
 
@@ -305,7 +305,7 @@ class Tasks:
         return await asyncio.to_thread(call)
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """In a separate event loop."""
+        """Run it in a separate event loop."""
 
         async def bounded() -> R:
             async with asyncio.timeout(within):

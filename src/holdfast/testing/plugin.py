@@ -3,12 +3,12 @@
 ===============  ==========================================================================
 ``locks``        a ``Client`` on a fresh memory store; a hold left unreleased fails the test
 ``async_locks``  an ``AsyncClient`` on the same store, likewise
-``lock_clock``   the clock that both go by: ``advance(seconds)``, ``jump(seconds)``
-``lose``         ``lose(hold, reason="broken")`` takes a hold away from the code under test
-``contend``      ``contend("name")`` has somebody else hold that name, or wait for it
+``lock_clock``   the clock of both clients: ``advance(seconds)``, ``jump(seconds)``
+``lose``         ``lose(hold, reason="broken")`` ends a hold of the code under test
+``contend``      ``contend("name")`` makes another client hold that name, or wait for it
 ===============  ==========================================================================
 
-Nothing is imported before a test asks for a fixture, and nothing happens to a test that doesn't.
+Nothing is imported before a test asks for a fixture; other tests are not affected.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def async_locks(lock_clock: TestClock) -> AsyncClient:
 
 @pytest.fixture
 def lose() -> Callable[..., None]:
-    """``lose(hold, reason="broken")``: the hold is lost, and its holder told as in life."""
+    """``lose(hold, reason="broken")``: the hold is lost, and its holder is notified as usual."""
 
     def act(hold: Any, reason: Loss | str = "broken") -> None:
         from .rivals import lose as take_away
@@ -69,7 +69,7 @@ def lose() -> Callable[..., None]:
 
 @pytest.fixture
 def contend(lock_clock: TestClock) -> Iterator[Callable[..., Rival]]:
-    """``contend("name")`` or ``contend(lock)``: somebody else holds it, or waits for it."""
+    """``contend("name")`` or ``contend(lock)``: another client holds it, or waits for it."""
     from .rivals import contend as stand_in_line
 
     rivals: list[Rival] = []

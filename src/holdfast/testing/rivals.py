@@ -1,4 +1,4 @@
-"""Others who hold, wait, and take away: what a test needs to see how its code bears them."""
+"""Rival clients that hold, wait or break, to test how code behaves under contention."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..runtime.blocking import run_sync
 from ..stores.memory.line import Lines
 from .clock import SETTLE_S, TestClock
 
-#: What a rival calls itself to others.
+#: The owner of a rival's claims.
 OWNER = "elsewhere:1:rival"
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Another client that holds a name or stands in its line until ``leave()``."""
+    """Another client that holds a name or waits in its line until ``leave()``."""
 
     name: str
-    #: Its fence, once it holds.
+    #: Its fence, as soon as it holds.
     fence: int
     _id: str
     _clock: TestClock
@@ -44,7 +44,7 @@ class Rival:
         return self._clock.call(look)
 
     def leave(self) -> None:
-        """Release the name, or leave its line; the next waiter is served."""
+        """Release the name, or leave its line; the next waiter is granted."""
         leave = Leave(self.name, self._id, self.fence)
         _, pokes = self._clock.call(lambda lines, now: lines.leave(leave, now))
         for address, _, fence in pokes:
@@ -52,10 +52,10 @@ class Rival:
 
 
 def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX) -> Rival:
-    """Have somebody else acquire this name, or this lock: it holds it now, or waits for it.
+    """Make another client acquire this name, or this lock: it holds it now, or waits for it.
 
-    ``seconds``: as a holder it vanishes after this time, as if it was killed; as a waiter it
-    stays. ``ConfigError`` if the name is in use as something else.
+    ``seconds``: a holder vanishes after this time, as if it was killed; a waiter stays.
+    ``ConfigError`` if the name is in use with another kind or capacity.
     """
     if isinstance(wanted, LockBase):
         spec = wanted._spec._replace(ttl=seconds, owner=OWNER)
@@ -67,7 +67,7 @@ def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX
 
     def join(lines: Lines, now: float) -> Any:
         answer, _ = lines.join(claim, True, now)
-        if isinstance(answer, Waiting):  # nobody keeps it, so it must last by itself
+        if isinstance(answer, Waiting):  # no renewer renews it, so it needs a long lease
             lines.lines[spec.name].waiting[claim.id].expires = now + TTL_S_MAX
         return answer
 
@@ -80,12 +80,12 @@ def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX
 
 
 def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
-    """Take a hold away, for this reason: the name is free, and the holder is told.
+    """End a hold for this reason: the name becomes free, and the holder is notified.
 
-    Everything happens as in a real loss: ``hold.lost`` says the reason at once, callbacks run on
-    the renewer's thread (before this returns) or task (as soon as it runs), a task with
-    ``cancel_on_lost`` is cancelled. For holds of the memory store, such as the fixtures'.
-    ``NotHeld`` if it isn't held any more.
+    Everything happens as in a real loss: ``hold.lost`` is the reason at once, callbacks run on the
+    renewer's thread (before this returns) or task (as soon as it runs), and a task with
+    ``cancel_on_lost`` is cancelled. For holds of the memory store, such as those of the fixtures.
+    ``NotHeld`` if it is no longer held.
     """
     if isinstance(hold, MultiHoldBase):
         hold = hold._holds[0]

@@ -6,5 +6,6 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-#: It takes what ``subprocess.Popen`` takes. Tests that start very many may put a quicker one here.
+#: Same parameters as ``subprocess.Popen``. Tests that start very many processes may put a faster
+#: function here.
 popen: Callable[..., subprocess.Popen[Any]] = subprocess.Popen

@@ -6,8 +6,8 @@ import os
 
 
 def surroundings(**more: str) -> dict[str, str]:
-    """A copy of ``os.environ``, and ``more``. Another thread may change it meanwhile, as pytest
-    does between two tests, which ends a plain copy with a ``KeyError``."""
+    """A copy of ``os.environ``, and ``more``. Another thread may change it during the copy, as
+    pytest does between two tests; a plain copy then raises ``KeyError``."""
     while True:
         try:
             return {**os.environ, **more}

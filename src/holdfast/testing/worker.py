@@ -1,8 +1,8 @@
-"""Another process with its own client, which does what it is told.
+"""Another process with a separate client, which carries out the commands of a test.
 
 ``Worker`` is the handle; ``python -m holdfast.testing.worker URL FACE`` is the process. It reads
 commands from its standard input, one JSON list a line, and writes one JSON list for each. It ends
-with its standard input, so it never outlives the process that started it.
+when its standard input ends, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from . import starting
 from .faces import FACES, Face
 from .surroundings import surroundings
 
-#: Seconds after which a worker that nobody ends, ends itself.
+#: Seconds after which a worker ends by itself.
 LIFE_S = 600.0
 
 
 class Worker:
-    """A process that holds locks for us. ``face`` says how it works, and how we wait for it."""
+    """A process that holds locks for a test. Both sides use ``face``: it to work, we to wait."""
 
     def __init__(self, url: str, face: Face) -> None:
         source = str(pathlib.Path(holdfast.__file__).parents[1])
@@ -43,13 +43,13 @@ class Worker:
         self.pid = self.process.pid
 
     def send(self, command: str, *args: Any) -> None:
-        """Tell it to do something; ``answer`` gives what came of it."""
+        """Send it a command; ``answer`` returns the result."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([command, *args]) + "\n")
         self.process.stdin.flush()
 
     async def answer(self) -> Any:
-        """The answer to the oldest command that is not yet answered; raises what it raised."""
+        """The answer to the oldest unanswered command; raises what the command raised."""
         assert self.process.stdout is not None
         line = await self._face.outside(self.process.stdout.readline)
         if not line:
@@ -60,30 +60,30 @@ class Worker:
         return value
 
     async def call(self, command: str, *args: Any) -> Any:
-        """Tell it to do something and wait for the answer."""
+        """Send it a command and wait for the answer."""
         self.send(command, *args)
         return await self.answer()
 
     async def acquire(
         self, name: str, *, timeout: float | None = None, ttl: float = 30.0
     ) -> int | None:
-        """Have it acquire a lock; the fence, or None if the name was busy."""
+        """Make it acquire a lock; the fence, or None if the name was busy."""
         fence: int | None = await self.call("acquire", name, timeout, ttl)
         return fence
 
     def kill(self) -> None:
-        """End it with SIGKILL: it can't do anything about it."""
+        """End it with SIGKILL, without clean-up in the worker."""
         self.process.kill()
         self.process.wait()
 
     def end(self) -> None:
-        """Let it end, and free what belongs to it here."""
+        """Let it end, and close its pipes on this side."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None and not pipe.closed:
                 try:
                     pipe.close()
                 except BrokenPipeError:
-                    continue  # it is gone already
+                    continue  # it has ended already
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -91,7 +91,7 @@ class Worker:
 
 
 class _Commands:
-    """What a worker can do. Each method is a command."""
+    """The commands of a worker, one method each."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -137,7 +137,7 @@ class _Commands:
         if hold is None:
             return None
         self._holds[hold.name] = hold
-        return hold._lease.fence  # on a store without fences the number that people know it by
+        return hold._lease.fence  # on a store without fences it only names the claim
 
 
 async def _serve(client: AsyncClient, face: Face) -> None:

@@ -1,16 +1,16 @@
-"""Fault tools: strike a process, a verb, a connection or a disk exactly where you choose.
+"""Fault tools: inject a fault into a process, a verb, a connection or a disk at a chosen point.
 
 * :class:`Subject`: a process that runs one function, and is stopped, continued, interrupted or
-  killed where it says that it is; :class:`Fork`: the child of a fork of this one.
+  killed at the point that it has reported; :class:`Fork`: the child of a fork of this process.
 * :func:`aim`: a hook at every step of every verb that a client sends to its store: cancel, raise
-  or wait between sending and reply.
-* :class:`Strike`: an interrupt at each point, in turn, at which the interpreter looks for signals.
-* :class:`Proxy`: loses, keeps back or resets exactly the chosen request or reply of a TCP
-  connection, Redis's for example.
+  or wait between request and reply.
+* :class:`Strike`: an interrupt at each point, in turn, at which the interpreter checks for signals.
+* :class:`Proxy`: loses, holds or resets exactly the chosen request or reply of a TCP connection,
+  for example to Redis.
 * :class:`SmallDisk`, :func:`no_file_longer`, :func:`delete`: full disks and files that vanish.
-* :func:`dice`: random numbers that say their seed.
+* :func:`dice`: random numbers with a printed seed.
 
-``docs/faults.md`` shows each at work.
+``docs/faults.md`` shows examples of each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A hook at every step of every verb that a client sends to its store: of locks, queues and guards.
 
-A step of a verb is *before* it is sent, when it is *sent* and not answered, or *after* its answer
-is here and nobody has seen it yet. The hook is called there, and may do what it likes: cancel the
-task, raise, sleep, kill the process::
+A verb has three steps: *before* it is sent; *sent* and not answered; *after* its answer has
+arrived, before the client sees it. The hook is called at each step, and may do anything: cancel
+the task, raise, sleep, kill the process::
 
     def lose_the_reply(step):
         if step == ("leave", "after"):
@@ -11,9 +11,9 @@ task, raise, sleep, kill the process::
     with aim(client, lose_the_reply):
         hold.release()
 
-What it raises *after* comes in place of the answer to a request that was carried out; *before*,
-in place of the request. Only under asyncio there is a time between (*sent*): on the face for
-threads a verb returns with its answer. What lies inside, :class:`.Strike` reaches.
+An exception raised *after* replaces the answer to a request that was carried out; an exception
+raised *before* replaces the request. Only asyncio has the step between (*sent*): on the face for
+threads a verb returns with its answer. :class:`.Strike` reaches the points inside a verb.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ...core.model import (
 from ...core.ports import Store
 
 T = TypeVar("T")
-#: ``wait`` is that of locks, of queues or of guards.
+#: ``wait`` is the verb of locks, of queues or of guards.
 Verb = Literal[
     "join", "join_free", "keep", "leave", "leave_all", "wait", "inspect", "resize",
     "put", "take", "give_back", "settle", "settle_and_take", "extend", "survey", "jobs", "letters",
@@ -49,7 +49,7 @@ When = Literal["before", "sent", "after"]
 
 
 class Step(NamedTuple):
-    """Where a verb is on its way."""
+    """A verb, and the step that it has reached."""
 
     verb: Verb
     when: When
@@ -61,7 +61,7 @@ Hook = Callable[[Step], object]
 
 @contextlib.contextmanager
 def aim(client: ClientBase, hook: Hook) -> Generator[None]:
-    """Call ``hook`` at each step of each verb of this client, also of those of its renewer.
+    """Call ``hook`` at each step of each verb of this client, its renewer included.
 
     On the face for threads the renewer calls it on a separate thread. One aim at a time.
     """
@@ -146,7 +146,7 @@ class _Part:
 
 
 class _Watched(Generic[T]):
-    """A coroutine, and a call when it first suspends: its request is on its way then."""
+    """A coroutine, and a call when it first suspends: its request has been sent then."""
 
     def __init__(self, work: Coroutine[Any, Any, T], sent: Callable[[], object]) -> None:
         self._work = work

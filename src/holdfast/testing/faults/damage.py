@@ -1,15 +1,15 @@
 """Damage to a store's data from outside, one item at a time, between any two verbs.
 
-An adapter (`Ground`) says what a store keeps of a round's names, and damages one item of it. A
-round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a queue and
-a refresh guard; before one of its acts one item is damaged. `Verdict` says what went wrong:
+An adapter (`Ground`) lists what a store keeps for the names of a round, and damages one item of
+it. A round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a queue
+and a refresh guard; before one of its acts one item is damaged. `Verdict` lists what went wrong:
 
-    raw exception   an act raised something else than a `HoldfastError`
+    raw exception   an act raised an exception that is no `HoldfastError`
     stuck           an act took longer than its bound
-    two holders     two holds of one name believed in themselves for longer than the page says
-    locked          long after the damage, using the name is neither possible nor refused clearly
+    two holders     two holds of one name were both valid for longer than the store's page allows
+    locked          long after the damage, use of the name neither works nor raises a clear error
 
-A store joins with an adapter and one test, as ``tests/stores/redis/test_damage.py`` does.
+A new store needs an adapter and one test, like ``tests/stores/redis/test_damage.py``.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ __all__ = ["ACTS", "KINDS", "Case", "Ground", "Round", "Verdict", "cases", "roun
 
 #: Each item is damaged in each of these ways, as far as the store can express it.
 KINDS = ("removed", "emptied", "truncated", "flipped", "another type", "zeroes", "extreme")
-#: No act takes longer than this beyond the time that it was given.
+#: Maximum duration of one act.
 BOUND_S = 12.0
-#: Seconds in which everything that can't be kept expires: a lease, the waiter TTL, a window.
+#: Seconds in which everything without renewal expires: a lease, the waiter TTL, a window.
 CALM_S = 8.0
 #: A round that takes longer hangs.
 ROUND_S = 240.0
 
 
 class Ground(Protocol):
-    """A store as the generator damages it."""
+    """The adapter of a store: its data as items that can be damaged."""
 
-    #: What the clients of a round are given.
+    #: The URL for the clients of a round.
     url: str
-    #: Seconds for which two holds may believe in themselves after damage, as the page says.
+    #: Seconds for which two holds may both be valid after damage, from the store's page.
     overlap_s: float
 
     def items(self, token: str) -> Sequence[Any]:
-        """What the store keeps of the names that contain ``token``, each with a useful ``repr``."""
+        """The items of the store for names that contain ``token``, each with a useful ``repr``."""
         ...
 
     def damage(self, item: Any, kind: str, chance: random.Random) -> bool:
-        """Damage one item; False if the store can't express this, or the item is gone."""
+        """Damage one item; False if the store can't express this kind, or the item is gone."""
         ...
 
 
 class Case(NamedTuple):
-    """One round: before which act, which item (by its number, modulo), and how."""
+    """One round: the number of the act, the number of the item (modulo), and the kind of damage."""
 
     act: int
     item: int
@@ -64,7 +64,7 @@ class Case(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a round has shown: what was damaged, and what went wrong."""
+    """The result of a round: what was damaged, and what went wrong."""
 
     case: Case
     damaged: str
@@ -72,7 +72,7 @@ class Verdict(NamedTuple):
 
 
 def cases(seed: int, items: int = 8) -> Iterator[Case]:
-    """All combinations of act, item and kind, in an order of chance."""
+    """All combinations of act, item and kind, in random order."""
     found = [
         (act, item, kind) for act in range(len(ACTS)) for item in range(items) for kind in KINDS
     ]
@@ -83,7 +83,7 @@ def cases(seed: int, items: int = 8) -> Iterator[Case]:
 
 
 class Round:
-    """One play of the scenario, with names that contain its token."""
+    """One run of the scenario, with names that contain its token."""
 
     def __init__(self, ground: Ground, case: Case, face: Face = FACES["sync"]) -> None:
         self._ground = ground
@@ -95,7 +95,7 @@ class Round:
         self.damaged = ""
 
     def play(self) -> Verdict:
-        """Play all acts, and say what went wrong."""
+        """Play all acts, and return what went wrong."""
         try:
             self._face.run(self._play, ROUND_S)
         except TimeoutError as hangs:
@@ -136,7 +136,7 @@ class Round:
             self.wrong.append(f"{name}: stuck for {took:.1f} s")
 
     async def _recovers(self, scene: Scene) -> None:
-        """Everything works within a bounded time, or is refused in clear words."""
+        """Check that everything works again within a bounded time, or raises a clear error."""
         for name, verb in (
             ("the lock", scene.use_lock),
             ("the queue", scene.use_queue),
@@ -164,8 +164,8 @@ def _closing(client: AsyncClient) -> Callable[[Scene], Awaitable[None]]:
 
 
 def rounds(ground: Ground, chosen: Sequence[Case], at_once: int = 1, aio: int = 4) -> list[Verdict]:
-    """Play these, ``at_once`` at the same time, one of ``aio`` under asyncio (0: none); those in
-    which something went wrong."""
+    """Play these, ``at_once`` at the same time, one of ``aio`` under asyncio (0: none); the rounds
+    in which something went wrong."""
     left, found, lock = list(enumerate(chosen)), list[Verdict](), threading.Lock()
 
     def work() -> None:

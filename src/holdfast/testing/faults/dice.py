@@ -1,16 +1,16 @@
-"""Chance that can be had again: every source of random numbers says its seed."""
+"""Random numbers that can be repeated: every source prints its seed."""
 
 from __future__ import annotations
 
 import os
 import random
 
-#: Set this to the number that a failed run printed, and it draws the same numbers again.
+#: Set this to the number that a failed run printed, to draw the same numbers again.
 ENV = "HOLDFAST_SEED"
 
 
 def dice(what: str, seed: int | None = None) -> random.Random:
-    """Random numbers for one purpose; the seed is printed, with the way to have it again.
+    """Random numbers for one purpose; prints the seed, and the way to use it again.
 
     ``seed`` None: ``$HOLDFAST_SEED`` if it is set, else a new one. Sources with different
     purposes draw different numbers from one seed.

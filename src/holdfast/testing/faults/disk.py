@@ -1,4 +1,4 @@
-"""Disks that are full, files that may not grow, files that somebody deletes."""
+"""Disks that are full, files that may not grow, files that another process deletes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Self
 
-#: Bytes written at once to fill a disk; then smaller pieces, to the last byte.
+#: Bytes of one write that fills a disk: large pieces first, then smaller ones, to the last byte.
 _PIECES = (1 << 16, 1 << 12, 1)
 
 
 class NoSmallDisk(Exception):
-    """A disk of one's own needs the right to mount one (root on Linux): skip the test."""
+    """A small disk needs the right to mount one (root on Linux): skip the test."""
 
 
 @contextlib.contextmanager
 def no_file_longer(than: int) -> Generator[None]:
     """In this process no file grows beyond ``than`` bytes: a write there fails with ``EFBIG``.
 
-    As a quota would do it (RLIMIT_FSIZE). Processes that are started meanwhile inherit it.
+    It acts like a quota (RLIMIT_FSIZE). Processes that are started meanwhile inherit it.
     """
     import resource
     import signal
@@ -40,9 +40,9 @@ def no_file_longer(than: int) -> Generator[None]:
 
 
 class SmallDisk:
-    """A file system of ``size`` bytes of its own, mounted at ``folder`` while the block runs.
+    """A separate file system of ``size`` bytes, mounted at ``folder`` while the block runs.
 
-    ``NoSmallDisk`` where we may not mount one.
+    ``NoSmallDisk`` where this process may not mount one.
     """
 
     def __init__(self, size: int) -> None:
@@ -59,7 +59,7 @@ class SmallDisk:
                         file.write(bytes(piece))
 
     def clear(self) -> None:
-        """Give the space back that ``fill`` has taken."""
+        """Free the space that ``fill`` has used."""
         (self.folder / self._ballast).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -74,15 +74,15 @@ class SmallDisk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Lazily, because somebody may still have a file of it open.
+        # Lazily, because another process may still have a file of it open.
         subprocess.run(["umount", "-l", str(self.folder)], check=False, capture_output=True)
         self.folder.rmdir()
 
 
 def delete(*paths: str | os.PathLike[str]) -> list[str]:
-    """Delete files and folders while others work in them; the paths that were there and are gone.
+    """Delete files and folders that others use; the paths that existed and are now deleted.
 
-    What others make in a folder meanwhile is deleted too, until the folder itself is gone.
+    What others create in a folder meanwhile is deleted too, until the folder itself is gone.
     """
     found = []
     for path in paths:
@@ -96,6 +96,6 @@ def delete(*paths: str | os.PathLike[str]) -> list[str]:
             except OSError as wrong:
                 if wrong.errno not in (errno.EISDIR, errno.EPERM):
                     raise
-                continue  # it was made again, as a folder
+                continue  # it was created again, as a folder
         found.append(os.fspath(path))
     return found

@@ -6,9 +6,9 @@ import select
 
 
 def readable(fd: int, within: float | None) -> bool:
-    """Is there something to read, or the end, within ``within`` seconds (None: ever)?
+    """Does data or the end arrive within ``within`` seconds (None: no limit)?
 
-    By ``poll``, because ``select`` knows no descriptor beyond 1,023.
+    It uses ``poll``, because ``select`` accepts no descriptor beyond 1,023.
     """
     poll = select.poll()
     poll.register(fd, select.POLLIN)

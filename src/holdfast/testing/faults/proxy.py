@@ -1,4 +1,4 @@
-"""A TCP proxy that loses, keeps back or resets exactly the request or the reply that you choose.
+"""A TCP proxy that loses, holds or resets exactly the request or the reply that you choose.
 
 Put it between a client and its server, and arm it::
 
@@ -9,10 +9,10 @@ Put it between a client and its server, and arm it::
         assert fault.hits == 1
 
 A request is chosen by bytes that it contains, or by a function of its bytes; a reply by the request
-that it answers: a server is taken to answer in order. A message that the server sends unasked, a
-*push*, is chosen by its own bytes. What a message is, and which are pushes, is said by a
-:class:`.Wire`. That the client ends a connection is an empty message, its *end*. Threads only, no
-event loop, so that it can stand beside either face.
+that it answers: the proxy expects a server to answer in order. A message that the server sends
+unasked, a *push*, is chosen by its own bytes. A :class:`.Wire` defines what a message is, and which
+messages are pushes. The end of a connection by the client is an empty message, its *end*. It uses
+only threads and no event loop, so that it works with either face.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from .wire import CHUNKS, Wire
 
 _PIECE = 1 << 16
 _CONNECT_S = 5.0
-#: A reset: close with what is unsent thrown away.
+#: A reset: close the socket and discard the unsent bytes.
 _ABORT = struct.pack("ii", 1, 0)
 
 
-#: What a message contains, or whether it is meant.
+#: Bytes that a message contains, or a function that returns whether the message is meant.
 Match = bytes | Callable[[bytes], bool]
 
 
 class Fault(NamedTuple):
-    """What happens to a message.
+    """The fate of a message.
 
-    It is lost, comes ``seconds`` later, is held until ``Armed.let_go``, or the connection is reset
-    in its place.
+    It is lost, arrives ``seconds`` later, is held until ``Armed.let_go``, or the connection is
+    reset in its place.
     """
 
     what: Literal["drop", "delay", "hold", "reset"]
@@ -52,34 +52,34 @@ class Fault(NamedTuple):
 
 #: The server never sees it; the connection stays.
 DROP_REQUEST = Fault("drop", "request")
-#: The server has carried it out, and the answer is lost; the connection stays.
+#: The server carries it out, and the answer is lost; the connection stays.
 DROP_REPLY = Fault("drop", "reply")
-#: What the server sends unasked is lost; the connection stays.
+#: A message that the server sends unasked is lost; the connection stays.
 DROP_PUSH = Fault("drop", "push")
-#: It is on its way until you let it go, even if its client gives up and leaves meanwhile.
+#: It is held until ``let_go``, even if its client gives up and disconnects meanwhile.
 HOLD_REQUEST = Fault("hold", "request")
-#: The server has carried it out, and the answer is on its way until you let it go.
+#: The server carries it out, and the answer is held until ``let_go``.
 HOLD_REPLY = Fault("hold", "reply")
-#: The client has ended the connection, and the server doesn't see that until you let it go.
+#: The client ends the connection, and the server doesn't see that until ``let_go``.
 HOLD_END = Fault("hold", "end")
 #: The connection is reset before the server sees the request.
 RESET_REQUEST = Fault("reset", "request")
-#: The server has carried it out, and the connection is reset in place of the answer.
+#: The server carries it out, and the connection is reset in place of the answer.
 RESET_REPLY = Fault("reset", "reply")
 
 
 def delay_request(seconds: float) -> Fault:
-    """The request, and what follows it on this connection, arrives so much later."""
+    """The request, and what follows it on this connection, arrives ``seconds`` later."""
     return Fault("delay", "request", seconds)
 
 
 def delay_reply(seconds: float) -> Fault:
-    """The answer, and what follows it on this connection, arrives so much later."""
+    """The answer, and what follows it on this connection, arrives ``seconds`` later."""
     return Fault("delay", "reply", seconds)
 
 
 class Armed:
-    """A fault that lies in wait. ``hits``: how often it has struck."""
+    """A fault that waits for its messages. ``hits`` counts the messages that it has met."""
 
     def __init__(self, match: Match, fault: Fault, times: int) -> None:
         self._match = match
@@ -90,7 +90,7 @@ class Armed:
         self._gate = threading.Event()
 
     def meant(self, message: bytes) -> bool:
-        """Is it for this message? Then it is used up once more."""
+        """Is the fault for this message? If so, count one use."""
         match = self._match
         with self._struck:
             if self._left < 1:
@@ -101,7 +101,7 @@ class Armed:
         return True
 
     def strike(self) -> bool:
-        """It has struck: told by the proxy. May the message pass? Waits while it is late."""
+        """Apply the fault (the proxy calls this), and wait for its delay; may the message pass?"""
         with self._struck:
             self.hits += 1
             self._struck.notify_all()
@@ -112,31 +112,31 @@ class Armed:
         return self.fault.what in ("delay", "hold")
 
     def wait(self, within: float = 10.0, hits: int = 1) -> None:
-        """Wait until it has struck ``hits`` times; ``TimeoutError`` if that takes longer."""
+        """Wait until it has met ``hits`` messages; ``TimeoutError`` if that takes longer."""
         with self._struck:
             if not self._struck.wait_for(lambda: self.hits >= hits, within):
                 raise TimeoutError(f"{self.fault} of {self._match!r} struck {self.hits} times")
 
     def let_go(self) -> None:
-        """Forward what is held now, and do not hold what is struck later."""
+        """Forward the messages that are held now, and hold no later ones."""
         self._gate.set()
 
     def disarm(self) -> None:
-        """It strikes no more. What is held stays so."""
+        """Apply the fault to no more messages. Messages that are held stay held."""
         with self._struck:
             self._left = 0
 
     @property
     def over(self) -> bool:
-        """Will it never strike again, nor hold anything?"""
+        """Is it used up, with no message held?"""
         return self._left < 1 and (self.fault.what != "hold" or self._gate.is_set())
 
 
 class Proxy:
-    """Listens at ``port`` of the loopback and passes everything on to a server.
+    """Listens on ``port`` of the loopback interface and forwards everything to a server.
 
-    ``wire`` says what a message is. Without one, whatever arrives at once is a message, which is
-    right for a client that sends one request at a time.
+    ``wire`` defines what a message is. Without it, all bytes that arrive together are a message,
+    which is right for a client that sends one request at a time.
     """
 
     def __init__(self, host: str, port: int, wire: Wire = CHUNKS) -> None:
@@ -145,7 +145,7 @@ class Proxy:
         self._mutex = threading.Lock()
         self._armed: list[Armed] = []
         self._pairs: set[_Pair] = set()
-        #: Set while bytes may pass in this direction, and what happens to them if not.
+        #: Set while bytes may pass in this direction. Else `swallowing` decides: drop or hold them.
         self.open = {"request": threading.Event(), "reply": threading.Event()}
         self.swallowing = False
         self._refusing = False
@@ -159,47 +159,47 @@ class Proxy:
     # -- faults ----------------------------------------------------------------------------
 
     def arm(self, match: Match, fault: Fault, times: int = 1) -> Armed:
-        """This fault for the next requests (or their replies), or pushes, that match."""
+        """Inject this fault into the next requests (or their replies), or pushes, that match."""
         armed = Armed(match, fault, times)
         with self._mutex:
             self._armed = [*(one for one in self._armed if not one.over), armed]
         return armed
 
     def blackhole(self, of: Literal["request", "reply", "both"] = "both") -> None:
-        """Swallow all bytes in this direction from now on; connections stay, new ones too."""
+        """Drop all later bytes in this direction; old and new connections stay open."""
         self.swallowing = True
         self._shut(of)
 
     def hold(self, of: Literal["request", "reply", "both"] = "both") -> None:
-        """Keep back all bytes in this direction: a partition. ``heal`` lets them through."""
+        """Hold all bytes in this direction: a partition. ``heal`` forwards them."""
         self.swallowing = False
         self._shut(of)
 
     def refuse(self) -> None:
-        """Reset every new connection at once, and those that there are."""
+        """Reset the open connections now, and every new connection at once."""
         self._refusing = True
         self.reset()
 
     def lead_to(self, host: str, port: int) -> None:
-        """New connections lead to this server, as with an address that follows a primary."""
+        """Connect new connections to this server, as an address that follows a primary does."""
         self._target = (host, port)
 
     def reset(self) -> None:
-        """Reset every connection; new ones are taken."""
+        """Reset every connection; new connections are accepted."""
         with self._mutex:
             pairs = list(self._pairs)
         for pair in pairs:
             pair.reset()
 
     def heal(self) -> None:
-        """From now on all is well, but for what is armed. What was swallowed is lost."""
+        """End all faults except the armed ones. Bytes that were dropped stay lost."""
         self._refusing = False
         for way in self.open.values():
             way.set()
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The number of connections that are open now."""
         with self._mutex:
             return len(self._pairs)
 
@@ -211,13 +211,13 @@ class Proxy:
     # -- passing on ------------------------------------------------------------------------
 
     def chosen(self, message: bytes, *of: str) -> Armed | None:
-        """The armed fault of these for this message, used up once more."""
+        """The armed fault of these kinds for this message; counts one use of it."""
         with self._mutex:
             armed = [one for one in self._armed if one.fault.of in of]
         return next((one for one in armed if one.meant(message)), None)
 
     def passes(self, way: str) -> bool:
-        """May bytes pass in this direction? Waits while they are kept back."""
+        """May bytes pass in this direction? Waits while they are held."""
         while not self.open[way].is_set():
             if self.swallowing:
                 return False
@@ -247,12 +247,12 @@ class Proxy:
             pair.start()
 
     def gone(self, pair: _Pair) -> None:
-        """A connection has ended: told by itself."""
+        """Forget a connection that has ended; the connection calls this."""
         with self._mutex:
             self._pairs.discard(pair)
 
     def close(self) -> None:
-        """Reset every connection and listen no more."""
+        """Reset every connection and stop listening."""
         self._closed = True
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -271,13 +271,13 @@ class Proxy:
 
 
 class _Pair:
-    """One connection of a client, and ours to the server for it."""
+    """One connection of a client, and the proxy's connection to the server for it."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy = proxy
         self._sockets = (client, server)
         self._mutex = threading.Lock()
-        #: For each answer that is to come, in order, what shall happen to it.
+        #: The fault, or None, for each expected answer, in order.
         self._awaited: deque[Armed | None] = deque()
         self._ends = 0
         self._resetting = False
@@ -285,7 +285,7 @@ class _Pair:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self) -> None:
-        """Pass on in both directions from now on."""
+        """Start to forward in both directions."""
         client, server = self._sockets
         for way, source, sink in (("request", client, server), ("reply", server, client)):
             work = (way, source, sink)
@@ -316,7 +316,7 @@ class _Pair:
             self._end()
 
     def _lets_request(self, message: bytes) -> bool:
-        """Does it pass? Then its answer is awaited from now on."""
+        """Does it pass? If so, expect its answer."""
         armed = self._proxy.chosen(message, "request", "reply")
         later = None
         if armed is not None and armed.fault.of == "reply":
@@ -336,7 +336,7 @@ class _Pair:
         return self._strikes(armed) and self._proxy.passes("reply")
 
     def _strikes(self, armed: Armed | None) -> bool:
-        """Let a fault strike; does the message pass all the same?"""
+        """Apply a fault; does the message still pass?"""
         if armed is None:
             return True
         passes = armed.strike()
@@ -361,7 +361,7 @@ class _Pair:
 
 
 def _abort(one: socket.socket) -> None:
-    """Close with a reset, and wake who reads it."""
+    """Close with a reset, and wake the thread that reads from it."""
     with contextlib.suppress(OSError):
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
         one.shutdown(socket.SHUT_RD)

@@ -1,4 +1,4 @@
-"""The scenario of a round of damage: what is done, one act after the other, on either face."""
+"""The scenario of a round of damage: its acts, one after the other, on either face."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...errors import ComputeFailed, HoldfastError, LockLost, NotAcquired, Refre
 from ...runtime.blocking import boottime
 from ..faces import Actor, Face
 
-#: The lease of the scenario's holds, deliveries and refreshes.
+#: The length of the leases of holds, deliveries and refreshes, in seconds.
 TTL_S = 1.5
-#: A failed computation is remembered this long.
+#: Seconds for which a failed computation is remembered.
 FAILURE_S = 1.0
 
 
 class Wasted(LookupError):
-    """What a computation raises in the scenario."""
+    """The error of a failed computation in the scenario."""
 
 
 class Scene:
@@ -38,7 +38,7 @@ class Scene:
         self._computed = face.flag()
 
     def start(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Actor:
-        """Do this beside the acts; an error that is none of ours is wrong."""
+        """Run this at the same time as the acts; only a `HoldfastError` may come out of it."""
 
         async def judged() -> None:
             try:
@@ -53,7 +53,7 @@ class Scene:
         return actor
 
     async def over(self) -> None:
-        """All that runs beside the acts has ended."""
+        """Wait until all that runs at the same time as the acts has ended."""
         self._computed.set()
         for one in self._beside:
             try:
@@ -64,11 +64,11 @@ class Scene:
     # -- locks -----------------------------------------------------------------------------------
 
     async def hold(self) -> None:
-        """Somebody holds."""
+        """One client acquires the lock."""
         self.first = await self.holder.lock(f"{self.token}-lock", ttl=TTL_S).acquire(timeout=5)
 
     async def wait(self) -> None:
-        """Somebody waits behind it."""
+        """A second client waits behind it."""
 
         async def wait() -> None:
             lock = self.other.lock(f"{self.token}-lock", ttl=TTL_S)
@@ -83,7 +83,7 @@ class Scene:
             await self.face.sleep(0.005)
 
     async def try_it(self) -> None:
-        """A third client tries, which must fail as long as somebody holds."""
+        """A third client tries, which must fail while the first client holds."""
         hold = await self.third.lock(f"{self.token}-lock", ttl=TTL_S).acquire(blocking=False)
         if hold is None:
             return
@@ -95,11 +95,11 @@ class Scene:
                 await hold.release()
 
     async def renew(self) -> None:
-        """The holds, the delivery and the refresh lease are renewed, by their renewers."""
+        """Wait until the renewers have renewed the holds, the delivery and the refresh lease."""
         await self.face.sleep(TTL_S / 3 + 0.1)
 
     async def pass_on(self) -> None:
-        """The holder leaves."""
+        """The holder releases."""
         if self.first is not None:
             if self.second is not None:
                 await self._never_two(self.first, self.second)
@@ -108,7 +108,7 @@ class Scene:
                 await first.release()
 
     async def end(self) -> None:
-        """The waiter was served, or gave up; it leaves, too."""
+        """The waiter was granted, or gave up; it releases, too."""
         if self._waiter is not None:
             with suppress(TimeoutError):
                 await self._waiter.result(6.0)
@@ -118,7 +118,7 @@ class Scene:
                 await second.release()
 
     async def _never_two(self, one: Any, two: Any) -> None:
-        """Two claims were granted: one learns of its loss within the time that the page says."""
+        """Two claims were granted: check that one is notified of its loss in the allowed time."""
         end = boottime() + self._overlap_s
         while boottime() < end:
             if not (_believes(one) and _believes(two)):
@@ -157,7 +157,7 @@ class Scene:
         )
 
     async def _get(self, client: Any, key: str, compute: Callable[[], Awaitable[str]]) -> None:
-        """What a guard gives is the value that was computed for this key, or an error of ours."""
+        """A guard must return the value that was computed for this key, or raise a clear error."""
         value = await self._guard(client).get(compute, key=key)
         if value != f"value of {key}":
             self.wrong.append(f"the guard: another value {value!r:.60} for {key!r}")
@@ -171,7 +171,7 @@ class Scene:
         await self._get(self.holder, "", compute)
 
     async def fail(self) -> None:
-        """A value can't be computed, which is remembered."""
+        """A computation fails, and the failure is remembered."""
 
         async def compute() -> str:
             raise Wasted("no such thing")
@@ -180,7 +180,7 @@ class Scene:
             await self._get(self.holder, "bad", compute)
 
     async def compute(self) -> None:
-        """A value is being computed, and somebody waits for it."""
+        """One client computes a value, and another client waits for it."""
         begun = self.face.flag()
 
         async def compute() -> str:
@@ -198,16 +198,16 @@ class Scene:
             self.start("who waits for a value", lambda: self._get(self.other, "slow", quick))
 
     async def store(self) -> None:
-        """The value that was being computed is there, and is stored."""
+        """The computation of that value ends, and the value is stored."""
         self._computed.set()
 
     async def invalidate(self) -> None:
-        """The value is thrown away, and computed again."""
+        """The value is invalidated, and computed again."""
         await self._guard(self.other).invalidate()
         await self.refresh()
 
     async def look(self) -> None:
-        """People look."""
+        """Read all views of the state: locks, queue and guard."""
         await self.third.inspect(self.token)
         await self.third.queue(f"{self.token}-queue").stats()
         await self.third.queue(f"{self.token}-queue").jobs()
@@ -218,7 +218,7 @@ class Scene:
     # -- is everything usable again? -------------------------------------------------------------
 
     async def use_lock(self) -> None:
-        """The lock can be had."""
+        """Check that the lock can be acquired."""
         hold = await self.third.lock(f"{self.token}-lock", ttl=TTL_S).acquire(timeout=1)
         if hold is None:
             raise NotAcquired("it is held by nobody, and nobody gets it")
@@ -226,7 +226,7 @@ class Scene:
             await hold.release()
 
     async def use_queue(self) -> None:
-        """A job that is put is delivered."""
+        """Check that a new job is delivered."""
         queue = self.third.queue(f"{self.token}-queue", ttl=TTL_S)
         await queue.put(b"last")
         end = boottime() + 2
@@ -241,7 +241,7 @@ class Scene:
         raise NotAcquired("a job that was accepted is not delivered")
 
     async def use_guard(self) -> None:
-        """Each value can be thrown away, computed and found again."""
+        """Check that each value can be invalidated, computed and found again."""
         await self.invalidate()
         for key in ("", "slow", "bad"):
             await self._keeps(key)
@@ -270,7 +270,7 @@ def _believes(hold: Any) -> bool:
     return True
 
 
-#: The acts, in their order.
+#: The acts, in order.
 ACTS: tuple[Callable[[Scene], Awaitable[None]], ...] = (
     Scene.hold,
     Scene.wait,

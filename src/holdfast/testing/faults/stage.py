@@ -1,8 +1,9 @@
-"""A subject's view of the process that started it: ``python -m holdfast.testing.faults.stage``.
+"""A subject's side of its messages: ``python -m holdfast.testing.faults.stage``.
 
-The process runs one function, which gets a :class:`Stage` to speak and listen with, and then its
-arguments. Lines are JSON, one value each, over standard input and output. Whatever the function
-prints goes to standard error, lest it be taken for a line.
+The process runs one function. Its first argument is a :class:`Stage`, which exchanges messages with
+the process that started it; its own arguments follow. Messages are lines of JSON, one value each,
+on standard input and output. Prints of the function go to standard error, so that they are not
+taken for messages.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any
 
 from .pipe import readable
 
-#: Seconds after which a subject that nobody ends shows where it is, and ends itself.
+#: Seconds after which a subject prints its stacks and ends by itself.
 LIFE_S = 900.0
 
 
 class Stage:
-    """The subject's side of the conversation."""
+    """Sends and receives the messages of a subject."""
 
     def __init__(self, ear: int, mouth: int) -> None:
         self._ear = ear
@@ -31,13 +32,13 @@ class Stage:
         self._heard = b""
 
     def say(self, value: Any) -> None:
-        """Say one thing, at once: it is out when this returns, even if we are killed then."""
+        """Send one value at once: it is written when this returns, even if a kill follows."""
         os.write(self._mouth, json.dumps(value).encode() + b"\n")
 
     def hear(self, within: float | None = None) -> Any:
-        """The next thing that we are told; None when there is nobody any more.
+        """The next value that arrives; None when the other side has closed the pipe.
 
-        ``within`` seconds, else ``TimeoutError``. It blocks: under asyncio call it through
+        ``TimeoutError`` after ``within`` seconds. It blocks: under asyncio call it through
         ``asyncio.to_thread``.
         """
         while b"\n" not in self._heard:
@@ -52,7 +53,7 @@ class Stage:
 
 
 def main(function: str, arguments: str) -> None:
-    """Run ``module:name`` with a stage and with arguments that are a JSON list."""
+    """Run ``module:name`` with a stage and then the arguments of a JSON list."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(LIFE_S, exit=True)
     stage = Stage(os.dup(0), os.dup(1))

@@ -1,18 +1,18 @@
 """Processes as the subjects of faults: started, stopped, continued, forked and killed on purpose.
 
-A subject runs one function of a module in a separate process. The two talk in lines, so that a
-fault strikes at a chosen moment: the subject says how far it is, and only then is it struck::
+A subject runs one function of a module in a separate process. The two exchange messages, so that a
+fault comes at a chosen moment: the subject reports its progress, and only then comes the fault::
 
     def holder(stage, url):                      # in the module mytests.workers
         with Client(url).lock("x") as hold:
             stage.say(hold.fence)                # now it holds
-            stage.hear()                         # until it is told to go on
+            stage.hear()                         # until the test sends a message
 
     with Subject("mytests.workers:holder", url) as one:
         fence = one.hear()
         one.kill()                               # kill -9, in the middle of its body
 
-Leave the ``with`` block, and the process is gone and reaped, however the test went.
+At the end of the ``with`` block the process is killed and reaped, even if the test failed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .. import starting
 from ..surroundings import surroundings
 from .pipe import readable
 
-#: Seconds that a wait may take, unless the caller says otherwise.
+#: Default limit of a wait, in seconds.
 SOON_S = 20.0
 _STAGE = "holdfast.testing.faults.stage"
 _AFTER = (
@@ -43,16 +43,16 @@ _AFTER = (
 
 
 class SubjectGone(Exception):
-    """The subject has ended, and was expected to say something."""
+    """The subject has ended, and was expected to send a message."""
 
 
 class Subject:
     """A process that runs ``function`` ("module:name") with a stage and these arguments.
 
-    A coroutine function is run by ``asyncio.run``. The arguments are anything that JSON has.
-    ``first`` names a module that is imported there before anything else, ``environment`` adds to
-    ours. Modules are found as they are here. It raises nothing that happens there: what the
-    function raises is on standard error, and ``ended`` is then 1.
+    A coroutine function is run by ``asyncio.run``. The arguments are any JSON values. ``first``
+    names a module that is imported there before anything else, ``environment`` adds to the
+    environment of this process. Modules are found on the same path as here. Exceptions of the
+    function are not raised here: they are printed to standard error, and ``ended`` is then 1.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Subject:
         self.pid = self.process.pid
         self._heard = b""
 
-    # -- talking ---------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------
 
     def say(self, value: Any = None) -> None:
-        """Tell it one thing; ``SubjectGone`` if it has ended."""
+        """Send it one value; ``SubjectGone`` if it has ended."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(value).encode() + b"\n")
@@ -85,9 +85,9 @@ class Subject:
             raise SubjectGone(f"process {self.pid} has ended") from None
 
     def hear(self, within: float = SOON_S) -> Any:
-        """The next thing that it says, within ``within`` seconds.
+        """The next value that it sends, within ``within`` seconds.
 
-        ``TimeoutError`` if it says nothing, ``SubjectGone`` if it has ended.
+        ``TimeoutError`` if it sends nothing, ``SubjectGone`` if it has ended.
         """
         assert self.process.stdout is not None
         pipe = self.process.stdout.fileno()
@@ -103,30 +103,30 @@ class Subject:
         return json.loads(line)
 
     def rest(self, within: float = SOON_S) -> list[Any]:
-        """All that it still says until it ends."""
+        """All values that it still sends until it ends."""
         found = []
         with contextlib.suppress(SubjectGone):
             while True:
                 found.append(self.hear(within))
         return found
 
-    # -- striking --------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------
 
     def signal(self, number: int) -> None:
         """Send it a signal, if it hasn't ended."""
         self.process.send_signal(number)
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Send SIGINT, as Ctrl-C does."""
         self.signal(signal.SIGINT)
 
     def stop(self) -> None:
-        """Stop it (SIGSTOP); when this returns, none of its threads runs any more."""
+        """Stop it (SIGSTOP); when this returns, all its threads have stopped."""
         self.signal(signal.SIGSTOP)
         self.stopped()
 
     def stopped(self, within: float = SOON_S) -> None:
-        """Wait until it is stopped, by whomever; ``SubjectGone`` if it ended instead."""
+        """Wait until it is stopped, by any process; ``SubjectGone`` if it ended instead."""
         end = boottime() + within
         while not _stopped(self.pid):
             if self.ended is not None:
@@ -148,11 +148,11 @@ class Subject:
 
     @property
     def ended(self) -> int | None:
-        """Its exit status, minus the signal if one ended it; None while it runs."""
+        """Its exit status, or minus the signal that ended it; None while it runs."""
         return self.process.poll()
 
     def end(self, within: float = SOON_S) -> int:
-        """Let it end by itself: nobody will tell it anything any more. Its exit status.
+        """Close its standard input and let it end by itself; its exit status.
 
         ``TimeoutError`` if it doesn't.
         """
@@ -178,8 +178,8 @@ class Subject:
 class Fork:
     """The child of a fork of this process, which runs ``work`` and then ends at once.
 
-    It ends without clean-up, as a worker of ``multiprocessing`` does. Leave the ``with`` block,
-    and it is killed and reaped.
+    It ends without clean-up, as a worker of ``multiprocessing`` does. At the end of the ``with``
+    block it is killed and reaped.
     """
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -192,7 +192,7 @@ class Fork:
         os.close(mouth)
 
     def result(self, within: float = SOON_S) -> Any:
-        """What ``work`` returned (as JSON has it); raises ``RuntimeError`` with what it raised.
+        """The result of ``work``, through JSON; ``RuntimeError`` with the traceback if it raised.
 
         ``SubjectGone`` if the child was killed, ``TimeoutError`` if it takes longer.
         """
@@ -233,7 +233,7 @@ class Fork:
 
 
 def _live(work: Callable[[], Any], mouth: int) -> None:
-    """The life of the child of a fork."""
+    """Run ``work`` in the child of a fork, send its result, and exit."""
     status = 1
     try:
         os.write(mouth, json.dumps([True, work()]).encode())
@@ -245,7 +245,7 @@ def _live(work: Callable[[], Any], mouth: int) -> None:
 
 
 def _stopped(pid: int) -> bool:
-    """Does /proc say of each of its threads that it is stopped?"""
+    """Does /proc show each of its threads as stopped?"""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:

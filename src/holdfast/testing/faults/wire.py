@@ -1,7 +1,7 @@
 r"""Split a protocol's bytes into messages, and match answers with requests.
 
 ``LINES``, ``RESP`` (Redis and Valkey, both of its versions) and ``MYSQL`` (and MariaDB, without
-TLS) are whole protocols. ``CHUNKS`` serves any other one whose client sends one request at a time.
+TLS) are whole protocols. ``CHUNKS`` fits any other protocol with one request at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-#: How long the first whole message of these bytes is, 0 if none is whole yet.
+#: Returns the length of the first whole message of these bytes, 0 if no message is whole yet.
 Splitter = Callable[[bytes], int]
 
 
@@ -23,11 +23,11 @@ def _never(message: bytes) -> bool:
 
 
 class Wire(NamedTuple):
-    """A protocol, as far as a proxy must know it.
+    """The facts about a protocol that a proxy needs.
 
     ``requests`` and ``replies`` split what the client and the server send. ``answered``: does the
     server answer this request in its turn? ``pushed``: has the server sent this message unasked?
-    What is neither is taken to answer the requests in their order.
+    All other messages of the server count as answers to the requests, in order.
     """
 
     requests: Splitter
@@ -37,7 +37,7 @@ class Wire(NamedTuple):
 
 
 def chunks(data: bytes) -> int:
-    """A splitter: what arrives at once is one message."""
+    """A splitter: bytes that arrive together are one message."""
     return len(data)
 
 
@@ -72,11 +72,11 @@ def resp(data: bytes) -> int:
         elif mark == b"%":
             missing += 2 * int(count)
         elif mark == b"|":
-            missing += 2 * int(count) + 1  # attributes stand before what they are about
+            missing += 2 * int(count) + 1  # attributes come before the value that they describe
     return at if at <= len(data) else 0
 
 
-#: A command that is only confirmed by pushes. (It is taken to be allowed.)
+#: A command that only pushes confirm. (The server is expected to allow it.)
 _SUBSCRIBES = re.compile(rb"\*\d+\r\n\$\d+\r\n[ps]?(un)?subscribe\r\n", re.IGNORECASE)
 #: Before version 3 of the protocol a push is an array that begins with one of these words.
 _PUSH = re.compile(rb">|\*[34]\r\n\$\d+\r\n([ps]?(un)?subscribe|[ps]?message)\r\n", re.IGNORECASE)
@@ -106,12 +106,12 @@ _EOF_BYTES = 5
 
 
 def _lenenc(data: bytes, at: int) -> int:
-    """Where the number ends that begins here."""
+    """The position after the number that begins at ``at``."""
     return at + {0xFC: 3, 0xFD: 4, _EOF: 9}.get(data[at], 1)
 
 
 def _more(last: bytes) -> bool:
-    """Does another result follow this last packet of one?"""
+    """Does another result follow the result that ends with this packet?"""
     if last[0] == _ERROR:
         return False
     at = 3 if len(last) == _EOF_BYTES and last[0] == _EOF else _lenenc(last, _lenenc(last, 1))
@@ -119,7 +119,7 @@ def _more(last: bytes) -> bool:
 
 
 def mysql_answer(data: bytes) -> int:
-    r"""A splitter: what the server says to one request, all results of it, is a message.
+    r"""A splitter: the answer of the server to one request, with all its results, is a message.
 
     >>> ok, error = b"\x07\0\0\x01\0\0\0\x02\0\0\0", b"\x03\0\0\x01\xff\0\0"
     >>> mysql_answer(ok + error), mysql_answer(error), mysql_answer(ok[:-1])
@@ -139,14 +139,14 @@ def mysql_answer(data: bytes) -> int:
                 last, at = data[at + 4 : at + length], at + length
                 columns -= 1
                 if columns == -1 and last[0] == _EOF and len(last) == _EOF_BYTES:
-                    last = b"\0"  # this one only ends the columns
+                    last = b"\0"  # this packet only ends the columns
         if not _more(last):
             return at
     return 0
 
 
 def _greets(message: bytes) -> bool:
-    """A packet that answers a request has a later number than that."""
+    """Is it a greeting (packet number 0)? An answer to a request has a greater number."""
     return message[3:4] == b"\0"
 
 

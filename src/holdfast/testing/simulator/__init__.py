@@ -1,7 +1,7 @@
 """Seeded histories of the real core on a store model, judged by named invariants.
 
-``check(seed)`` runs one of locks; ``python -m holdfast.testing sim`` (``./dev sim``) runs many, of
-locks, queues or guards.
+``check(seed)`` runs one history of locks; ``python -m holdfast.testing sim`` (``./dev sim``) runs
+many histories of locks, queues or guards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .running import Kind, Plan, Verdict
 from .trouble import Violation
 
 check, run = LOCKS.check, LOCKS.run
-#: What histories are of, by the name of the contract.
+#: The kinds of histories, by the name of the contract.
 KINDS = {kind.name: kind for kind in (LOCKS, QUEUES, GUARDS)}
 
 __all__ = ["KINDS", "History", "Kind", "Plan", "Verdict", "Violation", "check", "make_plan", "run"]

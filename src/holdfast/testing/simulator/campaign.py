@@ -22,7 +22,7 @@ ENOUGH = 20
 
 
 class Tally(NamedTuple):
-    """What a number of histories came to."""
+    """The results of some histories."""
 
     histories: int
     steps: int
@@ -55,7 +55,7 @@ def campaign(first: int, count: int, jobs: int, kind: str = "locks") -> Iterator
 
 
 def many(first: int, count: int, jobs: int, kind: str = "locks") -> int:
-    """Run them, say how far it is, sum up; 1 if anything was violated."""
+    """Run them, show the progress, print the sums; 1 if anything was violated."""
     total = Tally(0, 0, 0.0, Counter(), [])
     begun = boottime()
     tty = sys.stderr.isatty()
@@ -90,7 +90,7 @@ def many(first: int, count: int, jobs: int, kind: str = "locks") -> int:
 
 
 def replay(seed: int, kind: Kind) -> int:
-    """Tell the history of a seed step by step; if it fails, also its smallest form."""
+    """Print the history of a seed step by step; if it fails, also its smallest form."""
     quiet()
     verdict = kind.check(seed, telling=True)
     tell(f"history of seed {seed}", verdict)
@@ -117,7 +117,7 @@ def tell(title: str, verdict: Verdict) -> None:
 
 
 def say(text: str) -> None:
-    """A line on standard output."""
+    """Print a line on standard output."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -140,7 +140,7 @@ def all_pairs(kinds: list[str], first: int, count: int, jobs: int) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command."""
+    """Run the command; 1 if anything was violated."""
     parser = argparse.ArgumentParser(
         prog="./dev sim", description="Run seeded histories of the real core and judge them."
     )

@@ -1,7 +1,7 @@
-"""The fate of single messages: the next one of a verb, or the n-th of a process.
+"""The fate of single messages: the next message of a verb, or the n-th of a process.
 
-A fate strikes one request and its reply, so that two failures can follow each other at every verb:
-by chance in the histories of a seed, and each by each where there are finitely many.
+A fate is a fault of one request and its reply, so that two failures can follow each other at every
+verb: at random in the histories of a seed, or enumerated where their number is finite.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import NamedTuple
 
 
 class Fate(enum.StrEnum):
-    """What becomes of one request."""
+    """A fault of one request."""
 
     #: It does not arrive.
     UNSENT = "unsent"
-    #: It is carried out, and nobody learns of it.
+    #: It is carried out, and its reply is lost.
     LOST = "lost"
-    #: It is carried out only when nobody waits for the reply any more.
+    #: It is carried out only after the time-out of its caller.
     LATE = "late"
-    #: It is carried out, nobody learns of it, and a copy of it comes a while later.
+    #: It is carried out, its reply is lost, and a copy of it arrives a while later.
     DOUBLED = "doubled"
     #: The caller that waits for the reply is cancelled, or interrupted by Ctrl-C.
     CANCELLED = "cancelled"
-    #: It is carried out, and then the server is gone for a while.
+    #: It is carried out, and then the server is down for a while.
     DOWN = "down"
-    #: It does not arrive, nor does anything else of this process for a while.
+    #: It does not arrive, and for a while no other request of this process arrives.
     CUT = "cut"
 
 
-#: What may become of the first of two requests, and of the second.
+#: Possible fates of the first of two requests, and of the second.
 FIRST = (Fate.LOST, Fate.LATE, Fate.DOUBLED, Fate.UNSENT)
 SECOND = (Fate.LOST, Fate.LATE, Fate.DOUBLED, Fate.CANCELLED, Fate.DOWN, Fate.CUT)
-#: A doubled request comes again after one of these, in seconds.
+#: The copy of a doubled request arrives after one of these times, in seconds.
 AGAIN_S = (0.003, 0.2, 1.1, 2.3)
 #: Seconds after its time-out at which a late request arrives.
 TOO_LATE_S = (0.01, 0.5, 1.6)
@@ -43,22 +43,22 @@ CUT_S = (0.4, 1.8, 2.6)
 
 
 class Aim(NamedTuple):
-    """The fate of the next request of this verb, or of any if it is empty; or, with ``number``, of
-    the request of a process that has it, counted from 0."""
+    """The fate of the next request of this verb (of any verb, if it is empty); or, with ``number``,
+    of the request of the process with this number, counted from 0."""
 
     verb: str
     fate: Fate
     number: int = -1
 
     def hits(self, verb: str, number: int) -> bool:
-        """Does it strike this request?"""
+        """Is this fate for this request?"""
         if self.number >= 0:
             return number == self.number
         return not self.verb or verb == self.verb
 
 
 def pair(rng: random.Random, verbs: tuple[str, ...]) -> list[Aim]:
-    """Two failures that follow each other, at verbs of chance."""
+    """Two failures that follow each other, at random verbs."""
     return [
         Aim(rng.choice(verbs), rng.choice(FIRST)),
         Aim(rng.choice((*verbs, "")), rng.choice(SECOND)),

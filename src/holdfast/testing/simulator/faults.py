@@ -1,4 +1,4 @@
-"""The faults of a history: each is planned from the seed, so that one of them can be left out."""
+"""The faults of a history: each is planned from the seed, so that each can be left out alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fault(NamedTuple):
-    """One fault: what, when, for how long, and a number to choose the victim with."""
+    """One fault: what, when, for how long, and a number that chooses the victim."""
 
     kind: str
     at: float
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
         return f"{self.kind} at {self.at:.2f} s for {self.length:.2f} s (victim {self.victim})"
 
 
-#: A request that was lost is given up after up to half of what is left of a lease.
+#: Seconds after a fault until a lost request is given up: up to half of the rest of a lease.
 GIVE_UP_S = 3.5
 
 KINDS = (
@@ -45,7 +45,7 @@ PARTS = 10
 def plan(
     rng: random.Random, horizon: float, kinds: tuple[str, ...] = KINDS, least: int = 3
 ) -> list[Fault]:
-    """Three to ten faults within the time."""
+    """``least`` to ten faults within the time."""
     return [
         Fault(
             rng.choice(kinds),
@@ -58,9 +58,9 @@ def plan(
 
 
 def extra(seed: int, horizon: float) -> list[Fault]:
-    """Pairs of failures that follow each other, in two of three histories; in every third one the
-    clock of the server is set, once or more often. A separate generator draws them, so that the
-    other faults of a seed stay what they are."""
+    """In two of three histories pairs of failures that follow each other; in one of three the clock
+    of the server is set, once or more often. A separate generator draws these faults, so that the
+    other faults of a seed don't change."""
     rng = random.Random(seed ^ 0xFA7E)
     kinds = ["pair"] * rng.choice((0, 1, 3)) + ["step"] * rng.choice((0, 0, rng.randint(1, 3)))
     return [
@@ -70,7 +70,7 @@ def extra(seed: int, horizon: float) -> list[Fault]:
 
 
 def steps(victim: int, length: float) -> Iterator[tuple[float, float]]:
-    """By how much a clock is set, and when: at once, or in parts within this length."""
+    """Yield the time and the size of each step of a clock: one step, or parts within ``length``."""
     rng = random.Random(victim)
     delta = rng.choice(STEPS_S) * rng.choice((1, -1))
     parts = 1 if victim % 2 else PARTS
@@ -86,7 +86,7 @@ class Faults:
         self.done = 0
 
     def arm(self, faults: list[Fault]) -> None:
-        """Have each happen at its time."""
+        """Start each fault at its time."""
         for fault in faults:
             self.history.world.at(fault.at, lambda f=fault: self._begin(f))  # type: ignore[misc]
 
@@ -100,7 +100,7 @@ class Faults:
         act(fault)
 
     def _trouble(self, length: float, process: Process | None = None) -> None:
-        """For ``length`` seconds from now on, renewals of this process (None: of all) may fail."""
+        """For ``length`` seconds, renewals of this process (None: of all) may fail."""
         now = self.history.world.time
         pid = None if process is None else process.pid
         self.history.watch.trouble.append((now, now + length, pid))
@@ -116,7 +116,7 @@ class Faults:
         self._knob("lose_request", 0.5, 0.0, fault.length)
 
     def lose_reply(self, fault: Fault) -> None:
-        """Requests are carried out, their replies vanish, one in two."""
+        """Requests are carried out; one in two of their replies vanishes."""
         self._knob("lose_reply", 0.5, 0.0, fault.length)
 
     def lossy(self, fault: Fault) -> None:
@@ -129,25 +129,25 @@ class Faults:
         self._knob("reset", 0.5, 0.0, fault.length)
 
     def slow(self, fault: Fault) -> None:
-        """Messages take up to twelve seconds: longer than anybody waits for them."""
+        """Messages take up to twelve seconds: longer than any client waits for them."""
         self._knob("slow", 12.0, 0.0, fault.length)
 
     def lose_poke(self, fault: Fault) -> None:
-        """No wake-up arrives. Nobody may depend on one."""
+        """No wake-up arrives. No client may depend on one."""
         net = self.history.server.net
         net.lose_poke = 1.0
         self.history.world.after(fault.length, lambda: setattr(net, "lose_poke", 0.05))
 
     def cut(self, fault: Fault) -> None:
-        """A process and the server don't reach each other."""
+        """No message between a process and the server arrives."""
         self._cut(fault, ("up", "down"))
 
     def cut_up(self, fault: Fault) -> None:
-        """What a process sends doesn't arrive."""
+        """No message from a process arrives."""
         self._cut(fault, ("up",))
 
     def cut_down(self, fault: Fault) -> None:
-        """What the server sends to a process doesn't arrive."""
+        """No message from the server to a process arrives."""
         self._cut(fault, ("down",))
 
     def _cut(self, fault: Fault, ways: tuple[str, ...], process: Process | None = None) -> None:
@@ -159,14 +159,14 @@ class Faults:
         history.world.after(fault.length, lambda: history.server.net.cut.difference_update(cuts))
 
     def server_down(self, fault: Fault) -> None:
-        """The server is away for a while and comes back with its data."""
+        """The server is down for a while and restarts with its data."""
         server = self.history.server
         server.stop()
         self._trouble(fault.length + GIVE_UP_S)
         self.history.world.after(fault.length, lambda: server.restart(True))
 
     def amnesia(self, fault: Fault) -> None:
-        """The server comes back without its data."""
+        """The server restarts without its data."""
         history, server = self.history, self.history.server
         server.stop()
         self._trouble(fault.length + GIVE_UP_S)
@@ -197,14 +197,14 @@ class Faults:
             history.some_process(fault.victim).kill()
 
     def cancel(self, fault: Fault) -> None:
-        """Cancel a task of asyncio at whatever it waits for."""
+        """Cancel a task of asyncio at the point where it waits."""
         actors = [a for a in self.history.actors if not a.process.threads]
         if actors:
             task = self.history.tasks[actors[fault.victim % len(actors)].number]
             self.history.world.interrupt(task, Cancelled())
 
     def interrupt(self, fault: Fault) -> None:
-        """Ctrl-C in a thread at whatever it waits for; at times a second one soon after."""
+        """Ctrl-C in a thread at the point where it waits; sometimes a second one soon after."""
         actors = [a for a in self.history.actors if a.process.threads]
         if actors:
             world = self.history.world
@@ -214,7 +214,7 @@ class Faults:
                 world.after(0.001, lambda: world.interrupt(task, KeyboardInterrupt()))
 
     def aim_join(self, fault: Fault) -> None:
-        """Something happens while the next join of a process is between sending and reply."""
+        """Inject a fault while the next join of a process is between request and reply."""
         self._aim(fault, "join")
 
     def aim_keep(self, fault: Fault) -> None:
@@ -248,14 +248,14 @@ class Faults:
         history.server.aims[process.pid] = (verb, hit)
 
     def fade(self, fault: Fault) -> None:
-        """A link gets slow and then is gone, for longer than any lease."""
+        """Messages get slow; then a process is cut off for longer than any lease."""
         self._knob("slow", 3.0, 0.0, 4.0)
         self.history.world.after(
             3.5, lambda: self._cut(fault._replace(length=14.0), ("up", "down"))
         )
 
     def pair(self, fault: Fault) -> None:
-        """Two requests of a process fail, one after the other, each in its own way."""
+        """Two requests of a process fail, one after the other, each in a different way."""
         history = self.history
         process = history.some_process(fault.victim)
         aims = pair(random.Random(fault.victim), history.server.verbs)
@@ -280,5 +280,5 @@ class Faults:
         process.wall_jump += (fault.victim % 7200) - 3600
 
     def fork(self, fault: Fault) -> None:
-        """A process forks: the child may not believe in, nor free, what its parent holds."""
+        """A process forks: the child may neither believe in nor release its parent's holds."""
         self.history.fork(self.history.some_process(fault.victim))

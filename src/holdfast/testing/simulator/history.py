@@ -25,8 +25,8 @@ TTL_MAX_S = 10.0
 
 
 def make_plan(seed: int) -> Plan:
-    """The plan of a seed: 2 to 4 processes, 4 to 7 claimants, 3 to 10 faults, and in most also
-    pairs of failures, and a clock that is set."""
+    """The plan of a seed: 2 to 4 processes, 4 to 7 claimants, 3 to 10 faults; most plans also have
+    pairs of failures or a server clock that is set."""
     rng = random.Random(seed)
     processes = rng.randint(2, 4)
     actors = tuple(range(rng.randint(4, 7)))
@@ -36,7 +36,7 @@ def make_plan(seed: int) -> Plan:
 
 
 class History(Running):
-    """A world with a server, processes, claimants and faults."""
+    """A simulation with a server, processes, claimants and faults."""
 
     def __init__(self, plan_: Plan, telling: bool = False) -> None:
         super().__init__(plan_, partial(Server, ttl_max=TTL_MAX_S), telling)
@@ -60,14 +60,14 @@ class History(Running):
             self.actors.append(kind(self, process, number, seeds[number]))
 
     def _spared(self, row: Row) -> bool:
-        """A row that may be left: of a dead process, or of a hold that was detached."""
+        """May this row be left? If its process is dead, or its hold was detached."""
         if row.meta in self.detached:
             return True
         pid = int(row.owner.split(":")[1])
         return not self.world.processes[pid - 1].alive
 
     def fork(self, parent: Process) -> None:
-        """Look through a child's eyes at everything that the parent holds."""
+        """Check every hold of the parent as the child of a fork sees it."""
         ctx = self.clients[parent.pid]._ctx
         for actor in self.actors:
             if actor.process is not parent:

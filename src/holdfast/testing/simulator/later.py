@@ -1,8 +1,8 @@
 """Events after the first lease: shorter leases, repeated joins, cancelled renewers, closed clients,
 several names whose leases end at different times, and copies that come very late.
 
-The claimants of two histories in seven do this besides everything else. It has its own seeds, so
-that all other histories stay as they are.
+In two histories of seven the claimants do this in addition to all other actions. Only these seeds
+do it, so that all other histories stay unchanged.
 """
 
 from __future__ import annotations
@@ -26,29 +26,30 @@ if TYPE_CHECKING:
 
 __all__ = ["TOO_LATE", "CutLines", "LaterActor", "cuts", "later"]
 
-#: A copy may also come after all undos but those that are gone on with in the background.
+#: Seconds until a late copy arrives: the longest is after all undos, except the undos that continue
+#: in the background.
 TOO_LATE = (*TOO_LATE_S, 11.0)
-#: The seeds with these remainders of a division by this number do it.
+#: Divisor, and the remainders of the seeds that do it.
 OF, THESE = 7, (0, 3)
-#: In one of this number of them a lease is cut to what was asked for last.
+#: In one of this number of these histories a renewal cuts the lease to the ttl that it requests.
 CUTS = 3
 
 
 def later(seed: int) -> bool:
-    """Does the history of this seed do what comes after the first lease?"""
+    """Does the history of this seed have the actions of this module?"""
     return seed % OF in THESE
 
 
 def cuts(seed: int) -> bool:
-    """Does the server of this history cut a lease to what was asked for last?"""
+    """Does a renewal on the server of this history cut the lease to the ttl that it requests?"""
     return later(seed) and seed % CUTS == 0
 
 
 class CutLines(Lines):
-    """Lines in which a renewal cuts the lease to what it asks for, as in the formats of others."""
+    """Lines in which a renewal cuts the lease to the ttl that it requests, as some dialects do."""
 
     def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
-        """As ever, but for that."""
+        """Renew, and cut the lease."""
         answer, pokes = super().keep(keep, now, address)
         line = self.lines.get(keep.claim.spec.name)
         row = line.held.get(keep.new_id or keep.claim.id) if line is not None else None
@@ -59,10 +60,10 @@ class CutLines(Lines):
 
 
 class LaterActor(Actor):
-    """A claimant that does all of this, too."""
+    """A claimant with the actions of this module in addition."""
 
     def choices(self) -> Sequence[Callable[[], Awaitable[None]]]:
-        """What it may do."""
+        """The actions to choose from."""
         return [
             *super().choices(),
             *[self.shorten, self.again, self.recall, self.close_amid, self.uneven, self.gone] * 2,
@@ -82,7 +83,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def shorten_amid(self) -> None:
-        """Extend a hold to a shorter lease while a renewal is under way; then be cut off."""
+        """Extend a hold to a shorter lease during a renewal; then be cut off."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -98,7 +99,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def again(self) -> None:
-        """Join twice, as the first reply is lost; hold it for longer than what is left then."""
+        """Join twice, as the first reply is lost; hold for longer than the rest of the lease."""
         self._fated(Aim("join", Fate.LOST))
         lock = self._lock(self.rng.choice(LOCKS), ttl=6.0)
         grant = await self._take(lock)
@@ -110,7 +111,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def recall(self) -> None:
-        """The task of the renewer is cancelled amid a renewal: another task continues it."""
+        """Cancel the task of the renewer during a renewal: another task continues it."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -126,7 +127,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def close_amid(self) -> None:
-        """A separate client is closed amid a renewal: nothing of it is left."""
+        """Close a separate client during a renewal: all its claims must be withdrawn."""
         usual, own = self.client, self._guest()
         self.client = own
         lock = self._lock(self.rng.choice(LOCKS))
@@ -135,7 +136,7 @@ class LaterActor(Actor):
             if grant is not None:
                 await self._amid_renewal(own, grant.lease.ttl)
                 self.watch.honest(grant)
-                grant.released = True  # it is told of the loss: its client was closed
+                grant.released = True  # its client was closed, which notifies it of the loss
         finally:
             self.client = usual
             world = self.history.world
@@ -143,14 +144,14 @@ class LaterActor(Actor):
             await self._in_the_end(own._close)
             self.holding = [one for one in self.holding if one.hold._ctx is not own._ctx]
             if self.watch.troubled(UNDONE_S + world.time - begun):
-                self.watch.abandoned.pop(lock._spec.meta, None)  # nobody continues its undo
+                self.watch.abandoned.pop(lock._spec.meta, None)  # nothing continues its undo
                 self.history.detached.add(lock._spec.meta)  # so a late copy lasts for its ttl
             else:
                 self.watch.abandoned[lock._spec.meta] = world.time
 
     async def uneven(self) -> None:
-        """Several names as one, and the lease of one of them ends long before the others: while the
-        answer is on its way, or while the names are released."""
+        """Several names as one lock, where one lease ends long before the other: during the answer
+        of the join, or during the release."""
         names = self.rng.sample(LOCKS, 2)
         locks = [self._lock(name, ttl=ttl) for name, ttl in zip(names, (0.4, 10.0), strict=True)]
         multi = MultiLockBase(self.client._ctx, locks)
@@ -176,7 +177,7 @@ class LaterActor(Actor):
         await self._release_all(hold)
 
     async def gone(self) -> None:
-        """Give up a try whose request comes long after that, and whose undo doesn't arrive."""
+        """Give up a try; its request arrives long after that, and its undo doesn't arrive."""
         self._fated(Aim("join", Fate.LATE), Aim("", Fate.CUT))
         lock = self._lock(self.rng.choice(LOCKS), ttl=0.4)
         grant = await self._take(lock, 0.05)
@@ -186,7 +187,7 @@ class LaterActor(Actor):
     # -- the parts ---------------------------------------------------------------------------
 
     def _fated(self, *aims: Aim) -> None:
-        """What becomes of the next requests of this process, if nothing is planned for them."""
+        """Add fates for the next requests of this process, after the fates that are planned."""
         self.history.server.fated.setdefault(self.process.pid, []).extend(aims)
 
     def _guest(self) -> ClientBase:
@@ -198,7 +199,7 @@ class LaterActor(Actor):
         return client(self.process, store)
 
     async def _amid_renewal(self, its: ClientBase, ttl: float) -> bool:
-        """Wait until a renewal of this client is under way; False if none is, for one ttl."""
+        """Wait until this client sends a renewal; False if it sends none within one ttl."""
         world, aims, pid = self.history.world, self.history.server.aims, self.process.pid
         moment: Fut[None] = Fut(world)
 

@@ -1,4 +1,4 @@
-"""A history as such: a world with a server, processes and tasks, run to its end."""
+"""The common part of histories: a simulation with a server, processes and tasks, run to its end."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .server import Server
 from .trouble import Violation
 from .world import Process, Task, World
 
-#: After the last action everything is healed and given this long to come to rest.
+#: Seconds that a history continues after its last action, when all faults are healed.
 REST_S = 25.0
 STEPS_MAX = 300_000
 
 
 class Plan(NamedTuple):
-    """What a seed stands for. A shrinker takes things out of it."""
+    """The history that a seed makes. A shrinker removes parts of it."""
 
     seed: int
     processes: int
     actors: tuple[int, ...]
     actions: int
     faults: tuple[Fault, ...]
-    #: A history of guards without a storm, and without its own faults.
+    #: Of guards: without a storm, and without the faults that the seed draws.
     calm: bool = False
 
 
 class Verdict(NamedTuple):
-    """How a history ended."""
+    """The result of a history."""
 
     plan: Plan
     steps: int
@@ -43,13 +43,13 @@ class Verdict(NamedTuple):
 
 
 class Running:
-    """What histories of locks, queues and guards have in common: how they run, and end."""
+    """The common part of histories of locks, queues and guards: how they run, and end."""
 
-    #: What judges it: it has ``trouble``, ``found``, ``over`` and ``at_the_end``.
+    #: The judge of the history: it has ``trouble``, ``found``, ``over`` and ``at_the_end``.
     watch: Any
-    #: Claimants or workers: each has a process, a number, what it is ``holding``, and ``main``.
+    #: Claimants or workers: each has a process, a number, the list ``holding``, and ``main``.
     actors: Any
-    #: The faults that there may be.
+    #: Carries out the faults of the plan.
     faults: type[Faults] = Faults
 
     def __init__(self, plan: Plan, server: Callable[[World], Server], telling: bool) -> None:
@@ -84,7 +84,7 @@ class Running:
         return Verdict(self.plan, self.world.steps, faults.done, violation, self.story)
 
     def rest(self) -> None:
-        """All actions have ended: come to rest."""
+        """All actions have ended: let the rest of the work finish."""
         end = self.world.time + REST_S
         self._until(lambda: self.world.time >= end)
 
@@ -104,17 +104,17 @@ class Running:
                 raise Violation("no crash", f"{task.name} died of {failure!r}") from failure
 
     def idle(self) -> bool:
-        """Is everybody done?"""
+        """Has every actor ended?"""
         if self.world.time > self.plan.actions * 60.0 + 600.0:
             raise Violation("bounded waiting", f"claimants {self.busy()} never came to an end")
         return self.ended()
 
     def ended(self) -> bool:
-        """Has every actor that lives come to its end?"""
+        """Has every actor of a living process ended?"""
         return all(task.done.done or not task.process.alive for task in self.tasks.values())
 
     def busy(self) -> list[int]:
-        """The numbers of those that live, and have not."""
+        """The numbers of the actors that live and have not ended."""
         return [n for n, t in self.tasks.items() if not t.done.done and t.process.alive]
 
     def _heal(self) -> None:
@@ -133,23 +133,23 @@ class Running:
     # -- what actors and faults use ----------------------------------------------------------
 
     def tell(self, actor: Any, text: str) -> None:
-        """A line of the story; without an actor it is about the world."""
+        """Add a line to the story; without an actor it is about the whole simulation."""
         if self.telling:
             who = f"{actor.process!r}/{actor.number}" if actor is not None else "world"
             self.story.append(f"{self.world.time:10.4f} s  {who:<8} {text}")
 
     def fail(self, invariant: str, text: str) -> None:
-        """A violation that only the workload could see."""
+        """Raise a violation that only the workload can see."""
         raise Violation(invariant, text)
 
     def _struck(self, process: Process, aim: Aim) -> None:
-        """A request of this process meets its fate."""
+        """Record that the fault of this aim meets a request of this process."""
         verb = self.server.sent[process.pid][-1]
         self.tell(None, f"FATE {aim.fate} of {verb} of {process!r}")
         self.watch.troubled_by_fate(process, aim.fate, verb)
 
     def some_process(self, number: int) -> Process:
-        """A living process, one that holds something if there is any and the number is even."""
+        """A living process; with an even number one that holds something, if there is one."""
         alive = [p for p in self.world.processes if p.alive]
         if number % 2 == 0:
             holding = {a.process.pid for a in self.actors if a.holding}
@@ -158,7 +158,7 @@ class Running:
 
 
 class Kind(NamedTuple):
-    """What histories are of: how a seed makes a plan, and what plays it.
+    """One kind of histories: how a seed makes a plan, and the class that runs it.
 
     ``short`` makes the plan of a short history without faults.
     """
@@ -179,15 +179,15 @@ class Kind(NamedTuple):
 
 
 def quiet() -> None:
-    """The histories lose locks on purpose: no log lines and warnings about it."""
+    """Silence log lines and warnings, because the histories lose locks on purpose."""
     logging.getLogger("holdfast").setLevel(logging.CRITICAL + 1)
     warnings.simplefilter("ignore")
 
 
 @contextlib.contextmanager
 def unhurried() -> Generator[None]:
-    """No garbage collection meanwhile: its moment would depend on what ran before, and a
-    forgotten hold is noticed when it is collected. Every hundredth time it is caught up on."""
+    """No garbage collection in this block: its moment would depend on what ran before, and a
+    forgotten hold is noticed when it is collected. One call in a hundred collects first."""
     global _runs
     _runs += 1
     if _runs % 100 == 0:

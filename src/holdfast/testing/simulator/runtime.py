@@ -42,9 +42,9 @@ class SimLatch:
 class SimRuntime:
     """Virtual time, seeded identity, tasks of one process.
 
-    With ``threads`` a process behaves as threads do: nothing runs beside an interrupted call,
-    so an undo is simply carried out. Else it behaves as asyncio does: the undo continues, whatever
-    is cancelled.
+    With ``threads`` a process behaves like threads: nothing else runs in the thread of an
+    interrupted call, so an undo runs in place. Else it behaves like asyncio: an undo continues even
+    if its task is cancelled.
     """
 
     awaits = False
@@ -58,17 +58,17 @@ class SimRuntime:
         self.keeper: Task | None = None
 
     def bind(self) -> None:
-        """One world, one loop."""
+        """One simulation has one loop."""
 
     def forked(self) -> None:
-        """Nothing of the parent's is kept here."""
+        """This runtime keeps no state of the parent."""
 
     def new_id(self) -> str:
         """A new secret, from the seed."""
         return f"{self._ids.getrandbits(128):032x}"
 
     def interrupts(self, failure: BaseException) -> bool:
-        """What strikes an actor comes from outside."""
+        """Interrupts of an actor come from outside, and are no `Exception`."""
         return not isinstance(failure, Exception)
 
     def flow(self) -> Hashable:
@@ -84,7 +84,7 @@ class SimRuntime:
         return self._ids.random()
 
     def epoch(self) -> int:
-        """Moves in the child of a fork."""
+        """Changes in the child of a fork."""
         return self.process.epoch
 
     def latch(self) -> SimLatch:
@@ -92,7 +92,7 @@ class SimRuntime:
         return SimLatch(self.process)
 
     def guard(self) -> Guard:
-        """The workload doesn't use it: real event loops are tested with it instead."""
+        """The workload doesn't use it: it is tested with real event loops instead."""
         raise NotSupported("cancel_on_lost is not simulated")
 
     async def sleep(self, seconds: float) -> None:
@@ -102,7 +102,7 @@ class SimRuntime:
         await fut
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry it out: in place for threads, else as an errand that nothing cancels."""
+        """Run ``work``: in place for threads, else as a shielded task."""
         if self.process.threads:
             return await work
         errand = Task(self.process, work, "errand")
@@ -126,7 +126,7 @@ class SimRuntime:
                 over()
 
         task = self._world.spawn(self.process, keep(), f"{self.process!r} {name}")
-        # Ctrl-C strikes no thread of ours, but a program may cancel all tasks of its loop.
+        # Ctrl-C never interrupts a thread of ours, but a program may cancel all tasks of its loop.
         task.nobody = self.process.threads
         self.keeper = task
         return lambda: None if task.nobody else self._world.interrupt(task, Cancelled())

@@ -1,11 +1,11 @@
 """The store model: the reference line of claims behind a network that fails in every known way.
 
-The server keeps its clock, unless a fault sets it; clients' clocks differ from it in rate by less
-than the margin allows. A lease that would outlast its own ttl proves that the clock was set back,
-and is cut to that.
-It may be down, restart with its data, or restart without (then it grants nothing until every lease
-that it may have forgotten has expired: the grace that a guard against amnesia gives). Tickets are
-``max(last + 1, time in microseconds)``, so they rise across all of that.
+The clock of the server changes only if a fault sets it; the clocks of clients differ from it in
+rate by less than the margin allows. A lease that would outlast its ttl proves that the clock was
+set back, and is cut to the ttl. The server may be down, restart with its data, or restart without
+it: then it grants nothing until every lease that it may have forgotten has expired, as in the grace
+period of recovery. Tickets are ``max(last + 1, time in microseconds)``, so they rise across all of
+that.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .world import Process, World
 if TYPE_CHECKING:
     from .store import SimStore
 
-#: What the clock of a server shows at first: enough to be set back by some ten years.
+#: Initial time of a server's clock: large enough to be set back by some ten years.
 EPOCH_S = 2_000_000_000.0
 
 
 class Net:
-    """What happens to messages just now; the faults turn these knobs."""
+    """The current faults of messages; the faults of a history set these fields."""
 
     def __init__(self) -> None:
         self.lose_request = 0.0
@@ -40,9 +40,9 @@ class Net:
 
 
 class Server:
-    """The one server of the world."""
+    """The only server of the simulation."""
 
-    #: What clients ask for.
+    #: The verbs from which a pair of failures is drawn.
     verbs: tuple[str, ...] = ("join", "keep", "leave", "join_free", "leave_all")
 
     def __init__(self, world: World, ttl_max: float) -> None:
@@ -51,17 +51,17 @@ class Server:
         self.lines = Lines()
         self.up = True
         self.generation = 0
-        #: Seconds by which the clock was set, in all.
+        #: Total seconds by which the clock was set.
         self.skew = 0.0
         self.grace_until = 0.0
         self.ttl_max = ttl_max
         self.stores: dict[int, SimStore] = {}
-        #: process -> (verb, what to do while its next request of that verb, for one name or for
-        #: several, is under way).
+        #: process -> (verb, action during its next request of that verb, for one name or for
+        #: several).
         self.aims: dict[int, tuple[str, Callable[[], None]]] = {}
         self.before_verb: Callable[[str, tuple[Any, ...]], None] = lambda *_: None
         self.after_verb: Callable[[], None] = lambda: None
-        #: process -> the fates of some of its requests to come, one after the other.
+        #: process -> the fates of some of its later requests, one after the other.
         self.fated: dict[int, list[Aim]] = {}
         #: process -> the verbs that it has sent so far.
         self.sent: dict[int, list[str]] = {}
@@ -69,7 +69,7 @@ class Server:
         self.too_late: tuple[float, ...] = TOO_LATE_S
         #: The ids of the claims that were released in time.
         self.freed: set[str] = set()
-        #: Called with the process that a fate strikes.
+        #: Called with the process and the aim when a fate meets a request.
         self.struck: Callable[[Process, Aim], None] = lambda *_: None
 
     def now(self) -> float:
@@ -77,7 +77,7 @@ class Server:
         return EPOCH_S + self.world.time + self.skew
 
     def step(self, delta: float) -> None:
-        """The clock is set; what it was compared with is put right where that shows."""
+        """Set the clock; if it goes back, cut the times that then lie too far ahead."""
         self.skew += delta
         if delta < 0:
             self.clamp(self.now())
@@ -92,7 +92,7 @@ class Server:
                 line.first = min(line.first, row.expires)
 
     def restart(self, keep_data: bool) -> None:
-        """Come back, with the data or without. Without, in grace."""
+        """Restart with the data, or without it and with a grace period."""
         self.up = True
         self.generation += 1
         if not keep_data:
@@ -100,12 +100,12 @@ class Server:
             self.grace_until = self.now() + self.ttl_max + 1.0
 
     def stop(self) -> None:
-        """Be gone: every connection breaks."""
+        """Stop: every connection breaks."""
         self.up = False
         self.generation += 1
 
     def fate(self, process: Process, verb: str) -> Fate | None:
-        """What becomes of the request that this process sends now."""
+        """The fate of the request that this process sends now."""
         sent = self.sent.setdefault(process.pid, [])
         sent.append(verb)
         aims = self.fated.get(process.pid)
@@ -116,7 +116,7 @@ class Server:
         return aim.fate
 
     def down(self, seconds: float) -> None:
-        """Be down for this time, if it is up."""
+        """Stop for this time, unless it is down already."""
         if self.up:
             self.stop()
             self.world.after(seconds, partial(self._back, self.generation))
@@ -126,7 +126,7 @@ class Server:
             self.restart(keep_data=True)
 
     def handle(self, verb: str, args: tuple[Any, ...], address: tuple[int, int]) -> Any:
-        """Carry out one verb and send the wake-ups that come of it."""
+        """Carry out one verb and send its wake-ups."""
         now = self.now()
         lines = self.lines
         lines.next_ticket = max(lines.next_ticket, int(now * 1e6))
@@ -186,7 +186,7 @@ class Server:
 
 
 def delay(server: Server) -> float:
-    """How long a message travels, seconds."""
+    """Seconds that a message travels."""
     rng = server.world.rng
     base = 0.0002 + 0.0018 * rng.random()
     if server.net.slow and rng.random() < 0.3:

@@ -8,7 +8,7 @@ from .running import Plan, Verdict
 
 
 def smaller(plan: Plan) -> Iterator[Plan]:
-    """Plans with one thing less, the greatest cuts first."""
+    """Plans with one part less, the largest parts first."""
     faults, actors = plan.faults, plan.actors
     if len(faults) > 3:
         yield plan._replace(faults=faults[: len(faults) // 2])
@@ -24,7 +24,7 @@ def smaller(plan: Plan) -> Iterator[Plan]:
 
 
 def shrink(verdict: Verdict, run: Callable[[Plan], Verdict], tries: int = 2000) -> Verdict:
-    """The smallest plan found that violates the same invariant, where plans are run so."""
+    """The verdict of the smallest plan found that violates the same invariant under ``run``."""
     if verdict.violation is None:
         return verdict
     best, wanted = verdict, verdict.violation.invariant

@@ -17,7 +17,7 @@ CAPABILITIES = Capabilities(store="simulated")
 
 
 class Box:
-    """Where the wake-up of one waiting claim arrives."""
+    """The place where the wake-up of one waiting claim arrives."""
 
     __slots__ = ("bell", "fence")
 
@@ -27,7 +27,7 @@ class Box:
 
 
 class Connection:
-    """An ordered way to the server: a request never overtakes an earlier one on it."""
+    """An ordered connection to the server: a request never overtakes an earlier one on it."""
 
     __slots__ = ("broken", "generation", "last")
 
@@ -38,7 +38,7 @@ class Connection:
 
 
 def verb(name: str) -> Any:
-    """A verb as a message: all that it is given but the time is its request."""
+    """A verb as a message: its arguments, except the time limit, are the request."""
 
     async def ask(self: Any, *request: Any) -> Any:
         *args, within = request
@@ -49,7 +49,7 @@ def verb(name: str) -> Any:
 
 
 def listing(name: str) -> Any:
-    """A verb that lists what has a name, or what begins so, as a message."""
+    """A verb that lists by a name or by a prefix of it, as a message."""
 
     async def ask(self: Any, prefix: str, within: float, exact: bool = False) -> Any:
         return await self._call(name, (prefix, exact), within)
@@ -74,7 +74,7 @@ class Verbs:
 
 
 class SimStore:
-    """The client's side: the five verbs as messages, from one process."""
+    """The client's side: the verbs of locks as messages, from one process."""
 
     capabilities = CAPABILITIES
     keep_batch = 4
@@ -107,7 +107,7 @@ class SimStore:
         return Granted(fence) if fence is not None else None
 
     async def listen(self, id_: str, seconds: float) -> int | None:
-        """The fence in the wake-up of this claim, take or wish; None if none comes in time."""
+        """The fence in the wake-up of this claim, take or `Wish`; None if none comes in time."""
         box = self.boxes.setdefault(id_, Box())
         if box.fence is None:
             bell: Fut[None] = Fut(self.world)
@@ -118,7 +118,7 @@ class SimStore:
         return fence
 
     async def changed(self, within: float) -> bool:
-        """It loses nothing that it has acknowledged without ending itself; see the contract."""
+        """Never: it loses acknowledged data only when it restarts; see the contract."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
@@ -141,7 +141,7 @@ class SimStore:
                 box.bell.set(None)
 
     async def _call(self, verb: str, args: tuple[Any, ...], within: float) -> Any:
-        """One request and its reply; whatever goes wrong, within the time."""
+        """One request and its reply; it returns or raises within the time, whatever fails."""
         world, server, net = self.world, self.server, self.server.net
         who = world.current if self.process.threads else None
         conn = self._connections.get(who)
@@ -174,7 +174,7 @@ class SimStore:
             raise
 
     def _strike(self, fate: Fate, within: float, arrive: Callable[..., None]) -> bool:
-        """Prepare what is to become of a request; does it not arrive in time?"""
+        """Prepare the fault of a request; returns whether the request doesn't arrive in time."""
         world, rng = self.world, self.world.rng
         nobody: Fut[Any] = Fut(world)
         if fate is Fate.LATE:

@@ -1,8 +1,9 @@
-"""Each two failures that follow each other, enumerated: ``python -m holdfast.testing sim --twice``.
+"""All pairs of failures that follow each other: ``python -m holdfast.testing sim --twice``.
 
-Given a short history without faults, every request of one process is struck in each way that a
-reply can fail, and then each of its next requests in each way again. What is finite is enumerated,
-not drawn: a failure that needs two at the right places is found if the history has the places.
+In a short history without other faults, every request of one process fails in each way that a
+request can fail, and then each of its next requests in each way again. The pairs are enumerated,
+not drawn at random: a bug that needs two failures at the right places is found if the history has
+these places.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from . import KINDS
 from .fates import FIRST, SECOND, Aim
 from .running import Running, Verdict, quiet, unhurried
 
-#: The process whose requests are struck.
+#: The process whose requests fail.
 STRUCK = 1
-#: The second failure comes at one of this number of requests after the first.
+#: Maximum number of requests from the first failure to the second.
 REACH = 5
-#: Number of requests that it may send beyond the clean history, as it tries again.
+#: Number of requests that it may send beyond those of the clean history, because it tries again.
 MORE = 3
 
 
 class Found(NamedTuple):
-    """What came of all pairs over the history of one seed."""
+    """The result of all pairs over the history of one seed."""
 
     seed: int
     runs: int
-    #: The verbs that were struck first.
+    #: The verbs of the first failures.
     verbs: Counter[str]
     violations: list[str]
 
@@ -53,7 +54,7 @@ def _play(kind: str, seed: int, *aims: Aim) -> tuple[Running, Verdict]:
 
 
 def every(kind: str, seed: int, reach: int = REACH, part: int = 0, parts: int = 1) -> Found:
-    """Run the history of a seed with each pair of failures, or with one part of these."""
+    """Run the history of a seed with each pair of failures, or with one of ``parts`` parts."""
     quiet()
     clean, verdict = _play(kind, seed)
     sent = clean.server.sent.get(STRUCK, [])

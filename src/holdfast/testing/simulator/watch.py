@@ -1,4 +1,4 @@
-"""The invariants, by name, judged while a history runs. A violation ends it."""
+"""The invariants, by name, checked while a history runs. A violation ends the history."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from .server import Server
     from .world import Process, World
 
-#: `acquire(timeout=T)` must be back within T and this much.
+#: `acquire(timeout=T)` must return within T plus this, in seconds.
 GRACE_S = 0.25
 #: Seconds within which an abandoned claim is withdrawn, with the store in reach.
 UNDONE_S = 3.0
 
 
 class Grant:
-    """A hold as the workload got it, and what has become of it."""
+    """A hold that the workload got, and its state since then."""
 
     __slots__ = (
         "begun",
@@ -59,7 +59,7 @@ class Grant:
         return self.hold._lease
 
     def believed(self) -> bool:
-        """Does its owner, looking at its own clock, believe now that it holds?"""
+        """Does its owner believe now, by the clock of its process, that it holds?"""
         lease = self.lease
         return (
             not self.released
@@ -78,12 +78,12 @@ class Grant:
 
 
 class Watch(Trouble):
-    """Sees every grant, release and look of a history."""
+    """Checks every grant, release and look of a history."""
 
     def __init__(self, world: World, server: Server, capacity: dict[str, int], spared: Any) -> None:
         super().__init__(world)
         self.server = server
-        #: Which rows may be left at the end.
+        #: Returns whether a row may be left at the end.
         self._spared = spared
         #: The greatest capacity that a name ever had.
         self.capacity = capacity
@@ -93,7 +93,7 @@ class Watch(Trouble):
         self.seen_fences: dict[str, set[int]] = {name: set() for name in capacity}
         #: Tickets that an operator has broken, or is about to.
         self.broken: set[int] = set()
-        #: Acquires that ended with an exception: when; nothing of them may be left for long.
+        #: Acquires that ended with an exception, and when; their claims must be withdrawn soon.
         self.abandoned: dict[str, float] = {}
         #: Acquires whose holds were released.
         self.ended: set[str] = set()
@@ -105,16 +105,16 @@ class Watch(Trouble):
     # -- what happens to the server ----------------------------------------------------------
 
     def lost_data(self) -> None:
-        """The server came back without its data."""
+        """The server restarted without its data."""
         super().lost_data()
         self._forget_fences()
 
     def _forget_fences(self) -> None:
-        """Where the data were lost and the clock was set back, fences may fall, once."""
+        """If the data were lost and the clock was set back, fences may fall, once."""
         if not (self.rewound and self.data_lost >= 0):
             return
         for name, fences in self.fences.items():
-            later = [one for one in fences if one[2] > self.data_lost]  # served since then
+            later = [one for one in fences if one[2] > self.data_lost]  # granted since then
             self.fences[name], self.seen_fences[name] = later, {fence for _, fence, _ in later}
 
     def clock_was_set(self, delta: float) -> None:
@@ -125,7 +125,7 @@ class Watch(Trouble):
     # -- the server's side -------------------------------------------------------------------
 
     def server_before(self, verb: str, args: tuple[Any, ...]) -> None:
-        """Before each verb: what it may not change, as it names others."""
+        """Before each verb: record the holders that it doesn't name and so may not change."""
         named = {item for arg in args for item in _names(arg)}
         now = self.server.now()
         self._others = {
@@ -136,7 +136,7 @@ class Watch(Trouble):
         }
 
     def _untouched(self) -> None:
-        """The holders that a verb didn't name are what they were: state, fence and lease."""
+        """A verb may not change the state, fence or lease of a holder that it didn't name."""
         if not self._others:
             return
         now = {
@@ -151,7 +151,7 @@ class Watch(Trouble):
                 )
 
     def server_line(self) -> None:
-        """After each verb: served in order, within the capacity, and counted right."""
+        """After each verb: grants are in order, within the capacity, and counted right."""
         self._untouched()
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
@@ -178,22 +178,22 @@ class Watch(Trouble):
             self._waiters_live(name, line, now)
 
     def _abandoned_are_gone(self, name: str, line: Line, now: float) -> None:
-        """What an interrupted acquire asked for is withdrawn soon after the trouble has ended."""
+        """The claim of an interrupted acquire is withdrawn soon after the trouble has ended."""
         for row in line.rows():
             since = self.abandoned.get(row.meta)
             if since is None or row.expires <= now or self.world.time < since + UNDONE_S:
                 continue
             process = self.world.processes[int(row.owner.split(":")[1]) - 1]
-            # Several names are given up together: the first undo was at most a request before.
+            # Several names are given up together: the first undo was at most one request earlier.
             if self.forward >= since - UNDONE_S - REQUEST_S:
-                continue  # the tombstone expires before its time, and a late copy may enter
+                continue  # the tombstone expires too early, and a late copy may enter
             if self.world.time < self.back + max(row.ttl, PATIENCE_S):
-                continue  # it was dead, and nobody had cleared it away
+                continue  # it had expired, and was not yet removed
             if process.alive and not process.paused and not self.troubled(UNDONE_S):
                 raise Violation("no leak", f"{name!r}: {row.meta} was interrupted and is left")
 
     def _waiters_live(self, name: str, line: Line, now: float) -> None:
-        """A waiter of a living process does not lose its place for want of being kept."""
+        """A waiter of a living process does not lose its place: it is renewed in time."""
         for row in line.waiting.values():
             if row.expires > now or self.troubled(row.ttl + 8.0):
                 continue
@@ -205,7 +205,7 @@ class Watch(Trouble):
                 raise Violation("keep-alive", f"{name!r}: {row.meta} of {row.owner} lost its place")
 
     def told(self, hold: HoldBase) -> None:
-        """``on_lost`` was called: never for what was released in good time."""
+        """``on_lost`` was called, which may not happen for a hold that was released in time."""
         for grant in self.grants[hold.name]:
             if grant.hold is hold and grant.good_at_release and not grant.broken:
                 self.found = Violation(
@@ -217,7 +217,7 @@ class Watch(Trouble):
     def granted(
         self, process: Process, hold: HoldBase, begun: float, adopted: bool = False
     ) -> Grant:
-        """An acquire that was begun then returns this hold now."""
+        """An acquire that began at ``begun`` returns this hold now."""
         grant = Grant(process, hold, begun, self.server.generation)
         grant.broken = hold.fence in self.broken
         name, fence = grant.name, hold.fence
@@ -244,7 +244,7 @@ class Watch(Trouble):
         return grant
 
     def honest(self, grant: Grant) -> None:
-        """What its owner believes, the server must agree to."""
+        """If its owner believes that it holds, the server must agree."""
         if grant.lost_seen and grant.hold._lease.reason is None:
             raise Violation("no resurrection", f"{grant} was lost and is held again")
         if grant.lease.reason is not None:
@@ -269,7 +269,7 @@ class Watch(Trouble):
         self.honest(grant)
 
     def lost(self, grant: Grant, reason: Loss) -> None:
-        """A hold was lost: only trouble of some length explains that."""
+        """A hold was lost: only enough seconds of trouble excuse that."""
         if grant.lost_seen:
             return
         grant.lost_seen = True
@@ -287,14 +287,14 @@ class Watch(Trouble):
             )
 
     def released(self, grant: Grant) -> None:
-        """Release was called: from here on its owner claims nothing."""
+        """Release was called: after this its owner no longer believes that it holds."""
         self.honest(grant)
         grant.good_at_release = grant.believed()
         grant.released = True
         self.ended.add(grant.lease.claim.spec.meta)
 
     def given_back(self, grant: Grant, kept: bool) -> None:
-        """Release has answered: that it was held until then only if the store says so, too."""
+        """Release has returned ``kept``: it may be True only if the store released the claim."""
         lease = grant.lease
         excused = grant.broken or max(self.data_lost, self.forward) >= grant.begun
         if not kept or excused or lease.end is not State.RELEASED or lease.reason is not None:
@@ -303,15 +303,15 @@ class Watch(Trouble):
             raise Violation("no false answer", f"{grant}: its release counts, but freed nothing")
 
     def busy(self, meta: str) -> None:
-        """An acquire answered "busy": no grant of it may exist."""
+        """An acquire returned "busy": no grant of it may exist."""
         for name, line in self.server.lines.lines.items():
             for row in line.rows():
-                now = self.server.now()  # a clock that is set back revives the dead
+                now = self.server.now()  # after a clock is set back, expired claims are valid again
                 if row.meta == meta and row.since <= now < row.expires:
                     raise Violation("no false negative", f"{name!r} answered busy, but is granted")
 
     def in_time(self, process: Process, begun: float, timeout: float, stopped: float) -> None:
-        """An acquire with a time-out is back."""
+        """An acquire with a time-out has returned: check that it was in time."""
         if self.over:
             return
         took = (self.world.time - begun - (process.stopped_for - stopped)) * process.rate
@@ -319,7 +319,7 @@ class Watch(Trouble):
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """All flows have ended and all faults are healed: only what the dead left may remain."""
+        """Only claims of the dead may remain: all flows have ended, and all faults are healed."""
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             for row in line.rows():

@@ -32,7 +32,7 @@ EXPECTED = (StoreUnavailable, NotAcquired, LockLost, NotHeld, ConfigError, NotSu
 
 
 class Actor:
-    """One claimant: a task of a process, with its own seeded will."""
+    """One claimant: a task of a process that draws its actions from a separate seed."""
 
     def __init__(self, history: History, process: Process, number: int, seed: int) -> None:
         self.history = history
@@ -45,7 +45,7 @@ class Actor:
         self.holding: list[Grant] = []
 
     async def main(self) -> None:
-        """Do a number of things, one after the other; leave nothing held."""
+        """Do a number of actions, one after the other; release all holds."""
         choices = self.choices()
         done = 0
         while done < self.history.plan.actions or self.history.world.steps < STEPS_MIN:
@@ -61,12 +61,12 @@ class Actor:
             except KeyboardInterrupt:
                 self.history.tell(self, "  Ctrl-C")
             for grant in self.holding:
-                grant.released = True  # an exception left the body: nobody works on
+                grant.released = True  # an exception left the body: the work has ended
             await self._in_the_end(self._give_up_all)
             await self._in_the_end(lambda: self.pause(0.3))
 
     def choices(self) -> Sequence[Callable[[], Awaitable[None]]]:
-        """What it may do, each as often as it is likely."""
+        """The actions to choose from, each repeated by its weight."""
         return (
             [self.plain] * 6
             + [self.semaphore] * 3
@@ -77,7 +77,7 @@ class Actor:
         )
 
     async def _in_the_end(self, act: Callable[[], Awaitable[None]]) -> None:
-        """What a claimant does whatever interrupts it, as a ``finally`` would."""
+        """Do ``act`` in spite of any interrupt, as a ``finally`` would."""
         while True:
             try:
                 return await act()
@@ -97,7 +97,7 @@ class Actor:
             self.watch.ended.add(grant.lease.claim.spec.meta)
             self.holding.pop()
 
-    # -- the things to do --------------------------------------------------------------------
+    # -- the actions -------------------------------------------------------------------------
 
     async def plain(self) -> None:
         """A lock, tried or waited for, held for a while."""
@@ -127,7 +127,7 @@ class Actor:
             await self._work(hold)
 
     async def rwlock(self) -> None:
-        """Reading, nested at times; or writing, downgraded at times."""
+        """Reading, sometimes nested; or writing, sometimes downgraded."""
         write = self.rng.random() < 0.4
         weight = RWLOCK_CAPACITY if write else 1
         side = RWSideBase(*self._wish(Kind.RWLOCK, "rw", RWLOCK_CAPACITY, weight))
@@ -145,7 +145,7 @@ class Actor:
         await self._work(hold)
 
     async def several(self) -> None:
-        """Two or three locks as one, at times a semaphore and the side of a reader, too."""
+        """Two or three locks as one, sometimes also a semaphore and a read lock."""
         rng = self.rng
         names = rng.sample(LOCKS, rng.randint(2, 3))
         locks = [self._lock(name, reentrant=rng.random() < 0.2) for name in names]
@@ -159,7 +159,7 @@ class Actor:
         try:
             hold = await multi._acquire(timeout=self._patience())
         finally:
-            if hold is None:  # one that was lost meanwhile is withdrawn a little later
+            if hold is None:  # a claim that was lost meanwhile is withdrawn a little later
                 for lock in locks:
                     self.watch.abandoned[lock._spec.meta] = self.history.world.time
         if hold is None:
@@ -173,13 +173,13 @@ class Actor:
         await self._release_all(hold)
 
     async def election(self) -> None:
-        """A term of office."""
+        """Lead an election for a while."""
         hold = await self._take(ElectionBase(*self._wish(Kind.ELECTION, "boss", 1, 1)))
         if hold is not None:
             await self._work(hold)
 
     async def limited(self) -> None:
-        """A hold that ends by itself: no renewal, or a greatest length; or a least length."""
+        """A hold without renewal, or with a maximum or a minimum length."""
         kind = self.rng.randrange(3)
         options: dict[str, Any] = {"auto_renew": False}
         if kind == 1:
@@ -191,7 +191,7 @@ class Actor:
             await self._work(hold)
 
     async def hand_over(self) -> None:
-        """Detach a hold; whoever comes may adopt it."""
+        """Detach a hold; any claimant may adopt it."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -203,7 +203,8 @@ class Actor:
         self.history.tokens.append(token)
 
     async def adopt(self) -> None:
-        """Adopt somebody's detached hold; every second time twice, which must not work."""
+        """Adopt a detached hold; in half of the cases leave its token, for a second adoption that
+        must fail."""
         if not self.history.tokens:
             return
         twice = self.rng.random() < 0.5
@@ -216,7 +217,7 @@ class Actor:
         await self._work(grant)
 
     async def resize(self) -> None:
-        """Another number of permits."""
+        """Change the number of permits."""
         await self._semaphore(1)._resize(self.rng.randint(3, CAPACITY["sem"]))
 
     async def intrude(self) -> None:
@@ -232,7 +233,7 @@ class Actor:
                 self.history.fail("ownership", f"a wrong id released {name!r} (held: {before})")
 
     async def operator(self) -> None:
-        """Somebody breaks a hold."""
+        """Break a hold of some owner."""
         name = self.rng.choice(LOCKS)
         line = self.history.server.lines.lines.get(name)
         row = next(iter(line.held.values()), None) if line is not None else None
@@ -281,7 +282,7 @@ class Actor:
         return grant
 
     async def _work(self, grant: Grant) -> None:
-        """Hold it for a while, look at it now and then, release it."""
+        """Hold it for a while, look at it a few times, release it."""
         ttl = grant.lease.ttl
         length = self.rng.choice((0.01, 0.3, ttl * 0.5, ttl * 2)) * self.rng.random()
         for _ in range(self.rng.randint(1, 3)):
@@ -328,14 +329,14 @@ class Actor:
 
 
 class SimOwner:
-    """Says who the process is; the pid is what the watch looks at."""
+    """The owner of a simulated process; the watch reads the pid in it."""
 
     def __init__(self, process: Process) -> None:
         self.label = "sim"
         self._text = f"host:{process.pid}:sim"
 
     def __call__(self) -> str:
-        """The owner."""
+        """The owner text."""
         return self._text
 
 

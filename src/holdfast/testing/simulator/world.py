@@ -1,8 +1,8 @@
 """Virtual time and a seeded scheduler: tasks, futures, timers, processes that pause and die.
 
-One thread of Python runs everything. Whatever could happen in another order in the world is a
-choice of the seeded generator here: which of the runnable tasks takes its next step, how long a
-message travels. A seed therefore is a history, and the same seed is the same history.
+One Python thread runs everything. The seeded generator makes every choice of order that a real
+system leaves open: which of the runnable tasks takes its next step, how long a message travels.
+So the same seed always gives the same history.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Cancelled(BaseException):
-    """The task was cancelled from outside (what ``asyncio.CancelledError`` is)."""
+    """The task was cancelled from outside (like ``asyncio.CancelledError``)."""
 
 
 class Fut(Generic[T]):
-    """Something that will be known later."""
+    """A value that will be known later."""
 
     __slots__ = ("done", "failure", "value", "waiters", "world")
 
@@ -34,13 +34,13 @@ class Fut(Generic[T]):
         self.waiters: list[Task] = []
 
     def set(self, value: T) -> None:
-        """It is known now."""
+        """Set the value, and wake the tasks that wait for it."""
         if not self.done:
             self.done, self.value = True, value
             self._wake()
 
     def fail(self, failure: BaseException) -> None:
-        """It went wrong."""
+        """Set the failure, and wake the tasks that wait for it."""
         if not self.done:
             self.done, self.failure = True, failure
             self._wake()
@@ -60,7 +60,7 @@ class Fut(Generic[T]):
 
 
 class Process:
-    """A process: its tasks share its fate and its clock, which runs at a rate of its own."""
+    """A process: its tasks stop and die with it, and share its clock, which has a separate rate."""
 
     def __init__(self, world: World, pid: int, rate: float, threads: bool) -> None:
         self.world = world
@@ -72,7 +72,7 @@ class Process:
         self.paused = 0
         self.epoch = 0
         self.frozen: list[Task] = []
-        #: Virtual seconds for which it was stopped, in all.
+        #: Total virtual seconds for which it was stopped.
         self.stopped_for = 0.0
         self.wall_jump = 0.0
 
@@ -81,11 +81,11 @@ class Process:
         return self.offset + self.world.time * self.rate
 
     def wall(self) -> float:
-        """Its wall clock, which jumps. Right code never reads it; a planted bug does."""
+        """Its wall clock, which jumps. Correct code never reads it; a planted bug does."""
         return self.now() + self.wall_jump
 
     def pause(self) -> None:
-        """SIGSTOP: nothing of it runs, its clock continues."""
+        """SIGSTOP: none of its tasks runs, its clock continues."""
         self.paused += 1
 
     def resume(self) -> None:
@@ -105,7 +105,7 @@ class Process:
 
 
 class Task:
-    """A coroutine on its way, in a process."""
+    """A coroutine that runs in a process."""
 
     __slots__ = (
         "coro", "done", "name", "nobody", "process", "queued", "quiet", "throw", "waits_on",
@@ -119,9 +119,9 @@ class Task:
         self.done: Fut[Any] = Fut(process.world)
         self.waits_on: Fut[Any] | None = None
         self.queued = False
-        #: Somebody waits for its end and deals with what it raises.
+        #: Another task waits for its end and handles what it raises.
         self.quiet = False
-        #: It is none of the caller's: nobody can interrupt it.
+        #: It belongs to no caller: no fault can interrupt it.
         self.nobody = False
 
 
@@ -139,7 +139,7 @@ class World:
         self._ready: list[Task] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._tie = itertools.count()
-        #: What a task raised that nobody waits for: a fault of the code under test.
+        #: Exceptions of tasks for which no other task waits: bugs of the code under test.
         self.crashes: list[tuple[Task, BaseException]] = []
 
     def process(self, threads: bool, rate: float = 1.0) -> Process:
@@ -162,7 +162,7 @@ class World:
             self._ready.append(task)
 
     def at(self, time: float, call: Callable[[], None]) -> None:
-        """Call at a time of the world."""
+        """Call at this virtual time."""
         heapq.heappush(self._timers, (max(time, self.time), next(self._tie), call))
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
@@ -170,7 +170,7 @@ class World:
         self.at(self.time + seconds, call)
 
     def interrupt(self, task: Task, failure: BaseException) -> None:
-        """Have this raised in the task at the point where it waits."""
+        """Raise ``failure`` in the task at the point where it waits."""
         if task.done.done or not task.process.alive:
             return
         task.throw = failure
@@ -179,10 +179,10 @@ class World:
         self.ready(task)
 
     def close(self) -> None:
-        """End all that is under way, and what it begins when it ends."""
+        """End all running tasks, and the tasks that they start when they end."""
         for task in self.tasks:  # grows meanwhile
             if not task.done.done:
-                with contextlib.suppress(RuntimeError):  # it would continue in its `finally`
+                with contextlib.suppress(RuntimeError):  # its `finally` awaits something
                     task.coro.close()
 
     def step(self) -> bool:
@@ -211,7 +211,7 @@ class World:
         return True
 
     def run_now(self, task: Task) -> None:
-        """Its first step at once, inside of the step of another task."""
+        """Take its first step at once, within the step of another task."""
         outer = self.current
         self._run(task)
         self.current = outer

@@ -1,11 +1,11 @@
-"""Torture: processes that use your store and are struck, and a judgement over what they did.
+"""Torture: processes that use your store while faults are injected, and a verdict on their actions.
 
-``python -m holdfast.testing torture --store URL --seconds 60`` starts some processes of both faces
-that take locks, read-write locks and semaphores on a few names, write under them through fences,
-and write down what they do. Meanwhile others are killed, stopped for longer than their leases,
+``python -m holdfast.testing torture --store URL --seconds 60`` starts some processes of both faces.
+They acquire locks, read-write locks and semaphores on a few names, write under them with fences,
+and record what they do. Meanwhile some of them are killed, stopped for longer than their leases,
 forked and cancelled. Afterwards their histories are judged, the guarded files are read, and the
-store must be empty. The numbers come from a seed, which is printed. ``--queues`` does it to serial
-queues, ``--guards`` to refresh guards; see ``holdfast.testing.torture.queues`` and ``.guards``.
+store must be empty. Random numbers come from a seed, which is printed. ``--queues`` tortures serial
+queues, ``--guards`` refresh guards; see ``holdfast.testing.torture.queues`` and ``.guards``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m holdfast.testing torture``: torture a store, and say whether it held fast."""
+"""``python -m holdfast.testing torture``: torture a store, and report broken promises."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from . import guards, locks, queues
 
-#: What is tortured, and what does it.
+#: The options and the function of each kind of torture.
 KINDS: dict[str, tuple[Any, Callable[..., Any]]] = {
     "locks": (locks.Options(), lambda options, dies: locks.run(options, (), dies)),
     "queues": (queues.Options(), queues.run),
     "guards": (guards.Options(), guards.run),
 }
-#: Each option, and what it means; ``seconds`` is not one of all.
+#: The help text of each option; a kind has only the options that are fields of its ``Options``.
 WORDS = {
     "store": "URL; a new embedded store if none",
     "seconds": "how long",
@@ -44,7 +44,7 @@ WORDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command: 0 if no promise is broken, 1 if one is."""
+    """Run the command: 0 if no promise is broken, 1 if one is."""
     which = argparse.ArgumentParser(add_help=False)
     kind = which.add_mutually_exclusive_group()
     for name in ("queues", "guards"):

@@ -1,4 +1,4 @@
-"""A process that reads through guards, changes their source, and writes down what it saw."""
+"""A process that reads through guards, changes their source, and records what it saw."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..faults.stage import Stage
 from .process import Process
 
 KEYS, LANES = 3, 4
-#: A part of the turns changes the source; seconds that a turn and a computation pause at most.
+#: Part of the turns that change the source; maximum pauses of a turn and of a computation, seconds.
 CHANGE_PART, PAUSE_S, COMPUTE_S = 0.1, 0.005, 0.02
-#: When it is told to end, what it does may take this long, seconds.
+#: Maximum seconds from the message to end until each thread or task has ended.
 REST_S = 50.0
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"ttl": 0.3},
@@ -29,7 +29,7 @@ _RECORD = struct.Struct("<q")
 
 
 class Work(NamedTuple):
-    """What every process of a run has in common."""
+    """The options that all processes of a run share."""
 
     store: str
     folder: str
@@ -37,23 +37,23 @@ class Work(NamedTuple):
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Read and change until told to end; the function that the workers of a run do."""
+    """Read and change until the message to end; the function of the workers of a run."""
     Worker(stage, f"worker-{number}", face, Work(*options)).live()
 
 
 class Source:
-    """What the guards stand before: a version for each key, in a file that all processes have."""
+    """The source behind the guards: a version for each key, in a file that all processes share."""
 
     def __init__(self, place: Path) -> None:
         self._fd = os.open(place / "versions", os.O_RDWR)
 
     def read(self, key: int) -> int:
-        """The version."""
+        """The version of a key."""
         data = os.pread(self._fd, _RECORD.size, key * _RECORD.size)
         return int(_RECORD.unpack(data)[0]) if len(data) == _RECORD.size else 0
 
     def change(self, place: Path, key: int) -> int:
-        """The next version; one process at a time."""
+        """Write the next version and return it; one process at a time."""
         with open(place / f"lock.{key}", "w", encoding="ascii") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             version = self.read(key) + 1
@@ -62,7 +62,7 @@ class Source:
 
 
 class Worker(Process):
-    """A worker with some lanes, each a thread or a task."""
+    """A worker with some threads or tasks, ``LANES`` of them."""
 
     def __init__(self, stage: Stage, name: str, face: str, options: Work) -> None:
         super().__init__(stage, name, face, options)
@@ -74,7 +74,7 @@ class Worker(Process):
         self._ended = False
 
     async def work(self) -> None:
-        """All lanes, until told to end."""
+        """Run all threads or tasks until the message to end."""
         lanes = [self._face.start(self._lane) for _ in range(LANES)]
         while not self.told_to_end():
             await self._face.sleep(0.02)

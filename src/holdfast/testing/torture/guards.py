@@ -1,4 +1,4 @@
-"""The torture of refresh guards: processes that read, change what is read, and invalidate."""
+"""The torture of refresh guards: processes that read, change the source, and invalidate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .run import Outcome, Run, place
 
 
 class Options(NamedTuple):
-    """A run: where, how long, how many.
+    """The options of a run.
 
-    ``strikes``: what is done to workers, each as often as it stands here, about once in ``every``
+    ``strikes``: the faults of workers, each as often as listed here; one about every ``every``
     seconds. ``first``: see ``Subject``.
     """
 
@@ -28,7 +28,7 @@ class Options(NamedTuple):
 
 
 def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
-    """Torture a store and judge it; ``dies``: its server is killed and started again, once.
+    """Torture a store and judge it; ``dies``, called once, kills its server and starts it again.
 
     Without ``folder`` the histories are deleted at the end of the run.
     """
@@ -47,5 +47,5 @@ class GuardRun(Run):
         (folder / "versions").write_bytes(b"")
 
     def task(self) -> Work:
-        """What every process gets."""
+        """The options of every process."""
         return Work(self.store, str(self.folder), self.options.seed)

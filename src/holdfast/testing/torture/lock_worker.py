@@ -1,4 +1,4 @@
-"""A process under torture: takes locks of all kinds, and writes down what it does."""
+"""A process under torture: it acquires locks of all kinds, and records what it does."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from ..histories import Recorder
 from .process import Process
 
 PERMITS = 3
-#: The kinds of names: ``kind-0``, ``kind-1``, ... behind the prefix of the run.
+#: The kinds of names: ``kind-0``, ``kind-1``, ... after the prefix of the run.
 KINDS = ("lock", "rwlock", "semaphore")
 TIMEOUTS_S = (0.0, 0.05, 0.3, 1.0, None)
 BODY_S = 0.05
-#: The fence must do without it in the rest.
+#: Part of the rounds of a body that check the hold; in the others only the fence protects.
 LOOK_PART = 0.7
-#: Part of the acquires, and of the holds, that are cancelled; only under asyncio.
+#: Part of the acquires that are cancelled; only under asyncio.
 CANCEL_PART = 0.2
 
 
 class Work(NamedTuple):
-    """What every worker of a run has in common."""
+    """The options that all workers of a run share."""
 
     store: str
     folder: str
@@ -50,7 +50,7 @@ class Work(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What is to be acquired."""
+    """The arguments of one acquire."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class Wish(NamedTuple):
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Work until told to end; the function that the workers of a run do."""
+    """Work until the message to end; the function of the workers of a run."""
     lag.watch()
     Worker(stage, number, face, Work(*options)).live()
 
@@ -75,7 +75,7 @@ class Worker(Process):
         self._to_fork = False
 
     def told(self, what: Any) -> None:
-        """At times it is to fork when it holds something."""
+        """After the message "fork" it forks when it next holds something."""
         self._to_fork = what == "fork"
 
     def _wish(self) -> Wish:
@@ -102,7 +102,7 @@ class Worker(Process):
         return self._client.lock(wish.name, ttl=ttl)
 
     async def turn(self) -> None:
-        """One acquire and what comes of it."""
+        """Acquire once, work with the hold, and release it."""
         wish = self._wish()
         asked = wish._asdict()
         name = asked.pop("name")
@@ -135,7 +135,7 @@ class Worker(Process):
         return await task
 
     async def _body(self, claim: int, wish: Wish, hold: Any) -> None:
-        """Wait a little, look, write, and again; raises when the hold is seen to be lost."""
+        """Wait a little, check the hold, write, and repeat; raises if the check finds it lost."""
         for _ in range(self._dice.randrange(1, 4)):
             await self._face.sleep(self._dice.random() * BODY_S)
             if self._dice.random() < LOOK_PART:
@@ -144,7 +144,7 @@ class Worker(Process):
                 await self._write(wish.name, hold.fence)
             elif wish.kind == "rwlock" and hold.weight > 1 and self._dice.random() < 0.3:
                 self._recorder.shrink(claim, 1)
-                # With troubles, damage that the store tells of comes as a ConfigError
+                # With troubles, the store reports damage as a ConfigError.
                 with contextlib.suppress(StoreUnavailable, ConfigError):
                     await hold.downgrade()
             if self._to_fork:
@@ -152,7 +152,7 @@ class Worker(Process):
                 await self._fork(hold)
 
     async def _write(self, name: str, fence: int) -> None:
-        """Write under the bare fence, as somebody who doesn't look before would."""
+        """Write with the fence alone, like a writer that doesn't check its hold before."""
         thing = name.rpartition(":")[2]
         number = self._recorder.write(thing, fence)
         ledger = FencedFile(self._folder / thing, durable=False)
@@ -161,14 +161,14 @@ class Worker(Process):
             await self._face.outside(lambda: ledger.append(fence, entry))
         except FenceRejected:
             self._recorder.wrote(number, False)
-        except OSError as wrong:  # no descriptors: what is written to isn't under torture
+        except OSError as wrong:  # no free descriptors: the ledger isn't under torture
             if wrong.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
         else:
             self._recorder.wrote(number, True)
 
     async def _fork(self, hold: Any) -> None:
-        """A child that looks whether it holds, and locks for itself; it may not do the first."""
+        """Fork a child: it checks the hold, which must be lost there, and acquires another lock."""
         self._forks += 1
         name = f"{self._name}-fork-{self._forks}"
 
@@ -177,7 +177,7 @@ class Worker(Process):
             if hold.lost is None:
                 claim = recorder.ask(hold.name)
                 recorder.held(claim, hold)
-            hold.__class__.__del__ = lambda _: None  # its warning is the parent's affair
+            hold.__class__.__del__ = lambda _: None  # only the parent may warn about it
             with Client(self._options.store, label=name) as client:
                 _try(client, self._options.prefix + "lock-0", recorder)
             recorder.bye()
@@ -187,7 +187,7 @@ class Worker(Process):
 
 
 def _try(client: Client, name: str, recorder: Recorder) -> None:
-    """Take it and leave it, if that takes no longer than a second."""
+    """Acquire the name and release it; give up after one second."""
     claim = recorder.ask(name, timeout=1.0)
     try:
         hold = client.lock(name).acquire(timeout=1.0)

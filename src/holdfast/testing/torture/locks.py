@@ -1,4 +1,4 @@
-"""The torture of locks: who is struck, what befalls the store, and what is left behind."""
+"""The torture of locks: the choice of victims, faults of the store, and checks for leftovers."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from .run import Outcome, Run, place
 from .trouble import Scene, Trouble
 from .weather import Weather
 
-#: This part of the strikes is aimed at one who holds just then.
+#: Part of the faults that are aimed at a worker that holds something at that time.
 HOLDERS_PART = 0.7
-#: The store may be held up by one who was stopped, and it is on us to continue him.
+#: Limit of a look at the store, seconds. A stopped worker may block the store, and only this
+#: process can continue that worker.
 LOOK_S = 0.05
-#: A stopped worker sleeps up to this many times its ttl.
+#: Maximum time for which a worker is stopped, in ttls.
 STOP_PART = 3.0
-#: Seconds more with troubles: a lease that was given before the server's clock was set back lasts
-#: for up to a minute, once somebody asks for the name.
+#: Additional seconds with troubles: a lease that was granted before the server's clock was set back
+#: lasts for up to a minute after the next request for its name.
 TROUBLED_S = 65.0
-#: Machines under torture are busy: an acquire may exceed its time-out by this much, seconds.
+#: Seconds by which an acquire may exceed its time-out, because a machine under torture is busy.
 GRACE_S = 0.5
 
 
 class Options(NamedTuple):
-    """A run: where, how long, how many. ``ttl`` in seconds; ``first``: see ``Subject``.
+    """The options of a run. ``ttl`` in seconds; ``first``: see ``Subject``.
 
-    ``strikes``: what is done to workers, one of these at a time, each as often as it stands here,
-    about once in ``every`` seconds. ``long``: this part of the leases is as long as the waiter TTL,
-    if ``ttl`` is less: only then a push grants. ``weather``: messages are lost, late and cut off;
-    see ``Weather``. ``trouble``: see ``run``.
+    ``strikes``: the faults of workers, each as often as listed here; one about every ``every``
+    seconds. ``long``: the part of the leases that are at least as long as the waiter TTL; only
+    these can be granted by a push. ``weather``: messages are lost, late and cut off; see
+    ``Weather``. ``trouble``: see ``run``.
     """
 
     store: str = ""
@@ -67,15 +68,15 @@ def run(
 ) -> Outcome:
     """Torture a store and judge it. Without ``folder`` the histories are deleted at the end.
 
-    ``troubles`` befall it, one about every ``options.trouble`` seconds, each in its turn. ``dies``:
-    its server is killed and started again, once in the middle.
+    ``troubles`` are injected in turn, one about every ``options.trouble`` seconds. ``dies``, called
+    once in the middle, kills its server and starts it again.
     """
     with place(options.folder) as folder:
         return LockRun(options, folder, dies, troubles).go(options.seconds)
 
 
 class _Troubles:
-    """Lets each trouble befall the run in its turn."""
+    """Injects the troubles into the run, in turn."""
 
     def __init__(self, troubles: Sequence[Trouble], options: Options) -> None:
         self._troubles = troubles
@@ -83,11 +84,11 @@ class _Troubles:
         self._dice = random.Random(f"{options.seed} troubles")
         self._next = 0.0
         self._turn = 0
-        #: What befell it, and how often.
+        #: The troubles that were injected, with counts.
         self.counts: Counter[str] = Counter()
 
     def strike(self, now: float, scene: Callable[[random.Random], Scene]) -> None:
-        """Do one thing if it is time for it; end what has lasted long enough."""
+        """Inject one trouble if one is due; end the troubles whose time has passed."""
         for trouble in self._troubles:
             trouble.calm(now)
         if not self._troubles or now < self._next:
@@ -98,7 +99,7 @@ class _Troubles:
         self.counts[trouble.strike(scene(self._dice))] += 1
 
     def over(self) -> None:
-        """Nothing befalls it any more."""
+        """End all troubles, and inject no more."""
         for trouble in self._troubles:
             trouble.calm(float("inf"))
         self._troubles = ()
@@ -119,7 +120,7 @@ class LockRun(Run):
     ) -> None:
         super().__init__(options, folder, dies)
         self._befall = _Troubles(troubles, options)
-        #: What lasts longer because of them.
+        #: Additional seconds of the waits at the end because of them.
         self._late_s = TROUBLED_S if troubles else 0.0
         self.end_s += self._late_s
         self._weather: Weather | None = None
@@ -131,32 +132,32 @@ class LockRun(Run):
         ]
 
     def task(self) -> Work:
-        """What every process gets."""
+        """The options of every process."""
         url, options = self._weather.url if self._weather else self.store, self.options
         common = options.names, options.ttl, options.long, options.seed
         return Work(url, str(self.folder), self._prefix, *common)
 
     def longest_stop(self) -> float:
-        """By the leases that it may have."""
+        """Maximum length of the next stop, by the leases that a worker may have, seconds."""
         return STOP_PART * self._ttl(self.dice.random() < self.options.long)
 
     def _ttl(self, long: bool) -> float:
         return max(self.options.ttl, PATIENCE_S) if long else self.options.ttl
 
     def beside(self, now: float) -> None:
-        """Weather and troubles."""
+        """Inject network faults and troubles."""
         if self._weather:
             self._weather.blow(now)
         self._befall.strike(now, self._scene)
 
     def calm(self) -> None:
-        """Nothing befalls it any more."""
+        """End all troubles and network faults."""
         self._befall.over()
         if self._weather:
             self._weather.calm()
 
     def _scene(self, dice: random.Random) -> Scene:
-        # A worker that still imports modules can do nothing for itself.
+        # A worker that still imports modules can't handle a fault.
         at_work = [who for who in self.workers if (self.folder / f"{who}.jsonl").exists()]
         pids = [self.workers[who].pid for who in at_work]
         return Scene(
@@ -168,14 +169,14 @@ class LockRun(Run):
         )
 
     def aim(self, awake: list[str]) -> list[str]:
-        """Workers that hold something, as often as not."""
+        """The workers that hold something, with probability ``HOLDERS_PART``; else all."""
         if self.dice.random() >= HOLDERS_PART:
             return awake
         holding = self._holding()
         return [who for who in awake if who in holding] or awake
 
     def _holding(self) -> set[str]:
-        """The workers that hold something; none if the store doesn't say so soon."""
+        """The workers that hold something; none if the store doesn't answer in time."""
         look = self.client._ctx.store.inspect(self._prefix, LOOK_S)
         try:
             lines = run_sync(look)
@@ -184,13 +185,13 @@ class LockRun(Run):
         except HoldfastError:
             if not self._befall.counts:
                 raise
-            return set()  # what was damaged is refused
+            return set()  # the store refuses a damaged name
         return {claim.owner.rpartition(":")[2] for line in lines for claim in line.holders}
 
     # -- afterwards ------------------------------------------------------------------------
 
     def afterwards(self) -> Iterator[str]:
-        """What is left in the store, and what is wrong in the guarded files."""
+        """Yield the claims that are left in the store, and errors in the guarded files."""
         if self._weather:
             self._weather.close()
         self.strikes += self._befall.counts
@@ -198,15 +199,15 @@ class LockRun(Run):
         yield from self._wrong_in_files()
 
     def verdict(self) -> Verdict:
-        """The judgement over the histories."""
+        """The verdict on the histories."""
         return judge_files(*self.folder.glob("*.jsonl"), grace=GRACE_S)
 
     def weather(self) -> dict[str, int]:
-        """What happened to messages."""
+        """The faults that messages met, with counts."""
         return dict(self._weather.faults) if self._weather else {}
 
     def _left_behind(self) -> list[str]:
-        """Claims that are still in the store when the dead have had their time."""
+        """Claims that are still in the store when those of dead processes must have expired."""
         end = boottime() + self._ttl(self.options.long > 0) + PATIENCE_S + 1.0
         end += self._late_s
         while lines := self._lines():
@@ -219,7 +220,7 @@ class LockRun(Run):
         return []
 
     def _lines(self) -> list[LineRecord]:
-        """All lines but those that were damaged, and are refused."""
+        """All lines, except damaged lines, which the store refuses."""
         try:
             return self.client.inspect(self._prefix)
         except ConfigError:
@@ -232,7 +233,7 @@ class LockRun(Run):
         return found
 
     def _ask_for(self, line: LineRecord) -> None:
-        """What was damaged, or granted by another clock, is put right when the name is acquired."""
+        """Acquire a name, which repairs damage and leases that were granted by another clock."""
         client, name = self.client, line.name
         lock: Lock = client.lock(name)
         if line.kind == Kind.RWLOCK:
@@ -244,7 +245,7 @@ class LockRun(Run):
                 hold.release()
 
     def _wrong_in_files(self) -> Iterator[str]:
-        """The guarded files are the last witness: in the order of their fences, all there."""
+        """The guarded files are independent evidence: their fences must never fall."""
         for file in self.folder.glob("lock-*[0-9]"):
             fences = [int(line.split()[0]) for line in file.read_text().splitlines()]
             if fences != sorted(fences):

@@ -1,4 +1,4 @@
-"""A process under torture: it works turn after turn until it is told to end."""
+"""A process under torture: it works turn after turn until it gets the message to end."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from ..faces import FACES
 from ..faults.stage import Stage
 from ..histories import Recorder
 
-#: A process whose parent has died ends itself, after this many seconds at the latest.
+#: Maximum life of a process whose parent has died, seconds.
 LIFE_S = 3600.0
 
 
 class Process:
-    """One of them. Its name is unique in the run, also among those who replace the dead."""
+    """A process of a run. Its name is unique, also among processes that replace dead ones."""
 
     def __init__(self, stage: Stage, name: str, face: str, options: Any, **terms: Any) -> None:
-        faulthandler.dump_traceback_later(LIFE_S, exit=True)  # later than other subjects
+        faulthandler.dump_traceback_later(LIFE_S, exit=True)  # later than in other subjects
         self._stage = stage
         self._face = FACES[face]
         self._name = name
         self._dice = random.Random(f"{options.seed} {name}")
         self._folder = Path(options.folder)
         self._client = self._face.client(options.store, label=name, **terms)
-        # Last, as its file tells that all is there that work needs.
+        # Last, because its file shows that everything is ready for work.
         self._recorder = Recorder(self._folder / f"{name}.jsonl", name)
 
     def live(self) -> None:
-        """Work until told to end."""
+        """Work until the message to end."""
         self._face.run(self.run, LIFE_S)
 
     async def run(self) -> None:
-        """Say that it is ready, and work until told to end."""
+        """Report that it is ready, and work until the message to end."""
         self._stage.say("ready")
         await self.work()
         await self._client.close()
@@ -42,15 +42,15 @@ class Process:
         self._stage.say("bye")
 
     async def work(self) -> None:
-        """Turn after turn."""
+        """Do turn after turn."""
         while not self.told_to_end():
             await self.turn()
 
     async def turn(self) -> None:
-        """One of them, unless ``work`` is something else."""
+        """Do one turn; not called if a subclass replaces ``work``."""
 
     def told_to_end(self) -> bool:
-        """Has it been told to end?"""
+        """Read the next message, if any; does it mean to end?"""
         try:
             told = self._stage.hear(0.0)
         except TimeoutError:
@@ -59,4 +59,4 @@ class Process:
         return told in ("end", None)
 
     def told(self, what: Any) -> None:
-        """It was told something."""
+        """Handle a message."""

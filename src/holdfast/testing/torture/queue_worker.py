@@ -1,4 +1,4 @@
-"""The processes under torture: those who put jobs, and those who work on them."""
+"""The processes under torture: some put jobs, others work on them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..faces import now
 from ..faults.stage import Stage
 from .process import Process
 
-#: Ungrouped jobs, as a part of all.
+#: Number of ungrouped jobs, as a part of the number of grouped jobs.
 PLAIN_PART = 0.05
-#: Parts of all deliveries that are retried, and that are given back.
+#: Parts of all deliveries that are retried, and that are returned.
 RETRY_PART = RETURN_PART = 0.03
 LOOK_PART = 0.5
 #: Maximum number of jobs that a worker takes at a time; time-out of a take, seconds.
 BATCH, LOOK_S = 8, 0.2
-#: Part of the turns that are a loop in place of that, and maximum number of jobs in one.
+#: Part of the turns that are a loop instead, and maximum number of jobs in one loop.
 LOOP_PART, LOOP = 0.3, 12
 
 
 class Work(NamedTuple):
-    """What every process of a run has in common; see ``Options`` of the run."""
+    """The options that all processes of a run share; see ``Options`` of the run."""
 
     store: str
     folder: str
@@ -41,17 +41,17 @@ class Work(NamedTuple):
 
 
 def put(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Put all jobs of its groups; the function that the putters of a run do."""
+    """Put all jobs of its groups; the function of the putters of a run."""
     Putter(stage, number, face, Work(*options)).live()
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Take and settle until told to end; the function that the workers of a run do."""
+    """Take and settle until the message to end; the function of the workers of a run."""
     Worker(stage, f"worker-{number}", face, Work(*options)).live()
 
 
 class Queued(Process):
-    """One of them."""
+    """A process with a queue."""
 
     def __init__(self, stage: Stage, name: str, face: str, options: Work) -> None:
         super().__init__(stage, name, face, options)
@@ -68,14 +68,14 @@ class Queued(Process):
 
 
 class Putter(Queued):
-    """It puts its share of the jobs, and ends."""
+    """A process that puts its share of the jobs, and ends."""
 
     def __init__(self, stage: Stage, number: int, face: str, options: Work) -> None:
         super().__init__(stage, f"putter-{number}", face, options)
         self._number = number
 
     async def work(self) -> None:
-        """Put its share, batch by batch, each until the store has it."""
+        """Put its share, batch by batch; repeat each batch until the store has accepted it."""
         share = self._share(self._number)
         while batch := list(itertools.islice(share, self._options.batch)):
             put, dropped, sent = self._recorder.put(batch), 0, 1
@@ -95,7 +95,7 @@ class Putter(Queued):
             self._recorder.accepted(put, dropped, sent)
 
     def _share(self, number: int) -> Iterator[tuple[str, int]]:
-        """Its jobs: those of the groups number, number + putters ... and some ungrouped ones."""
+        """Its jobs: those of the groups number, number + putters, ..., and some ungrouped jobs."""
         options = self._options
         groups = [f"group-{one}" for one in range(number, options.groups, options.putters)]
         each = options.jobs // options.groups
@@ -109,10 +109,10 @@ class Putter(Queued):
 
 
 class Worker(Queued):
-    """It takes jobs, and settles them."""
+    """A process that takes jobs and settles them."""
 
     async def turn(self) -> None:
-        """Some jobs at once, or some one after the other."""
+        """Take some jobs at once, or one after the other."""
         if self._dice.random() < LOOP_PART:
             await self._loop()
             return
@@ -130,7 +130,7 @@ class Worker(Queued):
             await self._execute(execution, job)
 
     async def _loop(self) -> None:
-        """Some jobs one after the other, each of them acked by asking for the next."""
+        """Take some jobs one after the other; the take of the next job acks the job before."""
         last: tuple[int, Any] | None = None
         async with contextlib.aclosing(self._queue.consume(LOOK_S)) as loop:
             for _ in range(self._dice.randint(2, LOOP)):
@@ -163,7 +163,7 @@ class Worker(Queued):
             self._recorder.left(last[0], last[1].settled)
 
     async def _unknown(self, last: tuple[int, Any] | None) -> None:
-        """The store said nothing to what settled this one."""
+        """The store didn't answer the settle of this job: record that, and return the job."""
         if last is None:
             await self._face.sleep(0.05)
             return
@@ -172,7 +172,7 @@ class Worker(Queued):
             await last[1].give_back()
 
     async def _execute(self, execution: int, job: Any) -> None:
-        """Wait a little, look, and settle it."""
+        """Wait a little, check the delivery, and settle it."""
         if not await self._look(execution, job):
             return
         dice = self._dice.random()
@@ -191,7 +191,7 @@ class Worker(Queued):
             await self._unknown((execution, job))
 
     async def _look(self, execution: int, job: Any) -> bool:
-        """Wait a little, and look whether it is still ours."""
+        """Wait a little, and check in some cases that the delivery is still valid."""
         if self._options.body:
             await self._face.sleep(self._dice.random() * 2 * self._options.body)
         if self._dice.random() < LOOK_PART:

@@ -1,4 +1,4 @@
-"""The torture of serial queues: some processes put, others take, until all is done."""
+"""The torture of serial queues: some processes put, others take, until all jobs are done."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ..histories import Verdict, judge_files
 from .queue_worker import Work
 from .run import Outcome, Run, place
 
-#: The store answers within this time, seconds...
+#: Limit of a request to the store, seconds.
 SOON_S = 120.0
-#: ...and while a worker is stopped, which may hold it up, it isn't waited for.
+#: The same while a worker is stopped, because that worker may block the store.
 LOOK_S = 0.05
-#: A stopped worker sleeps up to this many times its ttl.
+#: Maximum time for which a worker is stopped, in ttls.
 STOP_PART = 2.0
-#: Maximum number of jobs that the queue is asked for at the end; seconds between two looks at it.
+#: Maximum number of jobs that are listed at the end; seconds between two looks at the queue.
 MOST, EVERY_S = 1_000_000, 0.05
 
 
 class Options(NamedTuple):
-    """A run: where, and how many. Times are in seconds.
+    """The options of a run. Times are in seconds.
 
-    ``jobs`` in ``groups`` groups, and a few ungrouped ones, put by ``putters`` processes in
-    batches of ``batch``; ``body``: how long an execution takes. ``interval``, ``from_``: the
-    queue's ``min_interval``, and from when it counts. ``strikes``: what is done to workers, each as
-    often as it stands here, about once in ``every`` seconds and ``most`` times; none if either is
-    0. ``limit``: after this many seconds it is given up. ``first``: see ``Subject``.
+    ``putters`` processes put ``jobs`` in ``groups`` groups, and a few ungrouped jobs, in batches of
+    ``batch``; ``body``: mean time of an execution. ``interval``, ``from_``: the ``min_interval`` of
+    the queue, and the event from which it counts. ``strikes``: the faults of workers, each as often
+    as listed here; one about every ``every`` seconds, at most ``most``; none if either is 0.
+    ``limit``: the run is given up after this time. ``first``: see ``Subject``.
     """
 
     store: str = ""
@@ -65,7 +65,7 @@ def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
 
 
 class QueueRun(Run):
-    """A run of workers that take, and putters."""
+    """A run of workers that take jobs, and of putters."""
 
     act = "holdfast.testing.torture.queue_worker:work"
     options: Options
@@ -83,7 +83,7 @@ class QueueRun(Run):
             self.others[f"putter-{number}"] = self.subject(put, number)
 
     def task(self) -> Work:
-        """What every process gets."""
+        """The options of every process."""
         options = self.options
         return Work(
             *(self.store, str(self.folder), self._queue, options.seed, options.putters),
@@ -92,7 +92,7 @@ class QueueRun(Run):
         )
 
     def over(self, now: float, end: float) -> bool:
-        """Is all put and done? If not, and the time limit has passed, the run is given up."""
+        """Are all jobs put and done? If not, and the limit has passed, the run is given up."""
         if now >= end:
             self.troubles.append(f"not done after {self.options.limit:g} s: {self._stands}")
             return True
@@ -105,15 +105,15 @@ class QueueRun(Run):
         return not (stands.waiting or stands.taken)
 
     def longest_stop(self) -> float:
-        """By the lease of a job."""
+        """Maximum length of a stop, by the lease of a delivery, seconds."""
         return STOP_PART * self.options.ttl
 
     def half(self, now: float, end: float) -> bool:
-        """Is half of the jobs done?"""
+        """Are half of the jobs done?"""
         return self._stands is not None and self._stands.done * 2 >= self.options.jobs
 
     def _look(self) -> QueueRecord | None:
-        """How many jobs stand where; None if the store doesn't say so, soon if one is stopped."""
+        """The counts of the queue; None if there is no queue, or no answer within the limit."""
         within = LOOK_S if self.stopped else SOON_S
         try:
             found = run_sync(self._queues.survey(self._queue, within, exact=True))
@@ -122,7 +122,7 @@ class QueueRun(Run):
         return found[0] if found else None
 
     def afterwards(self) -> Iterator[str]:
-        """What the queue still has is not lost, however little of it was done."""
+        """Record the jobs that the queue still has: they are not lost, even if not done."""
         asked = self._queues.jobs(self._queue, None, None, MOST, SOON_S)
         try:
             found = run_sync(asked)
@@ -132,6 +132,6 @@ class QueueRun(Run):
         self.recorder.there([tuple(payload.unpack(one.payload)) for one in found])
 
     def verdict(self) -> Verdict:
-        """The judgement over the histories."""
+        """The verdict on the histories."""
         files, options = self.folder.glob("*.jsonl"), self.options
         return judge_files(*files, interval=options.interval, from_=options.from_)

@@ -1,7 +1,7 @@
-"""A run: processes that work, faults that strike them, and a verdict. Each product adds its own.
+"""The common part of a run: processes that work, faults that are injected into them, and a verdict.
 
-Locks, serial queues and refresh guards differ in what their processes do, in when a run ends, and
-in what is looked at afterwards. Everything else is here.
+Locks, serial queues and refresh guards differ in the work of their processes, in the end of a run,
+and in the checks afterwards. Everything else is here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from ...sync import Client
 from ..faults import Subject, SubjectGone
 from ..histories import Recorder, Verdict, judge_files, tell
 
-#: A process of Python needs some CPU before it is ready, which a busy machine may be late to give.
+#: Seconds until a Python process is ready; it needs CPU time, for which it may wait on a busy
+#: machine.
 START_S = 180.0
 
 
 class Outcome(NamedTuple):
-    """What came of a run. ``troubles``: what is wrong beyond the histories, in words.
+    """The result of a run. ``troubles``: errors that are not in the histories, in words.
 
-    ``weather``: what happened to messages, and how often.
+    ``weather``: the faults that messages met, with counts.
     """
 
     verdict: Verdict
@@ -38,13 +39,13 @@ class Outcome(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Is no promise broken?"""
+        """Are all promises kept, with no other error?"""
         return self.verdict.good and not self.troubles
 
     def demand(self, ignored: Collection[str] = ()) -> None:
         """Raise ``PromiseBroken`` or ``AssertionError`` if it isn't good.
 
-        ``ignored``: promises that don't count here, as bounds on time in a short run.
+        ``ignored``: promises that don't count here, for example bounds on time in a short run.
         """
         self.verdict.demand(ignored)
         assert not self.troubles, str(self)
@@ -61,17 +62,17 @@ def _counts(what: dict[str, int]) -> str:
 
 
 class Run:
-    """A run as such. ``dies``: the server is killed and started again, once in the middle.
+    """The base of runs. ``dies``, called once in the middle, kills the server and starts it again.
 
-    A product has ``act``, the function that its workers do with their number, a face and ``task``;
-    ``options`` with ``store``, ``seed``, ``processes``, ``folder``, ``first``, ``strikes`` and
-    ``every``; and whatever of the methods it wants otherwise.
+    A product defines ``act``, the function of its workers, which gets their number, a face and
+    ``task``; ``options`` with ``store``, ``seed``, ``processes``, ``folder``, ``first``,
+    ``strikes`` and ``every``; and overrides of some methods.
     """
 
     act = ""
-    #: Seconds that a worker may take, at the end of the run, to finish what it does.
+    #: Maximum seconds from the message to end until the next message of a worker.
     end_s = 30.0
-    #: Maximum number of strikes.
+    #: Maximum number of faults of workers.
     most: float = math.inf
 
     def __init__(self, options: Any, folder: Path, dies: Callable[[], object] | None) -> None:
@@ -82,62 +83,62 @@ class Run:
         self.client = Client(self.store, label="nemesis")
         self.recorder = Recorder(folder / "nemesis.jsonl", "nemesis")
         self.workers: dict[str, Subject] = {}
-        #: Those who are never struck, and end by themselves.
+        #: Processes without faults, which end by themselves.
         self.others: dict[str, Subject] = {}
-        #: The workers that are stopped, and until when.
+        #: The workers that are stopped, each with the time at which it continues.
         self.stopped: dict[str, float] = {}
         self.strikes: Counter[str] = Counter()
         self.troubles: list[str] = []
         self._dies = dies
-        #: Those that were started, and haven't said yet that they are ready.
+        #: Workers that were started, and have not yet reported that they are ready.
         self._new: set[str] = set()
         self._count = 0
         self._pack: list[str] = []
 
-    # -- what a product may have otherwise ---------------------------------------------------
+    # -- methods that a product may override -------------------------------------------------
 
     def task(self) -> Any:
-        """What every process gets."""
+        """The options of every process."""
 
     def over(self, now: float, end: float) -> bool:
-        """Is it over?"""
+        """Must the run end now?"""
         return now >= end
 
     def half(self, now: float, end: float) -> bool:
-        """Is half of it over?"""
+        """Has half of the run passed?"""
         seconds: float = self.options.seconds
         return now >= end - seconds / 2
 
     def beside(self, now: float) -> None:
-        """What else befalls it meanwhile."""
+        """Inject other faults during the run."""
 
     def calm(self) -> None:
-        """Nothing befalls it any more."""
+        """End these other faults."""
 
     def longest_stop(self) -> float:
-        """A stopped worker sleeps up to this long, seconds."""
+        """Maximum length of a stop of a worker, seconds."""
         return 1.5
 
     def aim(self, awake: list[str]) -> list[str]:
-        """Those of whom one is struck."""
+        """The workers from which the next victim is drawn."""
         return awake
 
     def afterwards(self) -> Iterator[str]:
-        """What is wrong beyond the histories, when all processes are gone."""
+        """Errors that are not in the histories; called when all processes have ended."""
         return iter(())
 
     def verdict(self) -> Verdict:
-        """The judgement over the histories."""
+        """The verdict on the histories."""
         return judge_files(*self.folder.glob("*.jsonl"))
 
     def weather(self) -> dict[str, int]:
-        """What happened to messages."""
+        """The faults that messages met, with counts."""
         return {}
 
     # -- the run -----------------------------------------------------------------------------
 
     def go(self, seconds: float) -> Outcome:
-        """Let it last for this time at most, and judge it."""
+        """Run for at most this time, and judge the run."""
         try:
             for _ in range(self.options.processes):
                 self._start()
@@ -156,7 +157,7 @@ class Run:
         return Outcome(self.verdict(), dict(self.strikes), self.troubles, self.weather())
 
     def subject(self, act: str, number: int) -> Subject:
-        """A new process; every second one has the face for asyncio."""
+        """A new process; odd numbers use the face for asyncio."""
         face = "aio" if number % 2 else "sync"
         return Subject(act, number, face, self.task(), first=self.options.first)
 
@@ -183,7 +184,7 @@ class Run:
             time.sleep(0.005)
 
     def _strike(self) -> None:
-        """Do something to a worker that has begun, and isn't stopped."""
+        """Inject a fault into a worker that is ready and not stopped."""
         self._new = {who for who in self._new if not self._ready(who)}
         awake = [who for who in self.workers if who not in self.stopped and who not in self._new]
         if not awake or sum(self.strikes.values()) >= self.most:
@@ -196,7 +197,7 @@ class Run:
             self._gone(who)
 
     def _next_strike(self) -> str:
-        """As from a pack of cards: each comes in its turn, in any order."""
+        """Draw as from a pack of cards: all come once, in random order, before any repeats."""
         if not self._pack:
             self._pack = [*self.options.strikes]
             self.dice.shuffle(self._pack)
@@ -216,19 +217,19 @@ class Run:
             worker.say(what)
 
     def _ready(self, who: str) -> bool:
-        """Has it said so?"""
+        """Has this worker reported that it is ready?"""
         try:
             return bool(self.workers[who].hear(0.0) == "ready")
-        except (KeyError, TimeoutError, SubjectGone):  # who has ended is missed soon
+        except (KeyError, TimeoutError, SubjectGone):  # `_miss` soon finds an ended worker
             return False
 
     def _miss(self) -> None:
-        """See who has ended by itself, before a strike hides it."""
+        """Find workers that ended by themselves, before a fault hides that."""
         for who in [who for who, one in self.workers.items() if one.ended is not None]:
             self._gone(who)
 
     def _gone(self, who: str) -> None:
-        """Tell of one who has ended by itself; another takes its place."""
+        """Report a worker that ended by itself, and start another in its place."""
         worker = self.workers.pop(who)
         self.stopped.pop(who, None)
         self._new.discard(who)
@@ -238,14 +239,14 @@ class Run:
         self._start()
 
     def _wake(self, now: float) -> None:
-        """Continue those whose time has come."""
+        """Continue the stopped workers whose time has passed."""
         for who in [who for who, until in self.stopped.items() if until <= now]:
             del self.stopped[who]
             self.workers[who].go_on()
             self.recorder.happened("continued", who)
 
     def _end(self) -> None:
-        """Let everybody finish what they do."""
+        """End all processes, after they have finished their current work."""
         self._wake(math.inf)
         self.calm()
         for one in self.workers.values():
@@ -258,14 +259,14 @@ class Run:
                 one.end()
             except TimeoutError:
                 self.troubles.append(f"{who} did not end within {self.end_s:g} s")
-                one.kill()  # what it still did would not be in what is judged
+                one.kill()  # its later actions would not be in the judged histories
             except SubjectGone:
                 self.troubles.append(f"{who} ended by itself with {one.ended}")
 
 
 @contextlib.contextmanager
 def place(folder: str) -> Generator[Path]:
-    """This folder, for the histories; without a name they are deleted at the end."""
+    """The folder for the histories; without a name, a temporary one that is deleted at the end."""
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         yield Path(folder)

@@ -1,8 +1,9 @@
 """Faults of a store, or of the processes that use it, during a run.
 
-A run strikes its workers by itself, and loses messages with ``weather``. Everything else that can
-go wrong, a row that is deleted by hand, a clock that steps, a limit that is reached, is a `Trouble`
-that is given to it; what needs to know the store is written where the store's servers are started.
+A run injects faults into its workers by itself, and loses messages with ``weather``. Every other
+fault is a `Trouble` that the caller passes to the run: a row that is deleted by hand, a clock that
+steps, a limit that is reached. Troubles that depend on one store are defined where the servers of
+that store are started.
 """
 
 from __future__ import annotations
@@ -17,25 +18,26 @@ from typing import NamedTuple, Protocol
 
 from ...runtime.blocking import boottime
 
-#: Maximum time for which a process is short of descriptors, seconds.
+#: Maximum time for which a process has no free descriptors, seconds.
 SHORT_S = 1.0
-#: A process that was at work for less may still import modules, which needs descriptors.
+#: Minimum age of a victim, seconds: a newer process may still import modules, which needs
+#: descriptors.
 NEW_S = 3.0
 
 
 class Scene(NamedTuple):
-    """What a trouble may know and do."""
+    """The data and functions that a trouble may use."""
 
     #: Draws from the seed of the run.
     dice: random.Random
     #: The names that the workers lock.
     names: Sequence[str]
-    #: The workers that run.
+    #: The processes of the workers that run.
     pids: Sequence[int]
-    #: To be told of a name before its state is damaged, and afterwards with the moment before: its
-    #: holders are no longer counted, nor those that came in between.
+    #: Call it with a name before its state is damaged, and again afterwards with the time before
+    #: the damage: the holders of the name, and the new ones of that time, no longer count.
     damaged: Callable[[str, float | None], None]
-    #: To be told of a name whose last fence may be damaged: those that follow start again.
+    #: Call it with a name whose last fence may be damaged: later fences of it may be lower.
     forgotten: Callable[[str], None]
 
 
@@ -43,11 +45,11 @@ class Trouble(Protocol):
     """One kind of trouble."""
 
     def strike(self, scene: Scene) -> str:
-        """Do it once; what it was, in a word or two, for the count of the run."""
+        """Inject it once; returns one or two words that name it, for the counts of the run."""
         ...
 
     def calm(self, now: float) -> None:
-        """End what has lasted until ``now`` (monotonic seconds; ``inf``: the run has ended)."""
+        """End it if its time ends by ``now`` (monotonic seconds; ``inf``: the run has ended)."""
         ...
 
 
@@ -61,7 +63,7 @@ class Descriptors:
         self._seen: dict[int, float] = {}
 
     def strike(self, scene: Scene) -> str:
-        """Set the limit of a worker to what it has open just now."""
+        """Set the limit of a worker to the descriptors that it has open now."""
         now = boottime()
         old = [pid for pid in scene.pids if self._seen.setdefault(pid, now) < now - NEW_S]
         if not old:
@@ -76,7 +78,7 @@ class Descriptors:
         return "no descriptors"
 
     def calm(self, now: float) -> None:
-        """Give them back."""
+        """Restore the limits whose time has passed."""
         for pid in [pid for pid, (until, _) in self._short.items() if until <= now]:
             _, limits = self._short.pop(pid)
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Weather between the workers and a server: requests and replies are lost, late, or cut off.
+"""Network faults between the workers and a server: requests and replies are lost, late or cut off.
 
-A run with weather has its workers connect through a :class:`~holdfast.testing.faults.Proxy`. What
-happens to which message is drawn from the seed of the run; at what moment is not.
+In a run with ``weather`` the workers connect through a :class:`~holdfast.testing.faults.Proxy`. The
+kinds of the faults are drawn from the seed of the run; their exact moments are not.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ..faults import (
     delay_request,
 )
 
-#: Mean time between two messages that are struck, seconds: a sender may have to wait for long.
+#: Mean time between two faults, seconds: a sender may have to wait for a long time after one.
 EVERY_S = 0.4
-#: What is held back arrives later by this at most, seconds. Its client has given up then, or not.
+#: Maximum delay of a held and of a late message, seconds. Its client may have given up before.
 HELD_S_MAX = 6.0
 LATE_S_MAX = 1.0
 
 
 class Speech(NamedTuple):
-    """How a server is spoken to: what a message is, and what marks a verb, and a push."""
+    """The protocol of a server: its messages, the bytes that mark a verb or a push, its port."""
 
     wire: Wire
     verb: bytes
@@ -47,13 +47,13 @@ class Speech(NamedTuple):
 
 
 _REDIS = Speech(RESP, b"EVALSHA", b"message", 6379)
-#: There are no pushes, so nothing is marked as one.
+#: This protocol has no pushes, so no message contains this mark.
 _MYSQL = Speech(MYSQL, b"CALL ", b"no push", 3306)
 _SPEECHES = {"redis": _REDIS, "valkey": _REDIS, "mysql": _MYSQL, "mariadb": _MYSQL}
 
 
 class Weather:
-    """Bad weather before the server of this URL; ``url`` is the way through it."""
+    """Network faults before the server of this URL; clients that use ``url`` meet them."""
 
     def __init__(self, store: str, dice: random.Random) -> None:
         parts = urlsplit(store)
@@ -67,15 +67,15 @@ class Weather:
         self._proxy = Proxy(parts.hostname, parts.port or speech.port, speech.wire)
         login, at, _ = parts.netloc.rpartition("@")
         self.url = parts._replace(netloc=f"{login}{at}127.0.0.1:{self._proxy.port}").geturl()
-        #: What happened to messages, and how often.
+        #: The faults that messages met, with counts.
         self.faults: Counter[str] = Counter()
         self._armed: list[tuple[str, Armed]] = []
-        #: What is held back, and until when.
+        #: The faults that hold messages, each with the end of its time.
         self._held: list[tuple[float, Armed]] = []
         self._next = 0.0
 
     def blow(self, now: float) -> None:
-        """Strike the next message, if it is time for that; let go what was held long enough."""
+        """Arm a fault for the next message if one is due; forward messages whose time has ended."""
         for entry in [entry for entry in self._held if entry[0] <= now]:
             self._held.remove(entry)
             entry[1].let_go()
@@ -106,7 +106,7 @@ class Weather:
         )
 
     def calm(self) -> None:
-        """From now on all is well; what was held back arrives."""
+        """End all faults, and forward the held messages."""
         self._next = float("inf")
         for _, armed in self._held:
             armed.let_go()
@@ -117,5 +117,5 @@ class Weather:
         self._armed.clear()
 
     def close(self) -> None:
-        """Reset all connections, and take no more."""
+        """Reset all connections, and accept no more."""
         self._proxy.close()

@@ -15,7 +15,7 @@ from ..world import Cancelled, Process
 from .server import GuardedStore, GuardServer
 from .workload import Caller, Source, guards_of
 
-#: Each fault, and how many of a thousand it is.
+#: The weight of each fault.
 FAULTS = {
     "lose_request": 120,
     "lose_reply": 160,
@@ -31,27 +31,27 @@ FAULTS = {
     "pair": 240,
     "step": 60,
 }
-#: No call takes longer than this once everything is healed, in seconds of the world.
+#: Virtual seconds in which all calls must end after everything is healed; each action adds time.
 REST_S = 90.0
 
 
 class Drawn(NamedTuple):
-    """What a seed stands for, beside the plan of it.
+    """All that a seed draws: its plan, and the values that are not in the plan.
 
-    ``storm``: actions follow each other within the time that a message takes, ``pace`` seconds.
+    ``storm``: the actions follow each other quickly. ``pace``: maximum seconds between two actions.
     """
 
     plan: Plan
     storm: bool
     pace: float
-    #: Of the clock of each process.
+    #: The rate of the clock of each process.
     rates: list[float]
-    #: Of each caller.
+    #: The seed of each caller.
     seeds: list[int]
 
 
 def draw(seed: int, calm: bool = False) -> Drawn:
-    """2 to 4 processes, 4 to 8 callers, up to 10 faults, and every second time a storm. ``calm``:
+    """2 to 4 processes, 4 to 8 callers, up to 10 faults; half of all seeds have a storm. ``calm``:
     few actions, without a fault."""
     rng = random.Random(seed ^ 0x6A4D)
     actions = rng.randint(6, 12)
@@ -81,14 +81,14 @@ def make_plan(seed: int, calm: bool = False) -> Plan:
 
 
 class GuardFaults(Faults):
-    """The faults, as callers meet them."""
+    """The faults, with the changes that callers of guards need."""
 
     def cut(self, fault: Fault) -> None:
-        """A process doesn't reach the server, or the other way round, or both."""
+        """No message from a process arrives, or none to it, or none at all."""
         self._cut(fault, (("up",), ("down",), ("up", "down"))[fault.victim % 3])
 
     def interrupt(self, fault: Fault) -> None:
-        """Cancel a caller, or interrupt it by Ctrl-C, at whatever it waits for."""
+        """Cancel a caller, or interrupt it by Ctrl-C, at the point where it waits."""
         history = self.history
         process = history.some_process(fault.victim)
         mine = [one.number for one in history.actors if one.process is process]
@@ -98,7 +98,7 @@ class GuardFaults(Faults):
 
 
 class GuardHistory(Running):
-    """A world with a server, processes, callers and faults."""
+    """A simulation with a server, processes, callers and faults."""
 
     faults = GuardFaults
 
@@ -119,11 +119,11 @@ class GuardHistory(Running):
             self.actors.append(Caller(self, process, number, drawn.seeds[number]))
 
     def idle(self) -> bool:
-        """Nobody calls any more, or those who do have had their time, and are to be healed."""
+        """Have all callers ended, or has their time passed, so that faults are healed now?"""
         return self.world.time >= self.plan.actions * 2.0 or self.ended()
 
     def rest(self) -> None:
-        """All calls come to an end."""
+        """Wait until all calls have ended; a call that doesn't end is a violation."""
         end = self.world.time + REST_S + self.plan.actions * 8.0
         self._until(lambda: self.world.time >= end or self.ended())
         if stuck := self.busy():

@@ -20,13 +20,13 @@ from ..server import Server
 from ..store import CAPABILITIES, Box, SimStore, Verbs, listing, verb
 from ..world import Process, World
 
-#: Maximum seconds that the workload asks for: for a refresh lease, for the pause after failures,
-#: and for the memory of failures.
+#: Maximum seconds in the workload: of a refresh lease, of the pause after failures, and of the
+#: memory of failures.
 LEASE_S_MAX, PAUSE_S_MAX, FAILED_S_MAX = 2.0, 4.0, 60.0
 
 
 class GuardServer(Server):
-    """The one server of the world, with values."""
+    """The only server of the simulation, with values."""
 
     verbs = ("read", "begin", "finish", "abandon", "prolong", "invalidate")
 
@@ -35,14 +35,14 @@ class GuardServer(Server):
         self.values = Values()
 
     def restart(self, keep_data: bool) -> None:
-        """Come back, with the values or without; a guard needs no grace for that."""
+        """Restart with the values or without; a guard needs no grace period for that."""
         super().restart(keep_data)
         self.grace_until = 0.0
         if not keep_data:
             self.values = Values()
 
     def clamp(self, now: float) -> None:
-        """No refresh lease, pause or memory of a failure lasts longer than it may."""
+        """No refresh lease, pause or memory of a failure exceeds its maximum."""
         super().clamp(now)
         for entry in self.values._entries.values():
             entry.lease_until = min(entry.lease_until, now + LEASE_S_MAX)

@@ -1,9 +1,9 @@
 """Actions of the callers: read through a guard, change its source, and invalidate.
 
 The source has a version per key; a value is the version that was read to compute it. The caller
-that changes the source invalidates the key afterwards, and notes the version once the invalidation
-has returned. A ``get`` that begins after that must give this version or a later one: by this rule
-every interleaving is judged.
+that changes the source invalidates the key afterwards, and records the version when the
+invalidation has returned. A ``get`` that begins after that must return this version or a later one.
+This rule judges every interleaving.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     from .history import GuardHistory
 
 KEYS = ("a", "b")
-#: The bound on how old an answer of the layer in a process may be, in seconds.
+#: Maximum age of an answer of the local cache, in seconds.
 LOCAL_S = 0.5
 #: Clocks of the processes differ in rate by less than this.
 RATE_ERROR = 0.01
 
 
 class Source:
-    """What the guards stand before, and what is known of its changes."""
+    """The source behind the guards, and the record of its changes."""
 
     def __init__(self) -> None:
         self.version: dict[str, int] = defaultdict(int)
-        #: (when, version): the time at which the invalidation had returned; both rise.
+        #: (when, version): the time at which the invalidation returned; both rise.
         self._floors: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        #: The same of one process alone, which empties its own layer at once.
+        #: The version for one process alone, which empties its own local cache at once.
         self._own: dict[tuple[int, str], int] = defaultdict(int)
 
     def invalidated(self, pid: int, key: str, version: int, when: float) -> None:
-        """An invalidation after this version has returned."""
+        """Record that an invalidation after this version has returned."""
         floors = self._floors[key]
         floors.append((when, max(version, floors[-1][1] if floors else 0)))
         self._own[pid, key] = max(self._own[pid, key], version)
 
     def floor(self, pid: int, key: str, when: float) -> int:
-        """The least version that a call may give that began at ``when``: what other processes had
-        invalidated at that time, and what this one has invalidated until now."""
+        """The least version that a call that began at ``when`` may return: by the invalidations of
+        all processes until then, and of this process until now."""
         known = [version for at, version in self._floors[key] if at <= when]
         return max(self._own[pid, key], known[-1] if known else 0)
 
 
 class Caller:
-    """A task of a process, with its own seeded will."""
+    """A task of a process that draws its actions from a separate seed."""
 
     def __init__(self, history: GuardHistory, process: Process, number: int, seed: int) -> None:
         self.history = history
@@ -63,7 +63,7 @@ class Caller:
         self.guards: dict[str, GuardBase] = history.guards[process.pid]
 
     async def main(self) -> None:
-        """Do a number of things, one after the other."""
+        """Do a number of actions, one after the other."""
         choices = [self.get] * 8 + [self.change] * 3 + [self.many, self.look]
         for _ in range(self.history.plan.actions):
             act = self.rng.choice(choices)
@@ -106,7 +106,7 @@ class Caller:
         return compute
 
     async def get(self) -> None:
-        """One value, by one of the guards."""
+        """Get one value by one of the guards."""
         key, kind = self._key(), self.rng.choice(sorted(self.guards))
         guard = self.guards[kind]
         floor = self._floor(guard, key)
@@ -123,7 +123,7 @@ class Caller:
         return KEYS[0] if self.history.storm else self.rng.choice(KEYS)
 
     async def many(self) -> None:
-        """Both values together."""
+        """Get both values together."""
         kind = self.rng.choice(sorted(self.guards))
         guard = self.guards[kind]
         floors = {key: self._floor(guard, key) for key in KEYS}
@@ -133,7 +133,7 @@ class Caller:
             self._judge(guard, key, value, floors[key])
 
     def _floor(self, guard: GuardBase, key: str) -> int:
-        """The least version that a call may give that begins now."""
+        """The least version that a call may return if it begins now."""
         when = self.history.world.time - guard._options.local * (1 + RATE_ERROR)
         return self.history.source.floor(self.process.pid, guard.name + key, when)
 
@@ -147,7 +147,7 @@ class Caller:
             )
 
     async def change(self) -> None:
-        """Another version of the source, and then the invalidation."""
+        """Change the version of the source, and then invalidate the key."""
         key = self._key()
         source, history = self.history.source, self.history
         source.version[key] += 1
@@ -155,19 +155,19 @@ class Caller:
         history.tell(self, f"changes {key} to {version}")
         for name in sorted({guard.name for guard in self.guards.values()}):
             guards = [one for one in self.guards.values() if one.name == name]
-            # Each object has a separate layer: the one that invalidates empties its own.
+            # Each guard has a separate local cache, and an invalidation empties only its own.
             for guard in guards:
                 await guard._invalidate([key])
             source.invalidated(self.process.pid, name + key, version, history.world.time)
         history.tell(self, f"  invalidated {key} at {version}")
 
     async def look(self) -> None:
-        """How an entry stands."""
+        """Look at the state of an entry."""
         await self.guards["plain"]._look(self.rng.choice(KEYS))
 
 
 def guards_of(client: ClientBase) -> dict[str, GuardBase]:
-    """The guards of a process: of every kind that there is, on two names."""
+    """The guards of a process: every kind of guard, on two names."""
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "plain": ("page", {"ttl": 2.0}),
         "stale": ("page", {"ttl": 2.0, "stale": 5.0}),

@@ -16,7 +16,7 @@ from .workload import QueueActor, options_of
 
 #: The longest ttl of the workload.
 TTL_MAX_S = 6.0
-#: A queue keeps what it has accepted, so its server never loses its data; nor is it forked here.
+#: A queue must keep accepted jobs, so its server never loses its data here; nothing forks either.
 _NOT_HERE = ("amnesia", "fork", "clock", "aim_join", "aim_leave", "aim_keep")
 QUEUE_KINDS = (*(kind for kind in KINDS if kind not in _NOT_HERE), "pair", "pair", "pair", "pair")
 
@@ -33,7 +33,7 @@ def make_plan(seed: int) -> Plan:
 
 
 class QueueHistory(Running):
-    """A world with a server, processes that put and take, and faults."""
+    """A simulation with a server, processes that put and take, and faults."""
 
     def __init__(self, plan_: Plan, telling: bool = False) -> None:
         super().__init__(plan_, partial(QueueServer, ttl_max=TTL_MAX_S), telling)
@@ -52,7 +52,7 @@ class QueueHistory(Running):
             self.actors.append(QueueActor(self, process, number, seeds[number]))
 
     def rest(self) -> None:
-        """All are done, and healed: what is there still is taken and done by one more."""
+        """All actors have ended, and faults are healed: one more actor takes and acks the rest."""
         super().rest()
         survivor = next(one for one in self.world.processes if one.alive)
         last = QueueActor(self, survivor, -1, self.plan.seed)

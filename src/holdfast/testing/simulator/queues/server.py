@@ -22,26 +22,26 @@ from ..server import Server
 from ..store import CAPABILITIES, Box, SimStore, Verbs, listing, verb
 from ..world import Process, World
 
-#: The greatest delay or interval that the workload asks for, in seconds.
+#: Maximum delay or interval in the workload, in seconds.
 HELD_BACK_S_MAX = 8.0
 
 
 class QueueServer(Server):
-    """The one server of the world, with queues."""
+    """The only server of the simulation, with queues."""
 
     verbs = ("put", "take", "give_back", "settle", "extend", "settle_and_take")
 
     def __init__(self, world: World, ttl_max: float) -> None:
         super().__init__(world, ttl_max)
         self.queues: dict[str, Queue] = {}
-        #: What was settled under a take, and counted: (take, seq) -> the verdict.
+        #: The settles that counted: (take, seq) -> the verdict.
         self.settled: dict[tuple[str, int], str] = {}
         self._acked: set[str] = set()
         #: The job that was acked twice, if any was.
         self.acked_twice = ""
 
     def is_acked(self, id_: str) -> bool:
-        """Was this job acked, in time?"""
+        """Was this job acked in time?"""
         return id_ in self._acked
 
     def queue(self, name: str) -> Queue:
@@ -52,7 +52,7 @@ class QueueServer(Server):
         return found
 
     def clamp(self, now: float) -> None:
-        """No lease outlasts its own length, and nothing is held back for longer than was asked."""
+        """No lease outlasts its own length, and no job waits for longer than was requested."""
         super().clamp(now)
         for queue in self.queues.values():
             for track in tracks(queue):
@@ -124,7 +124,7 @@ class QueueServer(Server):
 
 
 def tracks(queue: Queue) -> Sequence[Track]:
-    """All that runs one at a time in a queue."""
+    """All groups and ungrouped jobs of a queue; each has one delivery at a time."""
     return [*itertools.chain(queue.tracks.values(), queue.singles.values())]
 
 
@@ -153,7 +153,7 @@ class SimQueues(Verbs):
 
 
 class SimOnward(SimQueues):
-    """The same of a store that settles and takes in one round trip."""
+    """The same for a store that settles and takes in one round trip."""
 
     async def settle_and_take(self, settles: Sequence[Settle], take: Take, within: float) -> Any:
         """See ``core.queue.ports.Onward``."""
@@ -162,7 +162,7 @@ class SimOnward(SimQueues):
 
 
 class QueuedStore(SimStore):
-    """The simulated store, with queues; every second one settles and takes at once."""
+    """The simulated store, with queues; with ``onward`` it settles and takes in one round trip."""
 
     capabilities = CAPABILITIES._replace(queues=True)
 

@@ -1,4 +1,4 @@
-"""The promises of serial queues, by name, judged while a history runs. A violation ends it."""
+"""The promises of serial queues, by name, checked while a history runs. A violation ends it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATE_ERROR = 0.01
 
 
 class Loan:
-    """A delivery as the workload got it, and what has become of it."""
+    """A delivery that the workload got, and its state since then."""
 
     __slots__ = ("begun", "ended", "good", "job", "lost_seen", "process", "track")
 
@@ -29,9 +29,9 @@ class Loan:
         self.job = job
         self.begun = begun
         lease = self.lease
-        #: What runs one at a time.
+        #: The group, or the ungrouped job: it may have one delivery at a time.
         self.track = (lease.take.queue, job.group or f"single {lease.job.seq}")
-        #: Its worker does nothing more with it, since then.
+        #: When its worker stopped work on it; None before that.
         self.ended: float | None = None
         self.lost_seen = False
 
@@ -41,7 +41,7 @@ class Loan:
         return self.job._lease
 
     def believed(self) -> bool:
-        """Does its worker, looking at its own clock, believe now that it has it?"""
+        """Does its worker believe now, by the clock of its process, that the delivery is valid?"""
         lease = self.lease
         return (
             self.ended is None
@@ -52,7 +52,7 @@ class Loan:
         )
 
     def over(self) -> float:
-        """When its worker stopped believing in it, at the latest."""
+        """The latest time at which its worker believed that the delivery was valid."""
         if not self.process.alive:
             return self.begun
         deadline = (self.lease.deadline - self.process.offset) / self.process.rate
@@ -65,7 +65,7 @@ class Loan:
 
 
 class QueueWatch(Trouble):
-    """Sees every put, delivery, look and settle of a history."""
+    """Checks every put, delivery, look and settle of a history."""
 
     def __init__(self, world: World, server: QueueServer, options: dict[str, Options]) -> None:
         super().__init__(world)
@@ -74,22 +74,23 @@ class QueueWatch(Trouble):
         self.loans: dict[Any, list[Loan]] = {}
         #: Jobs that the store has accepted: id -> (queue, group, when that was known).
         self.accepted: dict[str, tuple[str, str, float]] = {}
-        #: (queue, group) -> (seq, when it was known) of those whose place in the order is known.
+        #: (queue, group) -> (seq, when it was known) of the jobs with a known place in the order.
         self.order: dict[Any, list[tuple[int, float]]] = {}
         #: id -> the least number that its next attempt may have.
         self.attempts: dict[str, int] = {}
         #: Jobs that a worker has given up.
         self.given_up: set[str] = set()
-        #: Takes that were interrupted, and when; no job may stay delivered by them.
+        #: Interrupted takes: when, and their process; no job may stay delivered by them.
         self.abandoned: dict[str, tuple[float, Process]] = {}
         server.after_verb = self.server_side
 
     # -- the server's side -------------------------------------------------------------------
 
     def server_side(self) -> None:
-        """After each verb: no job is in delivery that nobody has, and nothing is acked twice."""
+        """After each verb: no job stays delivered without a worker, and no job is acked twice."""
         now, time = self.server.now(), self.world.time
-        # A lane is remembered for an hour, by a clock that may be set: a copy of a put is new then.
+        # A producer is remembered for an hour of a clock that may be set: later a copy of a put is
+        # new.
         if self.server.acked_twice and self.forward < 0:
             raise Violation("acked once", f"job {self.server.acked_twice} was acked twice")
         for take, (since, process) in self.abandoned.items():
@@ -114,7 +115,7 @@ class QueueWatch(Trouble):
     # -- the clients' side -------------------------------------------------------------------
 
     def put(self, queue: str, group: str, id_: str, begun: float) -> None:
-        """A put that was begun then has returned: it has accepted this job."""
+        """A put that began at ``begun`` has returned: the store has accepted this job."""
         self.accepted[id_] = (queue, group, self.world.time)
         found = self._row(queue, id_)
         if found is None or not group:
@@ -126,7 +127,7 @@ class QueueWatch(Trouble):
         known.append((seq, self.world.time))
 
     def delivered(self, process: Process, job: DeliveryBase, begun: float) -> Loan:
-        """A take that was begun then returns this delivery now."""
+        """A take that began at ``begun`` returns this delivery now."""
         loan = Loan(process, job, begun)
         lease = loan.lease
         if not loan.believed():
@@ -164,12 +165,12 @@ class QueueWatch(Trouble):
         since = self.world.time - max(ends)
         early = any(self.outdated(one.process, one.lease) for one in (loan, *known))
         if early or self.forward > max(ends) - loan.lease.ttl - pace.min_interval:
-            return  # by the clock of the store the interval has ended before its time
+            return  # by the clock of the store, which was set, the interval has passed
         if since < pace.min_interval * (1 - RATE_ERROR):
             raise Violation("interval", f"{loan} comes {since:.3f} s after the last one")
 
     def honest(self, loan: Loan) -> None:
-        """What its worker believes, the server must agree to."""
+        """If its worker believes that the delivery is valid, the server must agree."""
         lease = loan.lease
         if loan.lost_seen and lease.reason is None:
             raise Violation("no resurrection", f"{loan} was lost and is had again")
@@ -185,7 +186,7 @@ class QueueWatch(Trouble):
         raise Violation("local honesty", f"{loan} is believed, but the server has it no more")
 
     def looked(self, loan: Loan) -> None:
-        """Its worker has looked whether it has it still."""
+        """Its worker has checked whether the delivery is still valid."""
         reason = loan.job.lost
         if reason in (Loss.EXPIRED, Loss.UNREACHABLE) and not loan.lost_seen:
             self._unexcused(loan)
@@ -198,17 +199,17 @@ class QueueWatch(Trouble):
             raise Violation("keep-alive", f"{loan} lost after {total:.2f} s of trouble")
 
     def worked(self, loan: Loan) -> None:
-        """Its worker does nothing more with it."""
+        """Its worker stops work on it, after a last look."""
         self.looked(loan)
         self.left(loan)
 
     def left(self, loan: Loan) -> None:
-        """The same, where nobody looks any more."""
+        """Its worker stops work on it, without a last look."""
         if loan.ended is None:
             loan.ended = self.world.time
 
     def settled(self, loan: Loan, verdict: Verdict, kept: bool) -> None:
-        """It was settled, and this was answered."""
+        """It was settled by ``verdict``; ``kept`` is the result."""
         lease = loan.lease
         if not kept:
             return
@@ -225,15 +226,15 @@ class QueueWatch(Trouble):
         self.abandoned[take] = self.world.time, process
 
     def in_time(self, process: Process, begun: float, timeout: float, stopped: float) -> None:
-        """A take with a time-out is back."""
+        """A take with a time-out has returned: check that it was in time."""
         if self.over:
             return
         took = (self.world.time - begun - (process.stopped_for - stopped)) * process.rate
-        if took > timeout + 1.0 + GRACE_S:  # the last request is a look, given a try's time
+        if took > timeout + 1.0 + GRACE_S:  # the last request is a look, with the limit of a try
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """All flows have ended, all faults are healed, all jobs taken: nothing is lost."""
+        """All flows have ended, all faults are healed, all jobs are taken: no job may be lost."""
         for name, queue in self.server.queues.items():
             for row in queue.dead.values():
                 spent = row.attempts >= self.options[name].patience.attempts
@@ -244,7 +245,7 @@ class QueueWatch(Trouble):
                 continue
             track = self.server.queue(name).tracks.get(group)
             if track is not None and track.rows and track.rows[0].dead:
-                continue  # it stands behind a dead letter that blocks its group
+                continue  # it waits behind a dead letter that blocks its group
             raise Violation("nothing lost", f"job {id_} of {group!r} was accepted, and is gone")
 
     def _dead(self, name: str) -> set[str]:
