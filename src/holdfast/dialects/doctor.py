@@ -37,7 +37,7 @@ def examine(
 
 
 def _tracking(visit: Visit) -> Finding:
-    """Does the server send notifications of changes of a key?"""
+    """Test whether the server sends notifications of changes of a key."""
     if visit.protocol == 2:
         return warn(
             f"the connection speaks RESP2, on which no changes are told: {_POLLS}",
@@ -52,7 +52,7 @@ def _tracking(visit: Visit) -> Finding:
 
 
 def _evicting(visit: Visit) -> Finding | None:
-    """Can the server evict a lock when its memory is full?"""
+    """Test whether the server can evict a lock when its memory is full."""
     policy = visit.setting("maxmemory-policy")
     limit = visit.setting("maxmemory")
     if not policy or limit in (None, "", "0") or policy == "noeviction":

@@ -59,11 +59,11 @@ class Port(Protocol):
         ...
 
     def hears(self, claim_id: str) -> bool:
-        """Will the claim be notified of a change of its watched key, or was it already?"""
+        """True if a change of the claim's watched key will notify it, or has done so already."""
         ...
 
     def hopes(self, claim_id: str) -> bool:
-        """Is it unknown whether the server sends notifications, and will ``watch`` ask?
+        """True if the server's support of notifications is unknown, and ``watch`` will ask.
 
         A server may refuse for a moment, or until an administrator gives the right.
         """

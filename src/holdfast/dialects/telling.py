@@ -31,7 +31,7 @@ class Telling:
         self._said = False
 
     def due(self, now: float) -> bool:
-        """May a connection without an answer ask the server now?"""
+        """True if a connection without an answer may ask the server now."""
         return now >= self._not_before
 
     def answered(self, said: object, now: float) -> bool | None:
@@ -39,7 +39,7 @@ class Telling:
         if not isinstance(said, ServerSaid):
             self._said = False
             return True
-        if not isinstance(complaint(said, self._label), StoreUnavailable):  # else it passes
+        if not isinstance(complaint(said, self._label), StoreUnavailable):  # that one is temporary
             self._not_before = now + DEAF_S
             if not self._said:
                 self._said = True

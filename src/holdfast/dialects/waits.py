@@ -35,7 +35,7 @@ class Wait:
 
     @property
     def knows(self) -> bool:
-        """Is the known expiry still valid, so that the key needs no new read?"""
+        """True if the known expiry is still valid, so that the key needs no new read."""
         return self._expires > 0 and not self.heard
 
     def again(self, taken: float | None, armed: bool) -> float:

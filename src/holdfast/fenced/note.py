@@ -92,7 +92,7 @@ def read(image: bytes) -> tuple[Note, bool]:
 
 
 def unborn(image: bytes) -> bool:
-    """Was the creation of the sidecar cut short?
+    """True if the creation of the sidecar was cut short.
 
     Then it has only a part of ``BLANK``: no note is written before all of that is synced."""
     written = image.rstrip(b"\0")

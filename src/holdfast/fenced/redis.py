@@ -218,7 +218,7 @@ class AsyncFencedRedis(_Guard):
 
 
 def _awaits(client: Any) -> bool:
-    """Is it an asyncio client?"""
+    """True for an asyncio client."""
     return inspect.iscoroutinefunction(getattr(client, "execute_command", None))
 
 

@@ -221,9 +221,8 @@ class _Statements:
         self._values = {"name": name, "fence": fence}
 
     def begun(self) -> bool:
-        """Has a transaction begun, if the driver doesn't show it? Only MariaDB can be asked.
-
-        On PostgreSQL an unknown query would end the transaction."""
+        """True if a transaction has begun, for drivers that don't show it. Only MariaDB is asked,
+        because on PostgreSQL an unknown query would end the transaction."""
         if not self.mysql:
             return False
         try:
@@ -246,9 +245,8 @@ class _Statements:
         return None if row is None else int(row[0])
 
     def insert(self) -> Exception | None:
-        """Create the row; return the error if another transaction has created it.
-
-        It uses a savepoint, because PostgreSQL refuses all statements after a failed one."""
+        """Create the row; return the error if another transaction has created it. It uses a
+        savepoint, because PostgreSQL refuses all statements after a failed one."""
         self._cursor.execute(f"SAVEPOINT {_SAVEPOINT}")
         conflict = None
         try:
@@ -269,9 +267,8 @@ class _Statements:
 
 
 def _advance(ask: _Statements, what: str, mine: int) -> None:
-    """Return if the fence was accepted; else raise an error.
-
-    The second round is for a call that loses the race for the first insert."""
+    """Return if the fence was accepted; else raise an error. The second round is for a call that
+    loses the race for the first insert."""
     what = f"the table {ask.table!r}, for {what},"
     conflict: Exception | None = None
     for _ in range(2):
@@ -323,7 +320,7 @@ _IDLE, _IN_TRANSACTION = 0, 1
 
 
 def _in_transaction(given: Any) -> bool | None:
-    """Is a transaction open? None if the driver doesn't show it."""
+    """True if a transaction is open; None if the driver doesn't show it."""
     sqlite3 = sys.modules.get("sqlite3")  # only sqlite3: pg8000's cursors warn on `connection`
     if sqlite3 and isinstance(given, sqlite3.Cursor):
         given = given.connection
@@ -342,7 +339,7 @@ def _in_transaction(given: Any) -> bool | None:
 
 
 def _automatic(given: Any) -> bool:
-    """Is it certain that no transaction begins with the next statement?"""
+    """True if certainly no transaction begins with the next statement."""
     connection = getattr(given, "connection", given)
     asked = getattr(connection, "get_autocommit", None)  # PyMySQL: its `autocommit` is a setter
     if callable(asked):

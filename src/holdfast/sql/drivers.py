@@ -35,7 +35,7 @@ _SOCKETS = tuple(
     map(attrgetter, ("fileno", "_sock.fileno", "_usock.fileno", "_socket.sock.fileno"))
 )
 _IDLE = 0  # libpq's PQTRANS_IDLE
-_IN_TRANSACTION = 1  # of the status that MySQL sends with every answer
+_IN_TRANSACTION = 1  # a flag in the status that MySQL sends with every answer
 
 
 class Twin(NamedTuple):
@@ -87,7 +87,7 @@ def style(given: object) -> str:
 
 
 def outside(raw: Any) -> bool:
-    """Is it certain that no transaction is open, and that none begins with the next statement?"""
+    """True if certainly no transaction is open, and none begins with the next statement."""
     auto = getattr(raw, "get_autocommit", None) or getattr(raw, "autocommit", None)
     if callable(auto):
         try:

@@ -88,7 +88,7 @@ class SeenRows(Protocol):
     """Remembers rows that existed not long ago."""
 
     def has(self, row: Row, now: float) -> bool:
-        """Did the row exist not long ago?"""
+        """True if the row existed not long ago."""
         ...
 
     def note(self, row: Row, now: float) -> None:

@@ -54,7 +54,7 @@ class Seen:
         self._until: OrderedDict[Row, float] = OrderedDict()
 
     def has(self, row: Row, now: float) -> bool:
-        """Did the row exist not long ago?"""
+        """True if the row existed not long ago."""
         return self._until.get(row, 0.0) > now
 
     def note(self, row: Row, now: float) -> None:

@@ -3,7 +3,7 @@
 ``redis+redisson://host:6379/0``, by TLS ``rediss+redisson://``. ``lock()`` is RLock, ``rwlock()``
 the read-write lock, ``semaphore()`` the semaphore whose permits have leases. Options:
 
-    client=current   what the peers run: ``current``, or ``3.8.1``
+    client=current   the peers' version: ``current``, or ``3.8.1``
     fair=true        ``lock()`` is FairLock: waiters are served in order
     fair_wait=5      seconds that a dead waiter of ours delays those behind it in FairLock
     fenced=true      ``lock()`` is FencedLock: ``hold.fence`` is its token

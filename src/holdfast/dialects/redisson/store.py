@@ -188,7 +188,7 @@ class RedissonStore:
 
     @staticmethod
     def _turns(keep: Keep) -> bool:
-        """Is this a writer that becomes a reader?"""
+        """True if this is a writer that becomes a reader."""
         return keep.claim.spec.kind is Kind.RWLOCK and 0 < keep.weight < keep.claim.spec.weight
 
     def _kept(

@@ -35,7 +35,7 @@ class Stamps:
         return int(stamp) / self._per_second - now
 
     def close(self, stamp: bytes, mine: bytes) -> bool:
-        """Are both timestamps nearly the same?"""
+        """True if both timestamps are nearly the same."""
         drift = (int(stamp) - int(mine)) / self._per_second
         return abs(drift) < DRIFT_S
 

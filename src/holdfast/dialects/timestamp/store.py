@@ -234,7 +234,7 @@ class TimestampStore:
         return Gone(Loss.BROKEN)
 
     async def _is_ours(self, name: str, mine: Mine, until: float) -> bool:
-        """The holder's check: is the key's timestamp ours, and not stale yet?"""
+        """True if the key's timestamp is ours, and not stale yet: the holder's check."""
         if not mine.stamp:
             return False
         seen = await self._read(name, until)

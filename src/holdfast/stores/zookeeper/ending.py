@@ -68,7 +68,7 @@ class Ending(abc.ABC):
     async def _break(self, leave: Leave, until: float) -> bool:
         """Withdraw the claim whose node has this ticket, also one of another process."""
 
-    # -- leaving -----------------------------------------------------------------------------
+    # -- withdrawing and releasing -----------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release; watches notify the waiters. See the contract."""
@@ -137,7 +137,7 @@ class Ending(abc.ABC):
         except StoreUnavailable as failure:
             return failure
 
-    # -- waiting, and its end ----------------------------------------------------------------
+    # -- waiting -----------------------------------------------------------------------------
 
     def _bell(self, mine: Mine) -> None:
         bell = self._bells.get(mine.claim.id)

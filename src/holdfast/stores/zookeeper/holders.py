@@ -18,7 +18,7 @@ _NAMES_AT_ONCE = 100
 
 
 def lies_a_line(stat: Stat) -> bool:
-    """Is this a folder, in which another recipe keeps its nodes?"""
+    """True for a folder in which another recipe keeps its nodes."""
     return stat.folder and not stat.session
 
 

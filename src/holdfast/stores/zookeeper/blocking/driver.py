@@ -244,8 +244,8 @@ class Driver:
             user.on_state()
 
     def _require_life(self) -> None:
-        """End the session if its user has gone, or if no code has run for a whole lease that could
-        renew: then all leases have expired."""
+        """End the session if its user has gone, or if all leases have expired without a chance to
+        renew."""
         user = self._user()
         if user is None or user.silence() > lease_of(self.granted or self._settings.session):
             self.let_go()
@@ -292,7 +292,7 @@ class Driver:
 
     @property
     def connected(self) -> bool:
-        """Is there a connection now?"""
+        """True if there is a connection now."""
         return bool(self.client.connected) and not self._let_go
 
     @property

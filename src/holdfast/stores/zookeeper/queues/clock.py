@@ -26,7 +26,7 @@ class Clock:
         self._low, self._high, self._known, self._learnt = low, high, True, now
 
     def old(self, now: float) -> bool:
-        """Is the estimate missing or too old?"""
+        """True if the estimate is missing or too old."""
         return not self._known or now - self._learnt > OLD_S
 
     def least(self, now: float) -> int:

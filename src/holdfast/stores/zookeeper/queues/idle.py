@@ -17,7 +17,7 @@ from .talk import Talk
 
 
 class Idle:
-    """The waiting takes of this process; and wake-ups for those of all processes."""
+    """The waiting takes of this process; and wake-ups for waiting takes of all processes."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
@@ -27,7 +27,7 @@ class Idle:
         self._standing: set[str] = set()
 
     def standing(self, take: Take) -> bool:
-        """Is its node watched, so that a wake-up reaches it?"""
+        """True if its node is watched, so that a wake-up reaches it."""
         return take.id in self._standing
 
     def stand(self, space: Space, take: Take) -> list[Request]:
@@ -49,8 +49,10 @@ class Idle:
         return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
 
     def stood(self, take: Take, answers: list[Any]) -> bool:
-        """Was its node made? If it was deleted before the watch was set, the take asks again at
-        once: without a node no client can wake it."""
+        """Return whether its node was made.
+
+        If it was deleted before the watch was set, the take asks again at once: without a node no
+        client can wake it."""
         made = answers[0] is not No.NODE
         if isinstance(answers[1], No):
             self._standing.discard(take.id)

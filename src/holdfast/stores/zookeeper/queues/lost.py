@@ -1,5 +1,4 @@
-"""Entries that were written to, after a worker died or a job was returned; and entries without a
-known first job.
+"""Entries after the death of a worker or the return of a job; entries without a known first job.
 
 Each change of an entry also creates its mark and deletes it again, in the same transaction. So the
 change succeeds only if the entry isn't delivered at that moment.

@@ -1,4 +1,4 @@
-"""Inspect queues, and repair them by hand."""
+"""Inspects queues, and repairs them for an operator."""
 
 from __future__ import annotations
 

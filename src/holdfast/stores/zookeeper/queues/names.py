@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..names import decoded, digest, encoded
 
-#: The folder of all queues. No name of a lock is encoded so that it begins with a dot.
+#: The folder of all queues. No encoded name of a lock begins with a dot.
 QUEUES = ".queues"
 #: The nodes in the folder of a queue, in the order of creation. ``lanes`` is last, because a put
 #: needs it: a put that was carried out proves that all of them exist, even if a client was cut off

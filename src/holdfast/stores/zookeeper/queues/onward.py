@@ -67,7 +67,7 @@ class Onward:
         return None if taker.served or taker.buried or taker.doubts else loan
 
     async def _both(self, loan: Loan, settle: Settle, take: Take, until: float) -> bool:
-        """Try to settle it together with a take of the first listed entry; was that done?"""
+        """Try to settle it together with a take of the first listed entry; True if done."""
         space, taker = loan.space, self._loans.taker(take)
         try:
             for entry in await self._taking.chosen(space, taker, until):

@@ -32,7 +32,7 @@ class Remembered:
         self._puts = 0
 
     def faded(self, found: Found, now: int) -> bool:
-        """Have the window of this id and its job both ended?"""
+        """True if the window of this id and its job have both ended."""
         window = _window(found)
         return window is not None and stamp(found.stat.created) + window < now
 

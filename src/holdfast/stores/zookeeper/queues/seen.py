@@ -18,7 +18,7 @@ _AT_ONCE = 500
 
 
 class Row(NamedTuple):
-    """One job. ``entry``: that of its group; ``first``: is this the first job of the entry?"""
+    """One job. ``entry``: that of its group; ``first``: it is the first job of the entry."""
 
     path: str
     node: str

@@ -97,14 +97,14 @@ class Settling:
         return Ending(loan, parts, self._soon(parts, now))
 
     async def digest(self, ending: Ending, answer: Any, until: float) -> bool:
-        """Has this delivery ended, by the answer to its parts? If not, try again with new data."""
+        """True if the answer shows that this delivery has ended. If not, try with the new data."""
         over = await self._answered(ending.loan, ending.parts, answer, until)
         if over:
             self._loans.end(ending.loan)
         return over
 
     def _counted(self, loan: Loan, answer: Any) -> bool | Exception:
-        """Was this ended delivery settled by this request?
+        """True if this request settled the ended delivery.
 
         If not, an earlier request without an answer may have settled it. But if its mark may have
         ended with a session, this returns an error."""
@@ -140,7 +140,7 @@ class Settling:
         return False
 
     def _soon(self, parts: list[Part], now: float) -> bool:
-        """Do these parts make an entry that is due at once, or soon?"""
+        """True if these parts make an entry that is due at once, or soon."""
         entry = read_entry(f"{_heir(parts)}0000000000")
         if entry is None or entry.blocked:
             return False

@@ -114,15 +114,15 @@ class Space:
         return [at for at, (age, limit) in enumerate(zip(ages, limits, strict=True)) if age > limit]
 
     def fresh_enough(self, now: float) -> bool:
-        """May a take run while the stale lists are renewed?
+        """True if a take may run while the stale lists are renewed.
 
-        Only if each stale list was empty: an empty folder is listed often, to see new entries
-        early."""
+        One list must be fresh, and a stale one must have been empty: an empty folder is listed
+        often, to see new entries early."""
         stale = self.stale(now)
         return len(stale) < len(self.lanes) and not any(self.lanes[at].free for at in stale)
 
     def listed(self, now: float) -> bool:
-        """Were both folders listed within the last `SHARED_S` seconds?"""
+        """True if both folders were listed within the last `SHARED_S` seconds."""
         return all(now - lane.listed < SHARED_S for lane in self.lanes)
 
     def fill(self, lists: Mapping[int, list[str]], taken: list[str], now: float) -> None:

@@ -293,10 +293,8 @@ class Taking:
     async def _too_early(
         self, loan: Loan, state: State, due: int, created: int, until: float
     ) -> None:
-        """Return a job that isn't due yet: our estimate of the leader's clock was wrong.
-
-        Its own delay and the pause of its group are stored apart, because the delay doesn't hold
-        back the jobs behind it."""
+        """Return a job that isn't due yet: our estimate of the leader's clock was wrong. Its delay
+        and its group's pause are stored apart: the delay doesn't hold back the jobs behind it."""
         space, entry = loan.space, loan.entry
         start = entry.next(entry.first, state.attempts, at=due)
         told = b"" if entry.attempts else State(rest=rest_at(entry, created)).data()
@@ -311,9 +309,8 @@ class Taking:
     # -- takes whose answer was lost ---------------------------------------------------------
 
     async def resolve(self, taker: Taker, until: float) -> None:
-        """Find which of the doubtful marks the take has.
-
-        After the `Sync` a transaction was either carried out, and is seen, or it never will be."""
+        """Find which of the doubtful marks the take has. After the `Sync` a transaction was either
+        carried out, and is seen, or it never will be."""
         talk, take = self._talk, taker.take
         space = talk.space(take.queue)
         place = space.place
