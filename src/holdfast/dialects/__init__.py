@@ -1,16 +1,16 @@
-"""Locks in the formats of others, on the keys that their services hold already.
+"""Locks in the formats of other libraries, on the keys that services use already.
 
-A dialect is a store with the same verbs and fewer capabilities: it has no line, so nobody is
-served in order and nobody who waits can be seen. What it can't do it refuses.
+A dialect is a store with the same verbs and fewer capabilities: it has no line, so waiters are not
+served in order and can't be inspected. It refuses requests that it can't carry out.
 
-    plain/       a key with a token and a life: redis-py's Lock, redlock, and most others
+    plain/       a key with a token and a ttl: redis-py's Lock, redlock, and most others
     timestamp/   a key with the time at which it expires: services without scripts
-    redisson/    a hash of owners and counts, and what belongs to it: Redisson in Java
-    families     which format a key is in, and the refusal where two would meet on one key
-    claims       numbers that name a claim where there are no fences, and digests of tokens
-    opening      from a dialect's URL to what is needed to connect
-    port         what dialects ask of a connection; for threads in blocking, for a loop in aio
+    redisson/    a hash of owners and counts, with its helper keys: Redisson in Java
+    families     the format of a key, and the refusal if two formats would meet on one key
+    claims       numbers that name a claim without a fence, and digests of tokens
+    opening      from a dialect's URL to the settings of a connection
+    port         the connection of a dialect; for threads in blocking, for a loop in aio
 
-Requests travel on the connections of ``stores/redis``, which are bounded, know a fork when they
-see one, and never let an undo overtake what it undoes.
+Requests use the connections of ``stores/redis``: these have time limits, notice a fork, and never
+let an undo overtake the request that it undoes.
 """

@@ -1,5 +1,7 @@
-"""The port of dialects for one event loop: one connection for all, on which the server also tells
-of changes of the keys that somebody waits for (client tracking, RESP3)."""
+"""The port of dialects for one event loop: one connection for all requests.
+
+On it the server also sends notifications of changed keys, for the waiters (client tracking,
+RESP3)."""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ class Sleeper:
 
 
 class WatchingWire(Wire):
-    """A connection that hands on what it hears of changes of keys."""
+    """A connection that passes notifications of changed keys to the port."""
 
-    #: Does the server tell of changes here? None: it was not asked yet, or has refused.
+    #: Does the server send notifications here? None: it was not asked yet, or has refused.
     tracks: bool | None = None
     port: WatchingLoopPort
 
@@ -70,7 +72,7 @@ class WatchingLoopPort(LoopPort):
         return wire
 
     async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Any:
-        """Send one command that is no script; see the protocol."""
+        """Send one command without a script; see the protocol."""
         wire, within = await self._reach(within)
         answer = wire.command(*words, within=within)
         if heard is None:
@@ -79,7 +81,7 @@ class WatchingLoopPort(LoopPort):
         return await asyncio.shield(answer)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to its end what a cancellation must not cut in two; see the protocol."""
+        """Complete work that a cancellation must not interrupt; see the protocol."""
         task = self._own().create_task(work)
         try:
             return await asyncio.shield(task)
@@ -88,11 +90,11 @@ class WatchingLoopPort(LoopPort):
             raise
 
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Any:
-        """Send the call of a claim that waits; see the protocol."""
+        """Send the call of a waiter; see the protocol."""
         wire, within = await self._reach(within)
         assert isinstance(wire, WatchingWire)
         if self._settings.protocol == 2:
-            wire.tracks = False  # it would tell of changes on another connection only
+            wire.tracks = False  # with RESP2 notifications need another connection
         if wire.tracks is None and self._telling.due(boottime()):
             said = await wire.command(b"CLIENT", b"TRACKING", b"ON", b"OPTIN", within=within)
             wire.tracks = self._telling.answered(said, boottime())
@@ -100,18 +102,18 @@ class WatchingLoopPort(LoopPort):
         if sleeper is None:
             sleeper = self._sleepers[claim_id] = Sleeper(key)
         sleeper.heard = False
-        if wire.tracks:  # both leave together: it is about the very next request
+        if wire.tracks:  # sent together, because it applies to the next request only
             cached = wire.command(b"CLIENT", b"CACHING", b"YES", within=within)
             cached.add_done_callback(unheeded)
         return await wire.send(call, within)
 
     def hears(self, claim_id: str) -> bool:
-        """Will a change be heard? See the protocol."""
+        """Will a notification of a change arrive? See the protocol."""
         wire = self._wire
         return claim_id in self._sleepers and isinstance(wire, WatchingWire) and bool(wire.tracks)
 
     def hopes(self, claim_id: str) -> bool:
-        """Will the next watch ask whether changes are told? See the protocol."""
+        """Will the next watch ask the server for notifications? See the protocol."""
         wire = self._wire
         unknown = not isinstance(wire, WatchingWire) or wire.tracks is None
         return unknown and self._telling.due(boottime())
@@ -132,7 +134,7 @@ class WatchingLoopPort(LoopPort):
         return sleeper.heard
 
     def changed(self, keys: Iterable[bytes] | None) -> list[Answer]:
-        """These keys have changed (None: all of them): the sleeps that end."""
+        """Note that these keys (None: all) have changed; return the sleeps that end."""
         found = None if keys is None else set(keys)
         ended = []
         for sleeper in self._sleepers.values():
@@ -143,12 +145,12 @@ class WatchingLoopPort(LoopPort):
         return ended
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Stop waiting for this claim; see the protocol."""
         self._sleepers.pop(claim_id, None)
 
     def _ended(self, wire: Wire) -> None:
         super()._ended(wire)
-        for waiter in self.changed(None):  # so that they ask, which connects again
+        for waiter in self.changed(None):  # so that they send a request, which connects again
             wake(waiter)
 
     def wall(self) -> float:
@@ -161,6 +163,6 @@ class WatchingLoopPort(LoopPort):
 
 
 def _tell(heard: Heard, answer: asyncio.Future[Any]) -> None:
-    """The request was answered, or failed: tell of an answer."""
+    """Pass on the answer to a request, if it was answered."""
     if not answer.cancelled() and answer.exception() is None:
         heard(answer.result())

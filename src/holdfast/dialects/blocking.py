@@ -1,5 +1,6 @@
-"""The port of dialects for threads: a claim that waits has a separate connection, on which the
-server tells of changes of its key (client tracking, RESP3)."""
+"""The port of dialects for threads: each waiter has a separate connection.
+
+On it the server sends notifications of changes of the waiter's key (client tracking, RESP3)."""
 
 from __future__ import annotations
 
@@ -23,18 +24,18 @@ _CACHE = packed(b"CLIENT", b"CACHING", b"YES")
 
 
 class WatchingLink(Link):
-    """A connection that can hear of the changes of one key."""
+    """A connection that can receive notifications of changes of one key."""
 
     __slots__ = ("tracks", "watched")
 
     def __init__(self, driver: Any) -> None:
         super().__init__(driver)
-        #: Does the server tell of changes here? None: it was not asked yet, or has refused.
+        #: Does the server send notifications here? None: it was not asked yet, or has refused.
         self.tracks: bool | None = None
         self.watched = b""
 
     def ask_watching(self, wire: bytes, key: bytes, until: float, telling: Telling) -> Any:
-        """Send a request that reads this key, and hear of its next change."""
+        """Send a request that reads this key, and ask for a notification of its next change."""
         now = boottime()
         self.watched = key
         if self.tracks is None and telling.due(now):
@@ -46,7 +47,7 @@ class WatchingLink(Link):
 
     def _file(self, said: Any) -> None:
         if isinstance(said, list) and len(said) == 2 and said[0] == b"invalidate":
-            keys = said[1]  # none: all of them, the database was flushed
+            keys = said[1]  # None means all keys: the database was flushed
             if self.watched and (keys is None or self.watched in keys):
                 self.mail.append(self.watched)
         else:
@@ -54,7 +55,7 @@ class WatchingLink(Link):
 
 
 class Seat:
-    """Where a claim waits: its connection."""
+    """The connection of a waiter."""
 
     __slots__ = ("link",)
 
@@ -63,8 +64,9 @@ class Seat:
 
 
 class SeatedThreadPort(ThreadPort):
-    """A port whose waiters have a connection each: so there is no bound for how many there are,
-    but renewals and releases have theirs in reserve."""
+    """A port with a connection for each waiter.
+
+    So the number of connections has no limit; renewals and releases have reserved ones."""
 
     _few = _most = math.inf
 
@@ -77,7 +79,7 @@ class SeatedThreadPort(ThreadPort):
         self._seats: dict[str, Seat] = {}
 
     def _seated(self, claim_id: str, now: float, until: float) -> tuple[Seat, Link]:
-        """Where this claim waits, and the connection there."""
+        """Return the seat of this claim and its connection."""
         seat = self._seats.setdefault(claim_id, Seat())
         link = seat.link
         if link is None or link.dead:
@@ -85,7 +87,7 @@ class SeatedThreadPort(ThreadPort):
         return seat, link
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Stop waiting for this claim; see the protocol."""
         seat = self._seats.pop(claim_id, None)
         if seat is not None and seat.link is not None:
             link, seat.link = seat.link, None
@@ -102,7 +104,7 @@ class WatchingThreadPort(SeatedThreadPort):
         self._telling = Telling(self.label)
 
     async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Any:
-        """Send one command that is no script; see the protocol."""
+        """Send one command without a script; see the protocol."""
         now = boottime()
         until = now + within
         link = self._take(now, until, None)
@@ -116,11 +118,11 @@ class WatchingThreadPort(SeatedThreadPort):
         return reply
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to its end what must not be cut in two; see the protocol."""
+        """Complete work that must not be interrupted; see the protocol."""
         return await work
 
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Any:
-        """Send the call of a claim that waits; see the protocol."""
+        """Send the call of a waiter; see the protocol."""
         now = boottime()
         until = now + within
         seat, link = self._seated(claim_id, now, until)
@@ -137,7 +139,7 @@ class WatchingThreadPort(SeatedThreadPort):
     def _ask_watching(self, link: Link, key: bytes, call: Call, until: float) -> Any:
         assert isinstance(link, WatchingLink)
         if self._dialler.protocol == 2:
-            link.tracks = False  # it would tell of changes on another connection only
+            link.tracks = False  # with RESP2 notifications need another connection
         reply = link.ask_watching(self._wire(link, call), key, until, self._telling)
         if isinstance(reply, ServerSaid) and reply.code == NOSCRIPT:
             wrong = self._load(link, until)
@@ -148,13 +150,13 @@ class WatchingThreadPort(SeatedThreadPort):
         return reply
 
     def hears(self, claim_id: str) -> bool:
-        """Will a change be heard? See the protocol."""
+        """Will a notification of a change arrive? See the protocol."""
         seat = self._seats.get(claim_id)
         link = seat.link if seat is not None else None
         return isinstance(link, WatchingLink) and link.tracks is True and not link.dead
 
     def hopes(self, claim_id: str) -> bool:
-        """Will the next watch ask whether changes are told? See the protocol."""
+        """Will the next watch ask the server for notifications? See the protocol."""
         seat = self._seats.get(claim_id)
         link = seat.link if seat is not None else None
         unknown = not isinstance(link, WatchingLink) or link.tracks is None
@@ -173,11 +175,11 @@ class WatchingThreadPort(SeatedThreadPort):
             seat.link = None
             self._drop(link)
             if isinstance(wrong, OSError | ValueError):
-                return True  # so that it asks, which connects again
+                return True  # so that the waiter sends a request, which connects again
             raise
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Stop waiting for this claim; see the protocol."""
         seat = self._seats.get(claim_id)
         if seat is not None and isinstance(seat.link, WatchingLink):
             seat.link.watched = b""

@@ -1,14 +1,14 @@
-"""Numbers of claims where there are no fences, and the display of tokens.
+"""Numbers for claims without a fence, and digests of tokens for display.
 
-A token proves who holds, so it is never shown: people see a digest of it, and the number that
-names a claim (to break it, for instance) is made of it, too.
+A token proves which claim holds the lock, so it is never shown. Output contains a digest of it. The
+number that names a claim (to break it, for example) is a digest of it too.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
 
-#: Bytes of a digest that make a number; it then fits wherever a fence does.
+#: Bytes of a digest in a number, which then fits in the same fields as a fence.
 _NUMBER_BYTES = 6
 _SHOWN = 10
 
@@ -23,7 +23,7 @@ def number_of(token: bytes) -> int:
 
 
 def shown(token: bytes) -> str:
-    """How the holder with this token is shown to people.
+    """Return the text that is displayed for the holder with this token.
 
     >>> shown(b"secret")
     'token#2bb80d537b'

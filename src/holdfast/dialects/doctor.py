@@ -1,7 +1,7 @@
-"""An examination of a server for a dialect: each part in words, and what to do about it.
+"""Examines a server for a dialect, for ``holdfast doctor``: findings, each with a remedy.
 
-Which server it is, is looked at as for ``redis://``. What the user may do is found out by trying
-it, on a key that nobody else uses and that is deleted again.
+The server is examined as for ``redis://``. The rights of the user are tested by using them, on a
+key that no other client uses and that is deleted again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _POLLS = "who waits asks about once a second instead"
 def examine(
     url: StoreURL, needed: Sequence[str], spare: Mapping[str, str], tracks: bool = True
 ) -> Iterator[Finding]:
-    """Look at the server of a dialect's URL.
+    """Examine the server of a dialect's URL.
 
-    ``needed`` are the commands without which nothing works, ``spare`` those with what happens
-    without them. ``tracks``: does the dialect have the server tell of changes?
+    ``needed`` are the required commands; ``spare`` the optional ones, each with the effect of its
+    absence. ``tracks``: does the dialect use the server's notifications of changes?
     """
     prefix = str(url.options.get("prefix", ""))
     checks: Table[Visit] = {
@@ -37,7 +37,7 @@ def examine(
 
 
 def _tracking(visit: Visit) -> Finding:
-    """Does the server tell of changes of a key?"""
+    """Test whether the server sends notifications of changes of a key."""
     if visit.protocol == 2:
         return warn(
             f"the connection speaks RESP2, on which no changes are told: {_POLLS}",
@@ -52,7 +52,7 @@ def _tracking(visit: Visit) -> Finding:
 
 
 def _evicting(visit: Visit) -> Finding | None:
-    """May the server drop a lock when it runs out of memory?"""
+    """Test whether the server can evict a lock when its memory is full."""
     policy = visit.setting("maxmemory-policy")
     limit = visit.setting("maxmemory")
     if not policy or limit in (None, "", "0") or policy == "noeviction":

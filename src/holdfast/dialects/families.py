@@ -1,7 +1,7 @@
-"""The families of lock formats that may be met on one Redis, and the refusal to mix them.
+"""The families of lock formats that can occur on one Redis, and the refusal to mix them.
 
-A lock is safe only if all who want it agree on what stands at its key. So a dialect that meets
-another family at a key refuses it, by name, and leaves the key as it is.
+A lock is safe only if all its users agree on the format of its key. So a dialect that finds another
+family at a key raises an error that names the family, and doesn't change the key.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from ..errors import ConfigError
 
 
 class Family(NamedTuple):
-    """What stands at a key, in words, and the scheme of URLs to use for it."""
+    """A format of keys in words, and the scheme of URLs to use for it."""
 
     words: str
     use: str
 
 
-#: By the word that ``lua/family.lua`` says; also the types of Redis that are no lock at all.
+#: By the word that ``lua/family.lua`` returns. It also returns types of Redis that are no lock.
 FAMILIES = {
     "plain": Family("a plain lock (a token as a string)", "redis+plain://"),
     "timestamp": Family(

@@ -15,18 +15,18 @@ from ..url import StoreURL
 
 #: Maximum size of a prefix of keys, in bytes.
 PREFIX_MAX = 128
-#: What a store of holdfast's own may be told, and a dialect can't do.
+#: Options of ``redis://`` that dialects don't support, or define themselves.
 _NOT_HERE = ("prefix", "guard", "grace", "replicas")
 
 
 def prefix(text: str) -> str:
-    """An option that is the beginning of every key; it may be empty."""
+    """Read the option with the beginning of every key; it may be empty."""
     if len(text.encode()) > PREFIX_MAX:
         raise ValueError(f"at most {PREFIX_MAX} bytes")
     return text
 
 
-#: What every dialect may be told: how to connect, and what its keys begin with.
+#: Options of every dialect: those of the connection, and the prefix of keys.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     **{name: read for name, read in _OF_REDIS.items() if name not in _NOT_HERE},
     "prefix": prefix,
@@ -34,7 +34,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 def reach(url: StoreURL) -> Settings:
-    """How to reach the server of a dialect's URL; the label is that of the dialect."""
+    """Return the connection settings of a dialect's URL, with the dialect's label."""
     plain, _, _ = url.scheme.partition("+")
     known = {name: value for name, value in url.options.items() if name in _OF_REDIS}
     known.pop("prefix", None)
@@ -44,7 +44,7 @@ def reach(url: StoreURL) -> Settings:
 
 
 def no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
-    """The error where a dialect can't be opened because its driver isn't installed."""
+    """The error when a dialect can't be opened because its driver isn't installed."""
     if (missing.name or "").partition(".")[0] != "redis":
         return missing
     return ConfigError(

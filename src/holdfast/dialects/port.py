@@ -1,5 +1,4 @@
-"""The connection as a dialect needs it. For threads it is in ``blocking``, for a loop in
-``aio``."""
+"""The port of a dialect to its server; for threads it is in ``blocking``, for a loop in ``aio``."""
 
 from __future__ import annotations
 
@@ -13,20 +12,20 @@ from ..stores.redis.scripts import Call
 
 Reply = Any
 T = TypeVar("T")
-#: Called with the answer to a request, also when its sender was cancelled meanwhile.
+#: Called with the answer to a request, also if its sender was cancelled meanwhile.
 Heard = Callable[[Reply], None]
 
 
 class Port(Protocol):
-    """How requests reach the server, and how a waiter hears that a key has changed.
+    """Sends requests to the server, and notifies a waiter that a key has changed.
 
-    Each method ends within ``within`` seconds, or raises ``StoreUnavailable``. What the server
-    answers is a ``Reply``; an error reply is the value ``ServerSaid``, not raised. A script that
-    the server doesn't know is loaded and sent again, unseen. A request that is interrupted never
-    leaves its reply to be read by another, and can't be overtaken by its undo.
+    Each method ends within ``within`` seconds, or raises ``StoreUnavailable``. The server's answer
+    is a ``Reply``; an error reply is the value ``ServerSaid``, not raised. A script that the server
+    doesn't know is loaded and called again, without the caller's notice. The reply of an
+    interrupted request is never read as that of another one, and its undo can't overtake it.
     """
 
-    #: What people see in messages; never with a password.
+    #: The store's name in messages, never with a password.
     label: str
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
@@ -34,39 +33,39 @@ class Port(Protocol):
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip; one answer per call, in order."""
+        """Send several calls in one round trip; one answer per call, in order."""
         ...
 
     async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Reply:
-        """Send one command that is no script.
+        """Send one command without a script.
 
-        ``heard`` gets the answer before anything that is sent later is answered. It is not called
-        when no answer comes, or none before the time-out has expired.
+        ``heard`` gets the answer before any later request is answered. It is not called if no
+        answer comes before the time-out.
         """
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to its end what a cancellation must not cut in two; the task is cancelled after it.
+        """Complete work that a cancellation must not interrupt; then the task is cancelled.
 
-        The requests in it are bounded, so this is. Ctrl-C in a thread cuts it all the same.
+        The requests in it have time limits, so this has one too. In a thread Ctrl-C interrupts it.
         """
         ...
 
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Reply:
-        """Send the call of a claim that waits, which reads this key: its next change is heard.
+        """Send a waiter's call, which reads this key, with a request to notify of its next change.
 
-        Where the server tells of no changes the call is sent all the same (see ``hears``).
+        If the server sends no notifications, the call is sent anyway (see ``hears``).
         """
         ...
 
     def hears(self, claim_id: str) -> bool:
-        """Will a change of the key that this claim watches be heard, or has it been already?"""
+        """True if a change of the claim's watched key will notify it, or has done so already."""
         ...
 
     def hopes(self, claim_id: str) -> bool:
-        """Isn't it known whether changes are told, and will the next ``watch`` ask?
+        """True if the server's support of notifications is unknown, and ``watch`` will ask.
 
-        A server may refuse for a moment, or until somebody gives the right.
+        A server may refuse for a moment, or until an administrator gives the right.
         """
         ...
 
@@ -75,40 +74,42 @@ class Port(Protocol):
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more. Never fails, never suspends; does nothing if it never did."""
+        """Stop waiting for this claim, if it waits. Never fails, never suspends."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys that match, each once, in no order."""
+        """Return the keys that match, each once, unordered."""
         ...
 
     def wall(self) -> float:
-        """Seconds since 1970, by the clock of this machine: for formats that write it down."""
+        """Seconds since 1970, by the clock of this machine: for formats that contain it."""
         ...
 
     def now(self) -> float:
-        """Seconds by a clock that never jumps: to share the time of a verb among its requests."""
+        """Seconds of a clock that never jumps: to divide a verb's time among its requests."""
         ...
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork: forget the parent's connections, and start lazily."""
+        """Forget the parent's connections, in the child of a fork, and start lazily."""
         ...
 
 
 def call_of(script: Script, keys: Sequence[bytes], *args: bytes) -> Call:
-    """A script's call. It finds two arguments more behind its own: nothing, and the tag that its
-    reply must carry, ``{tag, reply}``, unless that is empty."""
+    """Make the call of a script, which gets two more arguments after its own.
+
+    They are an empty one, and the tag that its reply must carry, ``{tag, reply}``, unless that is
+    empty."""
     head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + len(keys) + len(args) + 2)
     parts = [head, tail(script.sha), tail(b"%d" % len(keys)), *map(tail, keys), *map(tail, args)]
     return Call(script, 0, b"".join(parts))
 
 
 def literal(text: bytes) -> bytes:
-    r"""A pattern of SCAN that matches just this text.
+    r"""Return a pattern of SCAN that matches only this text.
 
     >>> literal(b"a*b")
     b'a\\*b'
@@ -117,7 +118,7 @@ def literal(text: bytes) -> bytes:
 
 
 def refused(error: ServerSaid, label: str) -> HoldfastError:
-    """The exception for an error reply: what it means, what to do."""
+    """Return the exception for an error reply, with its meaning and remedy."""
     if error.code == "NOPERM" or "user executing the script" in error.text:
         return ConfigError(
             f"{label} refuses: the user lacks a right to the keys or the commands of this "

@@ -1,5 +1,6 @@
-"""The server's notifications of changed keys: the log line when it refuses them, and the time of
-the next request. Both ports have one of these, for all of their connections."""
+"""Notifications of changed keys: the log line when the server refuses, and the next request's time.
+
+Both ports have one object of this module, for all of their connections."""
 
 from __future__ import annotations
 
@@ -11,8 +12,7 @@ from ..stores.redis.complaints import ServerSaid, complaint
 
 log = logging.getLogger("holdfast")
 
-#: When the server has refused, it isn't asked again before this number of seconds: somebody may
-#: have given the right meanwhile.
+#: Seconds from a refusal to the next request: an administrator may have given the right meanwhile.
 DEAF_S = 30.0
 UNTOLD = (
     "%s doesn't tell of changes of keys (%s): waiters ask about once a second; tried again every "
@@ -21,7 +21,7 @@ UNTOLD = (
 
 
 class Telling:
-    """What is known of the server's answers to the question whether it tells of changes."""
+    """The server's answers to the request for notifications."""
 
     __slots__ = ("_label", "_not_before", "_said")
 
@@ -31,15 +31,15 @@ class Telling:
         self._said = False
 
     def due(self, now: float) -> bool:
-        """May the server be asked, where a connection doesn't know it?"""
+        """True if a connection without an answer may ask the server now."""
         return now >= self._not_before
 
     def answered(self, said: object, now: float) -> bool | None:
-        """Does it tell, by this answer? None: the next try asks again, once that is due."""
+        """Does this answer allow notifications? None: the next try asks again, once that is due."""
         if not isinstance(said, ServerSaid):
             self._said = False
             return True
-        if not isinstance(complaint(said, self._label), StoreUnavailable):  # else it passes
+        if not isinstance(complaint(said, self._label), StoreUnavailable):  # that one is temporary
             self._not_before = now + DEAF_S
             if not self._said:
                 self._said = True

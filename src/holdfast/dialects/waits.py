@@ -1,46 +1,48 @@
-"""The time of the next attempt of a claim that stands in no line.
+"""The time of the next try of a waiter without a line.
 
-A claim that hears of changes tries at once when there was one, and else so rarely that a lost
-message costs little. A claim that hears nothing tries again after a time that doubles, up to a
-limit. No claim waits beyond the moment at which the key expires.
+A waiter with notifications tries at once after a change; otherwise it tries at intervals, so that a
+lost message costs little. A waiter without notifications tries again after a pause that doubles, up
+to a limit. No waiter pauses beyond the time at which the key expires.
 """
 
 from __future__ import annotations
 
-#: Seconds after which a claim that hears of changes tries again all the same.
+#: Seconds after which a waiter with notifications tries again without one.
 SURE_S = 1.5
-#: Seconds after which a claim that hears nothing tries again, twice as many the next time...
+#: The first pause, in seconds, of a waiter without notifications; it doubles each time...
 FIRST_S = 0.1
-#: ...and never more than these.
+#: ...up to this maximum.
 LONGEST_S = 1.35
-#: Seconds after the expected expiry of a key at which it is gone for sure.
+#: Seconds after the expected expiry of a key until it is certainly gone.
 EXPIRED_S = 0.002
 
 
 class Wait:
-    """One claim that waits. It knows no clock: the time that passes is told to it."""
+    """One waiter. It has no clock: the caller reports the time that has passed."""
 
     __slots__ = ("_chance", "_expires", "_turns", "armed", "heard", "left")
 
     def __init__(self, claim_id: str) -> None:
-        #: Seconds until it is to try again.
+        #: Seconds until its next try.
         self.left = 0.0
-        #: Was the server asked to tell of the next change? Has it?
+        #: Was a notification of the next change requested? Did it arrive?
         self.armed = self.heard = False
-        #: Seconds until the key expires, as it was when it was last looked at.
+        #: Seconds until the key expires, from the last read of the key.
         self._expires = 0.0
         self._turns = 0
-        #: From 0 to 1, another one for each claim, so that they don't try at the same moments.
+        #: From 0 to 1, different for each claim, so that they don't try at the same moments.
         self._chance = int(claim_id[:4], 16) / 0xFFFF
 
     @property
     def knows(self) -> bool:
-        """Has nothing happened that asks for another look at the key?"""
+        """True if the known expiry is still valid, so that the key needs no new read."""
         return self._expires > 0 and not self.heard
 
     def again(self, taken: float | None, armed: bool) -> float:
-        """It tried, and the key is taken for ``taken`` seconds (None: it wasn't looked at): seconds
-        until it is to try again. ``armed``: it hears of the next change."""
+        """Note a try without success; return the seconds until the next one.
+
+        ``taken``: seconds until the key expires (None: it wasn't read). ``armed``: a notification
+        of the next change is requested."""
         self.armed, self.heard = armed, False
         if armed:
             pause = SURE_S
@@ -56,7 +58,7 @@ class Wait:
         return pause
 
     def slept(self, seconds: float, heard: bool) -> None:
-        """``seconds`` have passed, and it has heard of a change, or hasn't."""
+        """Note that ``seconds`` have passed; ``heard``: a notification of a change has arrived."""
         self.heard = self.heard or heard
         self._expires -= seconds
         self.left = 0.0 if heard else max(0.0, self.left - seconds)

@@ -1,27 +1,27 @@
-"""Fenced writers: small ready-made checks, so that a fence is checked where it counts.
+"""Fenced writers: ready-made writers for files, SQL and Redis that check a fence before they write.
 
-A lease can end while its holder is asleep: the process is stopped, the machine is suspended, a
-packet sits in a queue. When it wakes it believes in its lock and writes, although somebody else
-holds it now. No lock can prevent that; only the thing that is written to can, by remembering the
-greatest fence that it has accepted and refusing a smaller one. Three such things are here:
+A lease can end while its holder pauses: the process is stopped, the machine is suspended, a packet
+waits in a queue. When the holder continues, it still relies on its lock and writes, although
+another process holds the lock now. No lock can prevent that. Only the resource can: it remembers
+the greatest fence that it has accepted, and refuses a smaller one. This package has three of them:
 
-* :class:`FencedFile`: append to a file, or replace it, through a guard.
+* :class:`FencedFile`: append to a file, or replace it, through a fenced writer.
 * :class:`SqlFence`: a row in your database, checked and advanced in your own transaction; and
-  :func:`check_rowcount` for those who keep the fence in the row that they change.
+  :func:`check_rowcount`, if you keep the fence in the row that you change.
 * :class:`FencedRedis` and :class:`AsyncFencedRedis`: a key of your Redis, written by a script that
   checks first.
 
 Each takes a hold, or the bare integer ``hold.fence`` (in a command under ``holdfast run``:
-``int(os.environ["HOLDFAST_FENCE"])``). A hold is the better choice, because it is asked first
-whether it is still held. A refusal is :class:`holdfast.errors.FenceRejected`.
+``int(os.environ["HOLDFAST_FENCE"])``). A hold is the better choice, because the writer first checks
+that it is still held. A refusal is :class:`holdfast.errors.FenceRejected`.
 
-What a guard relies on: fences of one name, from one store. They rise with every grant, so of two
-exclusive holders the later one has the greater. Holders that share a name (readers, the permits
-of a semaphore) have different fences and would refuse each other.
+All fences of one fenced resource must be of one name, from one store. They rise with every grant,
+so of two exclusive holders the later one has the greater fence. Holders that share a name (readers,
+the permits of a semaphore) have different fences and would refuse each other.
 
 The idea is the sequencer of M. Burrows, "The Chubby lock service for loosely-coupled distributed
-systems" (OSDI 2006), section 2.4; why nothing less will do is argued by M. Kleppmann, "How to do
-distributed locking" (2016).
+systems" (OSDI 2006), section 2.4. M. Kleppmann, "How to do distributed locking" (2016), explains
+why a weaker check isn't enough.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Check of a fence, and the message of a refusal."""
+"""Checks a fence, and makes the error of a refusal."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Protocol
 from ..core import checks
 from ..errors import ConfigError, FenceRejected
 
-#: Stores give 64-bit fences, and so do the columns in which they are kept.
+#: Fences of stores have 64 bits, and so have the columns for them.
 FENCE_MAX = (1 << 63) - 1
 
 
 class HoldLike(Protocol):
-    """What a guard needs of a hold: ``fence``, and ``check()``, which raises if it is lost."""
+    """The part of a hold that fenced writers use: ``fence`` and ``check()``."""
 
     @property
     def fence(self) -> int:
-        """The fencing token, greater than that of every earlier grant of the name."""
+        """The fence of the hold, greater than that of every earlier grant of the name."""
         ...
 
     def check(self) -> object:
-        """Raise ``LockLost`` or ``NotHeld`` if it isn't held any more."""
+        """Raise ``LockLost`` or ``NotHeld`` if it is no longer held."""
         ...
 
 
@@ -30,7 +30,7 @@ Fence = int | HoldLike
 
 
 def number(fence: Fence) -> int:
-    """The number of a fence; a hold is checked first, and its ``LockLost`` goes to the caller.
+    """Return the number of a fence; a hold is checked first, and its ``LockLost`` is raised.
 
     >>> number(1287)
     1287
@@ -54,7 +54,7 @@ def number(fence: Fence) -> int:
 
 
 def refusal(what: str, fence: int, greatest: int | None) -> FenceRejected:
-    """The error for a write that comes too late; ``greatest`` is None if it couldn't be read."""
+    """The error for a write with an old fence; ``greatest`` is None if it couldn't be read."""
     accepted = "a greater one" if greatest is None else f"fence {greatest}"
     return FenceRejected(
         f"{what} refused fence {fence}: it has accepted {accepted}. Somebody took the lock "

@@ -10,12 +10,12 @@ from ..errors import ConfigError
 from .blocking import desk, files
 from .fence import Fence, number, refusal
 
-#: Seconds that a call waits for another process that is in the middle of its own.
+#: Seconds that a call waits for a call of another process by default.
 TIMEOUT_S = 10.0
 
 
 class FencedFile:
-    r"""A guarded file: who comes with a smaller fence than one that it has accepted is refused.
+    r"""A file that refuses writes with a smaller fence than the greatest that it has accepted.
 
     >>> import tempfile
     >>> ledger = FencedFile(tempfile.mkdtemp() + "/ledger")
@@ -26,37 +26,37 @@ class FencedFile:
     >>> ledger.read(), ledger.fence()
     (b'paid 42\n', 7)
 
-    Guarantee, as long as all who write go through a guard on this machine:
+    Guarantee, as long as all writers use a fenced writer on this machine:
 
     * The check and the write are one step for every other process and thread. An equal fence is
       accepted, because one holder writes many times.
-    * Once anything of a write can be seen, smaller fences are refused, whatever crashes.
-    * ``append`` is whole or absent. What a killed process left torn is invisible to ``read`` and
-      is cut off by the next writer; one that was complete stays, though its writer was never
-      told. ``replace`` leaves the old or the new contents, never a mixture, and keeps mode and
-      (as far as allowed) owner.
-    * With ``durable`` (the default) what was acknowledged survives a power failure: two ``fsync``
+    * Once any part of a write can be seen, smaller fences are refused, even after a crash.
+    * ``append`` is whole or absent. A torn append of a killed process is invisible to ``read``, and
+      the next writer cuts it off; a complete one stays, although its writer got no answer.
+      ``replace`` leaves the old or the new contents, never a mixture, and keeps mode and (as far
+      as allowed) owner.
+    * With ``durable`` (the default) an acknowledged write survives a power failure: two ``fsync``
       for an append, three for a replacement. Without, it survives only the death of the process.
 
-    The fence is kept in ``PATH.fence`` beside the file (text; see ``holdfast/fenced/note.py``):
-    back both up together. Deleting it forgets the fence, which is what to do, with all writers
-    stopped, when a name moves to another store whose fences are smaller. A file that exists
-    already may be guarded from now on.
+    The fence is kept in ``PATH.fence`` in the same folder (text; see ``holdfast/fenced/note.py``):
+    back both up together. Deleting it forgets the fence. Do that, with all writers stopped, when a
+    name moves to another store whose fences are smaller. An existing file may become fenced at any
+    time.
 
-    ``path`` is text, bytes or a ``Path``; links are followed once, when the object is made, so
-    that all ways to a file lead to one sidecar. Hard links do not: use one name. ``timeout`` is
-    how many seconds a call waits for others that are in the middle of theirs (None: for ever).
-    The kernel frees the file of a process that died, but waits for a stopped one.
+    ``path`` is text, bytes or a ``Path``. Links are followed once, when the object is made, so
+    that all links to a file lead to one sidecar. Hard links do not: use one name. ``timeout`` is
+    the maximum number of seconds that a call waits for other calls (None: no limit). The kernel
+    frees the file of a process that died, but not that of a stopped one.
 
     Use it from any thread, and from both sides of a fork: it holds nothing open between calls.
     Under asyncio: ``await asyncio.to_thread(ledger.append, hold, data)``; a write whose await is
-    cancelled is still carried out. Not for signal handlers. On a network file system it is as
-    good as that system's ``flock``.
+    cancelled is still carried out. Don't use it in signal handlers. On a network file system it is
+    as reliable as that system's ``flock``.
 
     Errors, all before anything is written: ``FenceRejected``; ``LockLost`` or ``NotHeld`` from the
-    hold; ``NotAcquired`` when ``timeout`` has ended; ``ConfigError`` for a fence or path that is
-    none, or a damaged sidecar. ``OSError`` (a full disk, no permission) keeps nothing of the
-    write, but the fence may have moved on.
+    hold; ``NotAcquired`` when ``timeout`` has ended; ``ConfigError`` for an invalid fence or path,
+    or a damaged sidecar. After an ``OSError`` (a full disk, no permission) nothing of the write is
+    kept, but the noted fence may be greater.
     """
 
     __slots__ = ("_durable", "_place", "_timeout")
@@ -78,13 +78,13 @@ class FencedFile:
 
     @property
     def path(self) -> Path:
-        """Where the file is, with links resolved."""
+        """The path of the file, with links resolved."""
         return self._place.data
 
     def append(self, fence: Fence, data: bytes | str) -> None:
         """Add ``data`` at the end, all of it or nothing; text as UTF-8, no line end is added.
 
-        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        Raises ``FenceRejected`` if a later holder has written; see the class for other errors.
         """
         payload = _payload(data)
         number(fence)
@@ -94,7 +94,7 @@ class FencedFile:
     def replace(self, fence: Fence, data: bytes | str) -> None:
         """Make ``data`` the whole contents, at once for every reader; text as UTF-8.
 
-        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        Raises ``FenceRejected`` if a later holder has written; see the class for other errors.
         """
         payload = _payload(data)
         number(fence)
@@ -102,7 +102,7 @@ class FencedFile:
             ours.replace(self._admitted(ours, fence), payload)
 
     def read(self) -> bytes:
-        """The contents without a torn end. It needs no right to write, and changes nothing.
+        """Return the contents without a torn end. It needs no write permission.
 
         Raises ``FileNotFoundError`` if there is no file, ``NotAcquired`` when ``timeout`` has
         ended.
@@ -110,15 +110,15 @@ class FencedFile:
         return desk.read(self._place, self._timeout)
 
     def fence(self) -> int:
-        """The greatest fence accepted so far; 0 if none.
+        """Return the greatest fence accepted so far; 0 if none.
 
-        It may be that of a write that failed or was cut short: from then on a smaller one is
-        refused, and that is all it says.
+        It may be that of a write that failed or was cut short: it only means that smaller fences
+        are refused.
         """
         return desk.greatest(self._place, self._timeout)
 
     def _admitted(self, ours: desk.Desk, fence: Fence) -> int:
-        """The fence, if it may write. A hold is asked again, because we may have waited long."""
+        """Return the fence if it may write. A hold is checked again, after a possible wait."""
         mine = number(fence)
         if mine < ours.note.fence:
             raise refusal(f"the file {str(self.path)!r}", mine, ours.note.fence)

@@ -1,26 +1,26 @@
-"""The sidecar of a fenced file: its content, and why a crash can't spoil it.
+"""The sidecar of a fenced file: its content, and why it survives a crash.
 
-Beside ``ledger`` lies ``ledger.fence``. It is never renamed or deleted, so that a kernel lock on
-it excludes everybody else however often the file itself is replaced. It has three pages::
+The sidecar of ``ledger`` is ``ledger.fence``. It is never renamed or deleted, so that a kernel lock
+on it excludes all others even when the file itself is replaced. It has three pages::
 
     page 0, 1   notes, written in turn: number ``turn`` goes to page ``turn % 2``
     page 2      a mark: "the write announced by note number N is settled"
 
-A note is written *before* the write that it announces: the greatest fence accepted, and where an
-append will begin, its length and checksum. So
+A note is written *before* the write that it announces. It contains the greatest fence accepted, and
+for an append its start, length and checksum. So
 
-* a fence is noted before anything of its write can be seen. A crash in between refuses older
-  writers of a newer holder that wrote nothing, which is right; the other order would let an
+* a fence is noted before any part of its write can be seen. After a crash in between, older writers
+  are refused although the newer holder wrote nothing, which is right; the other order would let an
   older holder write after a newer one;
-* only one of the two notes is ever on its way to the disk. If that one is torn, it fails its
-  checksum and the other counts; its write hadn't begun;
-* after a crash the note tells whether the end of the file is an append that is complete. A torn
-  one is cut off. Nothing else ever is: without a note that announced them, and was not settled,
-  no bytes are touched, because somebody may have edited the file by hand.
+* at most one of the two notes is being written to the disk. If it is torn, its checksum fails and
+  the other note counts; the write of the torn note hadn't begun;
+* after a crash the note shows whether the end of the file is a complete append. A torn append is
+  cut off. Only the bytes of an announced and unsettled append are ever touched, because a person
+  may have edited the file by hand.
 
-The mark may be lost (it isn't synced): then the checksum says the same. Everything is text, so
+The mark may be lost (it isn't synced): then the checksum shows the same. Everything is text, so
 that ``cat`` shows it. Deliberately absent: the data itself; a second copy of each append would
-double the work to complete what its writer was never told is done.
+double the work, only to complete an append that was never acknowledged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 #: Kernels and drives write a page of this many bytes in one piece, or fail its checksum.
 PAGE = 4096
-#: Where the mark stands.
+#: The offset of the mark.
 MARK_AT = 2 * PAGE
 #: Bytes of a whole sidecar.
 IMAGE_BYTES = 3 * PAGE
@@ -45,7 +45,7 @@ _MARK = re.compile(rb"holdfast-fence 1 settled=(\d+) sum=(\d+)\n")
 class Note(NamedTuple):
     """One note: the greatest fence accepted, and the append that it announces.
 
-    ``size`` 0 announces no append, but a replacement of the whole file (or nothing at all).
+    With ``size`` 0 it announces a replacement of the whole file, or no write at all.
     """
 
     turn: int = 0
@@ -56,20 +56,20 @@ class Note(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Where in the sidecar it is written."""
+        """The offset of the note in the sidecar."""
         return self.turn % 2 * PAGE
 
     def page(self) -> bytes:
-        """The note as it is written."""
+        """Return the bytes of the note."""
         turn, fence, at, size, crc = self
         return _page(b"turn=%d fence=%d at=%d size=%d crc=%d" % (turn, fence, at, size, crc))
 
     def mark(self) -> bytes:
-        """The mark that its write is settled."""
+        """Return the bytes of the mark that its write is settled."""
         return _page(b"settled=%d" % self.turn)
 
     def ends_within(self, length: int) -> bool:
-        """Could a file of this length end in a piece of the append? Else nothing is to be done.
+        """Can a file of this length end with a part of the append? If not, nothing is to do.
 
         >>> note = Note(at=10, size=5)
         >>> [note.ends_within(length) for length in (9, 10, 11, 15, 16)]
@@ -79,7 +79,7 @@ class Note(NamedTuple):
 
 
 def read(image: bytes) -> tuple[Note, bool]:
-    """The latest note of a sidecar, and whether its write is settled; ValueError if damaged."""
+    """Return the latest note of a sidecar, and if its write is settled; ValueError if damaged."""
     if unborn(image):
         return Note(), True
     if len(image) != IMAGE_BYTES:
@@ -92,8 +92,9 @@ def read(image: bytes) -> tuple[Note, bool]:
 
 
 def unborn(image: bytes) -> bool:
-    """Was its making cut short? Any part of ``BLANK`` may be there then, and nothing else: no note
-    is written before all of it is synced."""
+    """True if the creation of the sidecar was cut short.
+
+    Then it has only a part of ``BLANK``: no note is written before all of that is synced."""
     written = image.rstrip(b"\0")
     return _BLANK_LINE.startswith(written) and (
         len(image) < IMAGE_BYTES or len(written) < len(_BLANK_LINE)
@@ -106,7 +107,7 @@ def _page(text: bytes) -> bytes:
 
 
 def _fields(kind: re.Pattern[bytes], page: bytes) -> list[int]:
-    """The numbers of a page, without its checksum; empty if it isn't whole."""
+    """Return the numbers of a page, without its checksum; empty if it isn't whole."""
     found = kind.match(page)
     if not found:
         return []

@@ -1,12 +1,11 @@
 """Keys of a Redis that refuse writes with an older fence.
 
-Beside the key ``report`` there is ``{report}#fence!``: a text, the greatest fence accepted for it.
-The braces keep both in one slot of a cluster. A key with a hash tag of its own keeps that, so
-``{user:7}:cart`` is guarded by ``{user:7}:cart#fence``; the two endings keep one key's fence from
-being another's. One script compares, notes the fence and carries out the command, and nothing
-comes in between.
+For the key ``report`` the key ``{report}#fence!`` contains, as text, the greatest fence accepted.
+The braces keep both in one slot of a cluster. A key that has a hash tag keeps it, so the fence of
+``{user:7}:cart`` is in ``{user:7}:cart#fence``; the two different endings keep the fences of two
+keys apart. One script compares, notes the fence and carries out the command, as one step.
 
-No driver is imported: a client of redis-py that the caller has is asked.
+No driver is imported: the caller passes a redis-py client.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from ..core import checks
 from ..errors import ConfigError, HoldfastError
 from .fence import Fence, number, refusal
 
-#: A key, an argument: what redis-py takes for one.
+#: The types that redis-py accepts for a key, and for an argument.
 Text = str | bytes
 Value = str | bytes | bytearray | memoryview | int | float
-#: Lua can't hand more arguments than about 8,000 to a command.
+#: Maximum arguments of a command: Lua can pass about 8,000.
 ARGUMENTS_MAX = 7000
-#: The longest memory of a fence, seconds: ten years.
+#: Maximum seconds to remember a fence: ten years.
 REMEMBER_S_MAX = 10 * 365 * 86_400.0
 _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9._]{0,63}")
 
-# Fences are compared as texts, because the numbers of Lua are exact up to 2**53 only. The fence is
-# noted before the command is carried out: if the script ends in between (no right, no memory),
-# older writers are refused although nothing was written, which is right; the other order would let
-# an older one write after a newer one.
+# Fences are compared as texts, because Lua's numbers are exact only up to 2**53. The fence is noted
+# before the command is carried out: if the script ends in between (no right, no memory), older
+# writers are refused although nothing was written, which is right; the other order would let an
+# older writer write after a newer one.
 _SCRIPT = """
 local mine, life, seen = ARGV[1], ARGV[2], redis.call('GET', KEYS[1]) or '0'
 if not string.find(seen, '^%d+$') then return {-1, seen} end
@@ -45,14 +44,14 @@ return {1, redis.call(ARGV[3], KEYS[2], unpack(ARGV, 4))}
 
 
 class Client(Protocol):
-    """What is used of a client of redis-py, of either face: ``Redis``, ``RedisCluster``."""
+    """The used part of a redis-py client, blocking or asyncio: ``Redis``, ``RedisCluster``."""
 
     def register_script(self, script: Any) -> Any:
-        """A script as something to be called with ``keys`` and ``args``."""
+        """Return the script as an object to call with ``keys`` and ``args``."""
         ...
 
     def get(self, name: Any) -> Any:
-        """The text that a key has."""
+        """Return the text of a key."""
         ...
 
 
@@ -65,7 +64,7 @@ class _Request(NamedTuple):
 
 
 class _Guard:
-    """What both faces have in common: all but the asking."""
+    """The shared part of both faces: all except the call of the script."""
 
     __slots__ = ("_client", "_life", "_script")
 
@@ -82,7 +81,7 @@ class _Guard:
             self._life = round(checks.seconds("remember", remember, 1.0, REMEMBER_S_MAX) * 1000)
 
     def fence_key(self, key: Text) -> bytes:
-        """The key that has the greatest fence accepted for ``key``.
+        """Return the name of the key with the greatest fence accepted for ``key``.
 
         It is in the same slot of a cluster. Delete it to forget the fence.
         """
@@ -103,36 +102,36 @@ class _Guard:
 
 
 class FencedRedis(_Guard):
-    """Guarded keys of a Redis: who comes with a smaller fence than an accepted one is refused.
+    """Keys of a Redis that refuse writes with a smaller fence than the greatest accepted one.
 
-    ``client`` is a ``redis.Redis`` or ``redis.RedisCluster`` of yours, however it is set up; it
-    stays open. For asyncio there is :class:`AsyncFencedRedis`, with the same methods to await::
+    ``client`` is your ``redis.Redis`` or ``redis.RedisCluster``, with any settings; it stays open.
+    For asyncio there is :class:`AsyncFencedRedis`, with the same methods to await::
 
         guard = FencedRedis(redis.Redis())
         with locks.lock("report") as hold:
             guard.set(hold, "report", "day,total")
             guard.execute(hold, "HSET", "report:state", "by", "me")
 
-    Guarantee, as long as all who write a key go through a guard:
+    Guarantee, as long as all writers of a key use a fenced writer:
 
     * The check and the write are one step for every other client. An equal fence is accepted,
       because one holder writes many times.
     * Once a write can be seen, smaller fences are refused, as long as the server keeps what it
       has acknowledged. A server that loses the write loses its fence with it, or earlier writes
-      too: a restored backup is guarded as it was then.
+      too: a restored backup has the fences of its time.
 
-    The fence of a key is kept for ever, in another key (``fence_key``). With ``remember`` it is
-    forgotten so many seconds after the last accepted write: choose much more than the longest
-    time for which a process, a machine or a message may be delayed. Keep it from being evicted, as
-    the data: both keys should be in a server with ``maxmemory-policy noeviction``.
+    The fence of a key is kept without a time limit, in another key (``fence_key``). With
+    ``remember`` it is forgotten this number of seconds after the last accepted write: choose much
+    more than the longest delay of a process, a machine or a message. Prevent its eviction, like
+    that of the data: both keys should be in a server with ``maxmemory-policy noeviction``.
 
-    It may be used as ``client`` may: from any thread, on both sides of a fork. A client that
-    repeats what wasn't answered (``retry``) may carry a command out twice, as it does without us.
+    It may be used like ``client``: from any thread, on both sides of a fork. A client that repeats
+    an unanswered command (``retry``) may carry it out twice, as it does without this class.
 
-    Errors: ``FenceRejected``, which knows both fences, and nothing was written; ``LockLost`` or
-    ``NotHeld`` from the hold, before anything is sent; ``ConfigError`` for a fence, key or client
-    that is none, or a key of somebody else in the place of the fence; the driver's own errors. A
-    command that the server refuses (``WRONGTYPE``) writes nothing, but the fence may have moved on.
+    Errors: ``FenceRejected``, which contains both fences, and nothing was written; ``LockLost`` or
+    ``NotHeld`` from the hold, before anything is sent; ``ConfigError`` for an invalid fence, key or
+    client, or if another program wrote to the key of the fence; the driver's own errors. A command
+    that the server refuses (``WRONGTYPE``) writes nothing, but the noted fence may be greater.
     """
 
     __slots__ = ()
@@ -145,37 +144,38 @@ class FencedRedis(_Guard):
     def set(
         self, fence: Fence, key: Text, value: Value, *, ttl: float | timedelta | None = None
     ) -> None:
-        """Write a value, which ends by itself after ``ttl`` seconds if given.
+        """Write a value, which expires after ``ttl`` seconds if given.
 
-        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        Raises ``FenceRejected`` if a later holder has written; see the class for other errors.
         """
         self.execute(fence, "SET", key, value, *_life(ttl))
 
     def delete(self, fence: Fence, key: Text) -> bool:
-        """Delete a key, but not its fence; was it there?
+        """Delete a key, but not its fence; return whether it was there.
 
-        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        Raises ``FenceRejected`` if a later holder has written; see the class for other errors.
         """
         return bool(self.execute(fence, "DEL", key))
 
     def execute(self, fence: Fence, command: str, key: Text, *args: Value) -> Any:
-        """Carry out a command whose first argument is its only key, and give what it answers.
+        """Carry out a command whose first argument is its only key, and return its answer.
 
-        For example ``execute(hold, "HSET", "order:42", "state", "paid")``; a list where the driver
-        would make a dict. Raises ``FenceRejected`` if a later holder was here; see the class.
+        For example ``execute(hold, "HSET", "order:42", "state", "paid")``. The answer is a list
+        where the driver would make a dict. Raises ``FenceRejected`` if a later holder has written;
+        see the class.
         """
         request = self._request(fence, command, key, args)
         return _answer(request, self._script(keys=request.keys, args=request.args))
 
     def fence(self, key: Text) -> int:
-        """The greatest fence accepted for a key; 0 if none."""
+        """Return the greatest fence accepted for a key; 0 if none."""
         return _seen(self._client.get(self.fence_key(key)), key)
 
 
 class AsyncFencedRedis(_Guard):
-    """:class:`FencedRedis` for a client of ``redis.asyncio``: the same, to be awaited.
+    """:class:`FencedRedis` for a client of ``redis.asyncio``: the same methods, to await.
 
-    A write whose await is cancelled may still be carried out, by its fence.
+    A write whose await is cancelled may still be carried out, if its fence is accepted.
     """
 
     __slots__ = ()
@@ -188,36 +188,37 @@ class AsyncFencedRedis(_Guard):
     async def set(
         self, fence: Fence, key: Text, value: Value, *, ttl: float | timedelta | None = None
     ) -> None:
-        """Write a value, which ends by itself after ``ttl`` seconds if given.
+        """Write a value, which expires after ``ttl`` seconds if given.
 
-        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        Raises ``FenceRejected`` if a later holder has written; see the class for other errors.
         """
         await self.execute(fence, "SET", key, value, *_life(ttl))
 
     async def delete(self, fence: Fence, key: Text) -> bool:
-        """Delete a key, but not its fence; was it there?
+        """Delete a key, but not its fence; return whether it was there.
 
-        Raises ``FenceRejected`` if a later holder was here; see the class for the rest.
+        Raises ``FenceRejected`` if a later holder has written; see the class for other errors.
         """
         return bool(await self.execute(fence, "DEL", key))
 
     async def execute(self, fence: Fence, command: str, key: Text, *args: Value) -> Any:
-        """Carry out a command whose first argument is its only key, and give what it answers.
+        """Carry out a command whose first argument is its only key, and return its answer.
 
-        For example ``execute(hold, "HSET", "order:42", "state", "paid")``; a list where the driver
-        would make a dict. Raises ``FenceRejected`` if a later holder was here; see the class.
+        For example ``execute(hold, "HSET", "order:42", "state", "paid")``. The answer is a list
+        where the driver would make a dict. Raises ``FenceRejected`` if a later holder has written;
+        see the class.
         """
         request = self._request(fence, command, key, args)
         asked: Awaitable[Any] = self._script(keys=request.keys, args=request.args)
         return _answer(request, await asked)
 
     async def fence(self, key: Text) -> int:
-        """The greatest fence accepted for a key; 0 if none."""
+        """Return the greatest fence accepted for a key; 0 if none."""
         return _seen(await self._client.get(self.fence_key(key)), key)
 
 
 def _awaits(client: Any) -> bool:
-    """Is it of the face for asyncio?"""
+    """True for an asyncio client."""
     return inspect.iscoroutinefunction(getattr(client, "execute_command", None))
 
 
@@ -229,7 +230,7 @@ def _bytes(key: Text) -> bytes:
 
 
 def _fence_key(key: bytes) -> bytes:
-    """Where the fence of a key is kept, in the slot of that key.
+    """Return the key for the fence of a key, in the same slot.
 
     >>> _fence_key(b"report"), _fence_key(b"{user:7}:cart")
     (b'{report}#fence!', b'{user:7}:cart#fence')
@@ -253,7 +254,7 @@ def _life(ttl: float | timedelta | None) -> tuple[Value, ...]:
 
 
 def _answer(request: _Request, reply: Any) -> Any:
-    """What the command answered; the error if it wasn't carried out."""
+    """Return the command's answer; raise an error if it wasn't carried out."""
     match reply:
         case [1, answer]:
             return answer

@@ -26,10 +26,10 @@ _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
   writes BIGINT NOT NULL
 )"""
 # `writes` makes every accepted advance a change: MySQL counts changed rows, not matched ones,
-# so the same fence for the second time would look like a refusal.
+# so a second write with the same fence would look like a refusal.
 _UPDATE = """UPDATE {table} SET fence = <fence>, writes = writes + 1
 WHERE name = <name> AND fence <= <fence>"""
-# On MySQL an UPDATE that finds no row locks the gap where it would be, so that two first uses, even
+# On MySQL an UPDATE without a matching row locks the gap at its place, so that two first uses, even
 # of different names, would wait for each other's INSERT. There the row is made before the UPDATE.
 _ENSURE = """INSERT INTO {table} (name, fence, writes) VALUES (<name>, 0, 0)
 ON DUPLICATE KEY UPDATE writes = writes"""
@@ -38,11 +38,11 @@ _SELECT = "SELECT fence FROM {table} WHERE name = <name>"
 
 
 class Cursor(Protocol):
-    """What is used of a DB-API 2 cursor."""
+    """The used part of a DB-API 2 cursor."""
 
     @property
     def rowcount(self) -> int:
-        """Rows that the last statement changed; -1 if the driver doesn't know."""
+        """Number of rows that the last statement changed; -1 if the driver doesn't know."""
         ...
 
     def execute(self, sql: str, parameters: Any = ..., /) -> object:
@@ -50,15 +50,15 @@ class Cursor(Protocol):
         ...
 
     def fetchone(self) -> Any:
-        """One row, or None."""
+        """Return one row, or None."""
         ...
 
 
 class Connection(Protocol):
-    """What is used of a DB-API 2 connection."""
+    """The used part of a DB-API 2 connection."""
 
     def cursor(self) -> Any:
-        """A new cursor."""
+        """Return a new cursor."""
         ...
 
 
@@ -82,22 +82,22 @@ class SqlFence:
     fence than a committed one is refused; an equal fence is accepted. Nothing here commits, rolls
     back or changes the connection's settings.
 
-    Works with any DB-API 2 driver for SQLite, PostgreSQL, MySQL and MariaDB. For others make the
-    table yourself (``create_sql``); what else is used is standard SQL with ``SAVEPOINT``. The
-    connection must not be in autocommit mode, or the check protects nothing. What is sure to be
-    outside a transaction is refused. So is autocommit with a ``BEGIN`` of your own, where neither
-    the driver (mysqlclient) nor the server (MySQL; MariaDB does) tells of it: turn autocommit off
-    on the connection instead. For an asyncio driver keep the fence in the row that you write:
-    :func:`check_rowcount`.
+    Works with any DB-API 2 driver for SQLite, PostgreSQL, MySQL and MariaDB. For other databases
+    create the table yourself (``create_sql``); the other statements are standard SQL with
+    ``SAVEPOINT``. The connection must not be in autocommit mode, or the check protects nothing. A
+    call that is certainly outside a transaction is refused. So is autocommit with your ``BEGIN``,
+    if neither the driver (mysqlclient) nor the server (MySQL; MariaDB does) shows the transaction:
+    turn autocommit off on the connection instead. For an asyncio driver keep the fence in the row
+    that you write: :func:`check_rowcount`.
 
     ``table`` is an identifier of up to 48 letters, digits and ``_``. ``paramstyle`` is the driver's
-    (the word, or its module); None finds it from the connection. Through a pool that hides the
-    driver give the module, because the first use of a name is done otherwise on MySQL. Names are
-    stored percent-encoded but for ``a-z 0-9 . _ - ~ : / @``, so that a case-insensitive or padding
-    column never takes two for one; from 256 encoded characters on as a prefix and a SHA-256.
+    (the word, or its module); None finds it from the connection. For a pool that hides the driver
+    give the module, because the first use of a name is different on MySQL. Names are stored
+    percent-encoded except ``a-z 0-9 . _ - ~ : / @``, so that a case-insensitive or padding column
+    never confuses two names; from 256 encoded characters on as a prefix and a SHA-256.
 
     Errors: ``FenceRejected``, after which you roll back; ``LockLost`` or ``NotHeld`` from the hold;
-    ``ConfigError`` for a table, paramstyle, name or fence that is none; the driver's own errors
+    ``ConfigError`` for an invalid table, paramstyle, name or fence; the driver's own errors
     (deadlock, serialization failure: roll back and repeat).
     """
 
@@ -120,20 +120,20 @@ class SqlFence:
 
     @property
     def create_sql(self) -> str:
-        """The statement that makes the table, for your own migrations."""
+        """The statement that creates the table, for your own migrations."""
         return _CREATE.format(table=self._table)
 
     def create(self, connection: Connection | Cursor) -> None:
-        """Make the table if it isn't there. It doesn't commit (MySQL does, by itself)."""
+        """Create the table if it is missing, without a commit (MySQL commits by itself)."""
         with _cursor(connection) as cursor:
             cursor.execute(self.create_sql)
 
     def advance(self, connection: Connection | Cursor, name: str, fence: Fence) -> int:
-        """The fence, accepted and noted in your transaction; ``FenceRejected`` if it is too old.
+        """Accept and note the fence in your transaction; ``FenceRejected`` if it is too old.
 
-        Give a connection, or a cursor that has no unread rows. It waits for another transaction
-        that has advanced the same name, as long as your database lets a row lock be waited for;
-        a hold is checked before and after that.
+        Give a connection, or a cursor that has no unread rows. The call waits for another
+        transaction that has advanced the same name, up to your database's time-out for row locks.
+        A hold is checked before and after that. Returns the fence.
         """
         mine = number(fence)
         outside = ConfigError(
@@ -157,7 +157,7 @@ class SqlFence:
         return number(fence)
 
     def fence(self, connection: Connection | Cursor, name: str) -> int:
-        """The greatest fence accepted for a name, as your transaction sees it; 0 if none."""
+        """Return the greatest fence accepted for a name, as your transaction sees it; 0 if none."""
         with _cursor(connection) as cursor:
             return self._ask(connection, cursor, name, 0).seen() or 0
 
@@ -181,7 +181,7 @@ class SqlFence:
 def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
     """Raise ``FenceRejected`` if an ``UPDATE`` guarded by a fence changed no row.
 
-    For those who keep the fence in the row that they write, which costs no extra statement::
+    Use it if you keep the fence in the row that you write, which costs no extra statement::
 
         cursor.execute(
             "UPDATE orders SET state = ?, fence = ? WHERE id = ? AND fence <= ?",
@@ -190,12 +190,12 @@ def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
         check_rowcount(cursor, "order 42", hold)
 
     Guarantee: when it returns, the row had no greater fence and has this one in your transaction;
-    a hold is still held. The column must be ``BIGINT NOT NULL DEFAULT 0`` and must be in both
-    places. ``name`` is for the message. In place of a cursor the number of rows will do (asyncio
-    drivers give it in other ways).
+    a hold is still held. The column must be ``BIGINT NOT NULL DEFAULT 0``, and the statement must
+    set it and compare it. ``name`` is for the message. Instead of a cursor you may give the number
+    of rows (asyncio drivers return it in other ways).
 
     Errors: ``FenceRejected``; ``NotSupported`` if the driver doesn't count rows. On MySQL connect
-    with ``CLIENT.FOUND_ROWS``, because else an ``UPDATE`` that repeats what stands there counts 0.
+    with ``CLIENT.FOUND_ROWS``: without it an ``UPDATE`` that changes no value counts 0 rows.
     """
     mine = number(fence)
     rows = _rows(cursor)
@@ -221,42 +221,42 @@ class _Statements:
         self._values = {"name": name, "fence": fence}
 
     def begun(self) -> bool:
-        """Has a transaction begun, where the driver doesn't tell? MariaDB alone can be asked: on
-        PostgreSQL a question that isn't understood would end the transaction."""
+        """True if a transaction has begun, for drivers that don't show it. Only MariaDB is asked,
+        because on PostgreSQL an unknown query would end the transaction."""
         if not self.mysql:
             return False
         try:
             self._cursor.execute("SELECT @@in_transaction")
             row = self._cursor.fetchone()
-        except Exception:  # it has no such variable, and the transaction is as it was
+        except Exception:  # it has no such variable; the transaction is unchanged
             return False
         return row is not None and bool(row[0])
 
     def accept(self) -> bool:
-        """Advance the row if there is one that allows it. It stays locked, whatever the answer."""
+        """Advance the row if there is one that allows it. In both cases the row stays locked."""
         if self.mysql:
             self._run(_ENSURE)
         return self._run(_UPDATE) > 0
 
     def seen(self) -> int | None:
-        """The fence that stands there."""
+        """Return the fence in the row; None if there is no row."""
         self._run(_SELECT)
         row = self._cursor.fetchone()
         return None if row is None else int(row[0])
 
     def insert(self) -> Exception | None:
-        """Make the row; the error if somebody else has made it. A savepoint, because PostgreSQL
-        takes no more statements in a transaction after a failed one."""
+        """Create the row; return the error if another transaction has created it. It uses a
+        savepoint, because PostgreSQL refuses all statements after a failed one."""
         self._cursor.execute(f"SAVEPOINT {_SAVEPOINT}")
         conflict = None
         try:
             self._run(_INSERT)
-        except Exception as wrong:  # not every driver has an IntegrityError for it
+        except Exception as wrong:  # not every driver raises an IntegrityError
             conflict = wrong
             try:
                 self._cursor.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
             except Exception:
-                raise wrong from None  # it ended the whole transaction, as a deadlock does
+                raise wrong from None  # the error ended the whole transaction, as a deadlock does
         self._cursor.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
         return conflict
 
@@ -267,8 +267,8 @@ class _Statements:
 
 
 def _advance(ask: _Statements, what: str, mine: int) -> None:
-    """Return if the fence was accepted. There is a second round for the one who loses the race
-    for the first insert."""
+    """Return if the fence was accepted; else raise an error. The second round is for a call that
+    loses the race for the first insert."""
     what = f"the table {ask.table!r}, for {what},"
     conflict: Exception | None = None
     for _ in range(2):
@@ -281,8 +281,8 @@ def _advance(ask: _Statements, what: str, mine: int) -> None:
             conflict = ask.insert()
             if conflict is None:
                 return
-    # The row is there, but not in our snapshot (REPEATABLE READ). MySQL's UPDATE saw it all the
-    # same and declined, so the fence in it is greater; PostgreSQL's didn't look.
+    # The row exists, but not in our snapshot (REPEATABLE READ). MySQL's UPDATE saw it anyway and
+    # changed nothing, so its fence is greater; PostgreSQL's UPDATE didn't see it.
     if conflict is not None:
         raise conflict
     raise refusal(what, mine, None)
@@ -290,7 +290,7 @@ def _advance(ask: _Statements, what: str, mine: int) -> None:
 
 @contextmanager
 def _cursor(given: Any) -> Generator[Any]:
-    """The cursor that was given, or one of the connection for the moment."""
+    """Yield the given cursor, or a temporary one of the given connection."""
     if not callable(getattr(given, "cursor", None)):
         if not callable(getattr(given, "execute", None)):
             raise ConfigError(f"a connection or cursor is needed, not {type(given).__name__}")
@@ -304,7 +304,7 @@ def _cursor(given: Any) -> Generator[Any]:
 
 
 def _driver(given: object) -> tuple[str, str | None]:
-    """The module that a connection or cursor comes from and that has a paramstyle; and that."""
+    """Return the module of a connection or cursor that has a paramstyle, and the paramstyle."""
     for kind in type(given).__mro__:
         room = kind.__module__
         while room:
@@ -315,13 +315,13 @@ def _driver(given: object) -> tuple[str, str | None]:
     return "", None
 
 
-#: What libpq calls a session without a transaction, and MySQL one with a transaction.
+#: The code of libpq for a session without a transaction; the flag of MySQL for a transaction.
 _IDLE, _IN_TRANSACTION = 0, 1
 
 
 def _in_transaction(given: Any) -> bool | None:
-    """Is a transaction open? None if the driver doesn't tell."""
-    sqlite3 = sys.modules.get("sqlite3")  # of others' cursors, pg8000's warn when asked for it
+    """True if a transaction is open; None if the driver doesn't show it."""
+    sqlite3 = sys.modules.get("sqlite3")  # only sqlite3: pg8000's cursors warn on `connection`
     if sqlite3 and isinstance(given, sqlite3.Cursor):
         given = given.connection
     told = getattr(given, "in_transaction", None)
@@ -339,9 +339,9 @@ def _in_transaction(given: Any) -> bool | None:
 
 
 def _automatic(given: Any) -> bool:
-    """Is it sure that no transaction begins with the next statement?"""
+    """True if certainly no transaction begins with the next statement."""
     connection = getattr(given, "connection", given)
-    asked = getattr(connection, "get_autocommit", None)  # PyMySQL, whose `autocommit` sets it
+    asked = getattr(connection, "get_autocommit", None)  # PyMySQL: its `autocommit` is a setter
     if callable(asked):
         return bool(asked())
     automatic = getattr(connection, "autocommit", None)
@@ -359,7 +359,7 @@ def _rows(cursor: Cursor | int) -> int:
 
 
 def _stored(name: str) -> str:
-    """A name in letters that no collation confuses, and at most as long as the column."""
+    """Return a name in letters that no collation confuses, at most as long as the column."""
     plain = checks.name(name).encode()
     safe = re.sub(rb"[^a-z0-9._~:/@-]", lambda byte: b"%%%02x" % byte[0][0], plain).decode()
     if len(safe) <= _NAME_CHARS:

@@ -1,17 +1,17 @@
-"""A lock in your own transaction: the guarded write and the lock live or die together.
+"""A lock inside your own transaction: the lock and the guarded write end together.
 
-For work that is one transaction of PostgreSQL, MySQL or MariaDB a lease is more than is needed.
-`row_lock` locks a row that stands for the name, in that very transaction, so the lock ends when
-the work is committed, rolled back or cut off, and never before::
+Work that is one transaction of PostgreSQL, MySQL or MariaDB needs no lease. `row_lock` locks the
+row of the name in that same transaction, so the lock ends when the work is committed, rolled back
+or cut off, and never before::
 
     with psycopg.connect(...) as connection:
         row_lock(connection, "trans_id:4711", timeout=0)
         ...  # read, decide, write
     # COMMIT: the refund and the end of the lock are one
 
-* `row_lock` for threads, `async_row_lock` for asyncio; both give a `RowLock`.
-* `create_sql` says how the table is made, where that isn't left to them.
-* `purge` removes the rows of names that nobody has used for long.
+* `row_lock` for threads, `async_row_lock` for asyncio; both return a `RowLock`.
+* `create_sql` returns the statement that creates the table, if you don't leave that to them.
+* `purge` removes the rows of names that weren't used for a long time.
 """
 
 from .aio.face import async_row_lock

@@ -1,6 +1,6 @@
 """Facts about drivers and their wrappers: which database, and how to open another connection.
 
-Nothing is imported: whose connection is given has its driver loaded.
+No driver is imported here: the driver of a given connection is loaded already.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DRIVERS = {
     "asyncmy": "mysql",
     "aiomysql": "mysql",
 }
-#: Where drivers have the socket of a connection.
+#: The attributes with the socket of a connection, by driver.
 _SOCKETS = tuple(
     map(attrgetter, ("fileno", "_sock.fileno", "_usock.fileno", "_socket.sock.fileno"))
 )
 _IDLE = 0  # libpq's PQTRANS_IDLE
-_IN_TRANSACTION = 1  # of the status that MySQL sends with every answer
+_IN_TRANSACTION = 1  # a flag in the status that MySQL sends with every answer
 
 
 class Twin(NamedTuple):
@@ -47,8 +47,8 @@ class Twin(NamedTuple):
 
 
 def packages(given: object) -> tuple[str, ...]:
-    """The packages that an object's class comes from, the nearest first."""
-    kind: Any = type(given)  # which is hashable, whatever types say
+    """Return the packages of an object's class and its bases, the nearest first."""
+    kind: Any = type(given)  # hashable, although its type annotation doesn't show it
     return _packages(kind)
 
 
@@ -58,7 +58,7 @@ def _packages(kind: type) -> tuple[str, ...]:
 
 
 def driver(given: object) -> str:
-    """The package of the driver whose connection this is."""
+    """Return the package of a connection's driver."""
     kind: Any = type(given)
     return _driver(kind)
 
@@ -76,23 +76,23 @@ def _driver(kind: type) -> str:
 
 
 def dialect(given: object) -> Dialect:
-    """What is special about the database of a driver's connection."""
+    """Return the dialect of a connection's database."""
     return DIALECTS[DRIVERS[driver(given)]]
 
 
 def style(given: object) -> str:
-    """How the driver of a connection writes parameters."""
+    """Return the paramstyle of a connection's driver."""
     found = getattr(sys.modules.get(driver(given)), "paramstyle", "format")
     return found if found in STYLES else "format"
 
 
 def outside(raw: Any) -> bool:
-    """Is it sure that no transaction is open, and that none begins with the next statement?"""
+    """True if certainly no transaction is open, and none begins with the next statement."""
     auto = getattr(raw, "get_autocommit", None) or getattr(raw, "autocommit", None)
     if callable(auto):
         try:
             auto = auto()
-        except TypeError:  # it only sets it
+        except TypeError:  # it is only a setter
             return False
     if not auto:
         return False
@@ -106,8 +106,8 @@ def outside(raw: Any) -> bool:
 
 
 def descriptor(raw: Any) -> int | None:
-    """The descriptor of a connection's socket; None if its driver doesn't show it."""
-    raw = getattr(raw, "driver_connection", raw)  # of SQLAlchemy's adapters for asyncio
+    """Return the descriptor of a connection's socket; None if its driver doesn't show it."""
+    raw = getattr(raw, "driver_connection", raw)  # for SQLAlchemy's adapters for asyncio
     for place in _SOCKETS:
         with contextlib.suppress(Exception):
             return int(place(raw)())
@@ -117,7 +117,7 @@ def descriptor(raw: Any) -> int | None:
 
 
 def twin(raw: Any) -> Twin:
-    """How to open another connection like this one; ``ConfigError`` if that can't be told."""
+    """Return how to open another connection like this one; ``ConfigError`` if that is unknown."""
     known: dict[str, Callable[[Any], Twin]] = {
         "psycopg": _of_psycopg,
         "pymysql": _of_pymysql,

@@ -1,8 +1,8 @@
-"""Data types of the row lock, and the two ports that it is written over.
+"""Data types of the row lock, and the two ports that it uses.
 
-The **teller** carries out statements in the caller's own transaction. What must be committed at
-once goes **beside** it, over a connection of ours that is never in anybody's transaction. Blocking
-ports never suspend, so one text serves threads and asyncio.
+The executor (`Teller`) carries out statements in the caller's own transaction. The side connection
+(`Beside`) is for statements that must commit at once; it is never in a transaction of a caller.
+Blocking ports never suspend, so the same code serves threads and asyncio.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
-#: Separate connections that are kept open to one database.
+#: Maximum number of separate connections that are kept open to one database.
 KEPT = 2
 
 
@@ -25,11 +25,11 @@ class Late(Exception):
 
 
 class Ended(Exception):
-    """A wait was ended by the server: because the time has expired, or somebody cancelled it."""
+    """The server ended a wait: the time has expired, or the wait was cancelled."""
 
     def __init__(self, by: Exception) -> None:
         super().__init__(str(by))
-        #: What the driver raised.
+        #: The driver's exception.
         self.by = by
 
 
@@ -37,8 +37,8 @@ class Ended(Exception):
 class RowLock:
     """The lock on a name that your transaction has, until it ends.
 
-    There is nothing to release: ``COMMIT``, ``ROLLBACK`` and the end of the connection free it.
-    ``fence`` is greater than every fence that a committed holder of this name had before.
+    There is nothing to release: ``COMMIT``, ``ROLLBACK`` and the end of the connection release it.
+    ``fence`` is greater than the fence of every earlier holder of this name that committed.
     """
 
     name: str
@@ -46,7 +46,7 @@ class RowLock:
 
 
 class Row(NamedTuple):
-    """Which row of which table stands for a name."""
+    """The row of a name, and its table."""
 
     table: str
     kind: str
@@ -56,12 +56,12 @@ class Row(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The parameters that find it."""
+        """The parameters that select it."""
         return {"kind": self.kind, "key": self.key}
 
 
 class Answer(NamedTuple):
-    """What a statement came to: its first row, if it gives rows, and how many it changed."""
+    """The result of a statement: its first row, if it returns rows, and the changed rows."""
 
     row: Sequence[Any] | None
     changed: int
@@ -73,57 +73,57 @@ class Answer(NamedTuple):
 
 
 class Teller(Protocol):
-    """Somebody who carries out one statement after the other over one connection."""
+    """The executor: carries out one statement after the other over one connection."""
 
     async def ask(self, text: str, values: Mapping[str, Any]) -> Answer:
         """Carry out a statement whose parameters are written ``<name>``."""
         ...
 
     async def rows(self, text: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Carry out a statement, and give all its rows."""
+        """Carry out a statement, and return all its rows."""
         ...
 
 
 class SeenRows(Protocol):
-    """Which rows were there not long ago."""
+    """Remembers rows that existed not long ago."""
 
     def has(self, row: Row, now: float) -> bool:
-        """Was it there?"""
+        """True if the row existed not long ago."""
         ...
 
     def note(self, row: Row, now: float) -> None:
-        """It is there now."""
+        """Note that the row exists now."""
         ...
 
     def forget(self, row: Row) -> None:
-        """It may be gone."""
+        """Forget the row, which may be gone."""
         ...
 
 
 class Beside(Protocol):
-    """Our own connections to the same database, in autocommit."""
+    """Side connections: separate ones to the same database, in autocommit."""
 
     @property
     def seen(self) -> SeenRows:
-        """The rows that were there when they looked."""
+        """The rows that existed when these connections looked."""
         ...
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Have this done over one of them. It may be done twice, if the first one was broken.
+        """Do work over one connection; twice if a kept one was broken.
 
-        ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
+        ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
         ...
 
 
 class Dialect(Protocol):
-    """What differs between the databases."""
+    """The parts that differ between the databases."""
 
-    #: The word for it in messages.
+    #: The name of the database in messages.
     label: str
-    #: The statement that makes the table, with a place for its name.
+    #: The statement that creates the table, with a placeholder for its name.
     create: str
-    #: Codes of errors: there is no table; it was made meanwhile; a right is missing.
+    #: Error codes: there is no table; it was created meanwhile; a right is missing.
     no_table: frozenset[str | int]
     made_meanwhile: frozenset[str | int]
     no_right: frozenset[str | int]
@@ -133,64 +133,64 @@ class Dialect(Protocol):
         ...
 
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
-        """Have a row there, beside: was it made just now? None: somebody bars the place for it.
+        """Create a missing row over a side connection; return whether it was created just now.
 
-        Until somebody has committed with it, its fence is negative.
+        None: another transaction blocks its place. Until a holder has committed, its fence is
+        negative.
         """
         ...
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row and raise its fence unless somebody has it, or it isn't there: the fence."""
+        """Lock the row and raise its fence; return it. None: the row is locked, or missing."""
         ...
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: was it somebody's? False: it wasn't there, but can be
-        now.
+        """After a `take` without success: did the row exist? False: no, but it can exist now.
 
-        ``limit`` is for what is done beside.
+        ``limit`` is for the work over a side connection.
         """
         ...
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """As `take`, but wait for who has it. None: it was removed meanwhile. Raises `Ended`."""
+        """Like `take`, but wait for the holder. None: the row was removed. Raises `Ended`."""
         ...
 
     async def purge(self, teller: Teller, batch: Batch) -> tuple[int, tuple[str, str] | None]:
-        """Remove one batch: how many, and where the next one begins; None after the last."""
+        """Remove one batch; return how many, and the start of the next one (None: no more)."""
         ...
 
     async def cutoff(self, teller: Teller, age: float) -> str:
-        """The server's time so many seconds ago, as a text that `Batch` takes."""
+        """Return the server's time ``age`` seconds ago, as text for `Batch`."""
         ...
 
 
 class Batch(NamedTuple):
-    """Which rows may be removed, in one short transaction."""
+    """The rows that may be removed in one short transaction."""
 
     table: str
-    #: Not used since.
+    #: Only rows that weren't used since this time.
     cutoff: str
-    #: Only of this kind; None: of any.
+    #: Only rows of this kind; None: of any kind.
     kind: str | None
-    #: Behind this row.
+    #: Only rows after this one.
     after: tuple[str, str]
     most: int
 
 
 def plain(row: Any) -> Sequence[Any]:
-    """A row as a sequence, where a connection makes dictionaries of rows."""
+    """Return a row as a sequence, also if the connection returns rows as dictionaries."""
     return tuple(row.values()) if isinstance(row, Mapping) else row
 
 
 def code(failure: BaseException) -> str | int | None:
-    """The number or SQLSTATE that a driver's error has, through those who wrap drivers."""
+    """Return the number or SQLSTATE of a driver's error, also if a wrapper raised it."""
     seen: BaseException | None = failure
     while seen is not None:
         if isinstance(number := getattr(seen, "errno", None), int):
             return number
         if seen.args and type(seen.args[0]) is int:
             return int(seen.args[0])
-        for attribute in ("sqlstate", "pgcode"):  # last, as those of MySQL say less
+        for attribute in ("sqlstate", "pgcode"):  # last, because MySQL's are less exact
             if isinstance(found := getattr(seen, attribute, None), str):
                 return found
         seen = getattr(seen, "orig", None) or seen.__cause__

@@ -13,18 +13,19 @@ from ..errors import Deadlock, NotSupported, StaleSnapshot
 from .model import Batch, Beside, Row, Teller, code
 from .words import REMOVED, deadlock, stale
 
-# A row begins with the time in microseconds, so that fences rise even if it was removed and made
-# anew; by UTC, because local time goes through one hour of autumn twice.
+# The first fence of a row is the time in microseconds, so that fences rise even if the row was
+# removed and created again. It is UTC, because local time repeats one hour in autumn.
 _CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 _THERE = "SELECT 1 FROM {table} WHERE kind = <kind> AND name = <key>"
 _MAKE = """INSERT INTO {table} (kind, name, fence, used)
 VALUES (<kind>, <key>, -{clock}, UTC_TIMESTAMP())"""
-# The fence that is locked, and the one that a plain read shows, which a subquery is that doesn't
-# say FOR UPDATE. It asks for the locked row's key, so it is read later.
+# The fence of the locked row, and the fence in a plain read: a subquery without FOR UPDATE. The
+# subquery uses the locked row's key, so it is read later.
 _LOCK = """SELECT r.fence AS held,
 (SELECT p.fence FROM {table} AS p WHERE p.kind = r.kind AND p.name = r.name) AS plain
 FROM {table} AS r WHERE r.kind = <kind> AND r.name = <key> FOR UPDATE"""
-# Not SKIP LOCKED: under REPEATABLE READ that goes on to the next row, and locks the gap before it.
+# Not SKIP LOCKED: under REPEATABLE READ that continues with the next row, and locks the gap before
+# that row.
 _TRY = f"{_LOCK} NOWAIT"
 _RAISE = """UPDATE {table} SET fence = <fence>, used = UTC_TIMESTAMP()
 WHERE kind = <kind> AND name = <key>"""
@@ -37,8 +38,8 @@ _OLD = """SELECT kind, name FROM {table}
 WHERE used <= <cutoff>{only} AND (kind > <kind> OR (kind = <kind> AND name > <key>))
 ORDER BY kind, name LIMIT <most>"""
 _OF_KIND = " AND kind = <only>"
-# By primary key, a look-up for each name: the names come first, as a table of their own, as the
-# optimizer else reads all rows of the kind, and waits for each of them that is in use.
+# One look-up by primary key per name: the names come first, as a separate table. Otherwise the
+# optimizer reads all rows of the kind, and waits for each row in use.
 _KEYS = "({only}) AS k STRAIGHT_JOIN {table} AS r FORCE INDEX (PRIMARY)"
 _KEY = "SELECT CONVERT(<key{at}> USING ascii) COLLATE ascii_bin AS name"
 _ON = "r.kind = CONVERT(<kind> USING ascii) COLLATE ascii_bin AND r.name = k.name"
@@ -48,19 +49,19 @@ _LOCK_OLD = (
 _REMOVE = f"DELETE r FROM {_KEYS} ON {_ON}"
 
 _DUPLICATE, _LOCK_TIMEOUT, _DEADLOCK, _SYNTAX = 1062, 1205, 1213, 1064
-#: Somebody has it: MariaDB, MySQL.
+#: The row is locked by another transaction: on MariaDB, on MySQL.
 _BUSY = (_LOCK_TIMEOUT, 3572)
 #: The row or its table has changed since the snapshot.
 _CHANGED = (1020, 1412)
-#: Seconds between two tries, where waiting in the server isn't possible.
+#: Seconds between two tries, if waiting in the server isn't possible.
 _POLL_S_MIN, _POLL_S_MAX = 0.005, 0.05
 _TRIES = 3
-#: Seconds that one statement waits at most; then it is sent again.
+#: Maximum seconds of waiting in one statement; then it is sent again.
 _WAIT_S_MAX = 3600
 
 
 class MySql:
-    """The statements, and what the answers mean."""
+    """The statements for MySQL and MariaDB, and the meaning of their answers."""
 
     label = "MySQL"
     no_table: frozenset[str | int] = frozenset({1146})
@@ -75,7 +76,7 @@ class MySql:
 ) ENGINE=InnoDB"""
 
     async def settle(self, teller: Teller) -> None:
-        """What is made beside doesn't wait for anybody's transaction."""
+        """Limit lock waits of the side connection to 1 s, and check a setting of the server."""
         await teller.ask(_LIMIT, {"limit": 1})
         if (await teller.ask(_DRASTIC, {})).number:
             raise NotSupported(
@@ -84,9 +85,10 @@ class MySql:
             )
 
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
-        """Have a row there, beside: was it made just now? None: somebody bars the place for it.
+        """Create a missing row over a side connection; return whether it was created just now.
 
-        A look comes first, because an INSERT waits for who has locked the row that is there.
+        None: another transaction blocks its place. A SELECT comes first, because an INSERT waits
+        for the transaction that has locked an existing row.
         """
         barred = False
         for _ in range(_TRIES):
@@ -104,18 +106,18 @@ class MySql:
         return None
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row and raise its fence unless somebody has it, or it isn't there: the fence."""
+        """Lock the row and raise its fence; return it. None: the row is locked, or missing."""
         return await self._locked(teller, row, _TRY)
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` in vain: was it somebody's? False: it wasn't there, but can be now."""
+        """After a `take` without success: did the row exist? False: it didn't, but exists now."""
         made = await beside.do(lambda other: self.ensure(other, row), limit)
-        if made is None:  # our own search has locked the place where it was
+        if made is None:  # our own query has locked the place where it was
             raise StaleSnapshot(stale(row.shown, REMOVED))
         return not made
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """As `take`, but wait so long: whole seconds in the server, the rest by asking again."""
+        """Like `take`, but wait: whole seconds in the server, less than one second by polling."""
         if seconds is not None and seconds < 1:
             return await self._polled(teller, row, seconds)
         before = (await teller.ask(_BEFORE, {})).number
@@ -131,7 +133,7 @@ class MySql:
         return fence
 
     async def _polled(self, teller: Teller, row: Row, left: float) -> int | None:
-        """Ask again and again until the time is over, which the server sleeps away."""
+        """Poll until the time has expired; the server sleeps between two tries."""
         pause = _POLL_S_MIN
         while left > 0:
             await teller.ask(_SLEEP, {"seconds": min(pause, left)})
@@ -143,7 +145,7 @@ class MySql:
         return None
 
     async def _locked(self, teller: Teller, row: Row, how: str) -> int | None:
-        """Lock the row, compare what plain reads show, and raise the fence."""
+        """Lock the row, compare its fence with that of a plain read, and raise it."""
         try:
             found = (await teller.ask(_sql(how, row.table), row.values)).row
             if found is None:
@@ -163,13 +165,13 @@ class MySql:
         return fence
 
     async def cutoff(self, teller: Teller, age: float) -> str:
-        """The server's time so many seconds ago."""
+        """Return the server's time ``age`` seconds ago."""
         answer = await teller.ask(_CUTOFF, {"age": round(age)})
         assert answer.row is not None
         return _text(answer.row[0])
 
     async def purge(self, teller: Teller, batch: Batch) -> tuple[int, tuple[str, str] | None]:
-        """Remove one batch: how many, and where the next one begins; None after the last."""
+        """Remove one batch; return how many, and the start of the next one (None: no more)."""
         kind, key = batch.after
         values: dict[str, Any] = {"cutoff": batch.cutoff, "kind": kind, "key": key}
         values |= {"most": batch.most, "only": batch.kind}
@@ -190,7 +192,7 @@ class MySql:
                 await teller.ask("ROLLBACK", {})
             if code(wrong) not in (_LOCK_TIMEOUT, _DEADLOCK):
                 raise
-            # Somebody's lock is in the way of one of them: that one stays, the others go.
+            # Another lock blocks one of the rows: that one stays, the others are removed.
             return await self._one_by_one(teller, batch, old), after
         await teller.ask("COMMIT", {})
         return count, after
@@ -198,7 +200,7 @@ class MySql:
     async def _one_by_one(
         self, teller: Teller, batch: Batch, old: Sequence[tuple[str, str]]
     ) -> int:
-        """Remove those of a batch that can be removed without waiting; how many."""
+        """Remove the rows of a batch that need no wait; return how many."""
         count = 0
         for kind, key in old:
             await teller.ask("START TRANSACTION", {})
@@ -213,7 +215,7 @@ class MySql:
         return count
 
     async def _removed(self, teller: Teller, batch: Batch, kind: str, keys: list[str]) -> int:
-        """Remove those rows of one kind that are still old and that nobody has; how many."""
+        """Remove the rows of one kind that are still old and not locked; return how many."""
         lock = _sql(_LOCK_OLD, batch.table, _listed(keys))
         values = {"kind": kind, "cutoff": batch.cutoff, **_numbered(keys)}
         free = [key for _, key in _pairs(await teller.rows(lock, values))]
@@ -229,12 +231,12 @@ def _sql(template: str, table: str, only: str = "") -> str:
 
 
 def _listed(keys: Sequence[str]) -> str:
-    """A table with a row for each key, as parameters."""
+    """Return a table with a row for each key, as parameters."""
     return " UNION ALL ".join(_KEY.format(at=at) for at in range(len(keys)))
 
 
 def _numbered(keys: Sequence[str]) -> dict[str, Any]:
-    """What stands in those places."""
+    """Return the values of these parameters."""
     return {f"key{at}": key for at, key in enumerate(keys)}
 
 
@@ -247,7 +249,7 @@ def _text(value: Any) -> str:
 
 
 def _meant(wrong: Exception, row: Row) -> Exception:
-    """What a refusal means for who wants the row."""
+    """Translate an error for the caller that wants the row."""
     found = code(wrong)
     if found in _CHANGED:
         return StaleSnapshot(stale(row.shown, "somebody has had it since your snapshot"))

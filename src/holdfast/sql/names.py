@@ -1,4 +1,4 @@
-"""The row of a name, and the statements that make the table."""
+"""Checks and encodes names, kinds and table names for the rows of the table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .model import Row
 
 TABLE = "holdfast_rows"
 KEY_CHARS = 255
-#: The ages to purge by, seconds: from an hour, because no snapshot that shows nothing of a name may
-#: be older than its removal, to a hundred years. And the most rows in one batch.
+#: Limits of a purge's age in seconds: at least an hour, because no snapshot without the name may be
+#: older than its removal; at most a hundred years. And the maximum number of rows in one batch.
 AGE_S_MIN, AGE_S_MAX, BATCH_MAX = 3600.0, 100 * 365 * 86_400.0, 10_000
 _PLAIN = re.compile(rf"[A-Za-z0-9._~:/@-]{{0,{KEY_CHARS}}}")
 _TABLE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,47}\.)?[A-Za-z_][A-Za-z0-9_]{0,47}")
 
 
 def row(name: object, of: str) -> Row:
-    """The row for a name: its kind is what stands up to its first colon, and with that."""
+    """Return the row for a name; its kind is the text up to and with its first colon."""
     return _row(checks.name(name), table(of))
 
 
@@ -33,7 +33,7 @@ def _row(plain: str, of: str) -> Row:
 
 
 def kind(given: object) -> str:
-    """A kind of names, as it is stored; ``bank`` and ``bank:`` are the same."""
+    """Return a kind of names in its stored form; ``bank`` and ``bank:`` are the same."""
     plain = checks.name(given)
     head, _, rest = plain.partition(":")
     if rest:
@@ -42,7 +42,7 @@ def kind(given: object) -> str:
 
 
 def table(given: object) -> str:
-    """A table's name that can stand in a statement."""
+    """Check a table's name before its use in a statement."""
     if type(given) is not str or not _TABLE.fullmatch(given):
         raise ConfigError(
             f"{given!r:.80} can't be a table: write a letter or _, then letters, digits and _, 48 "
@@ -52,7 +52,7 @@ def table(given: object) -> str:
 
 
 def stored(text: str) -> str:
-    """A text in letters that every database and every encoding has, as long as the column.
+    """Encode a text in letters of every database and encoding, at most as long as the column.
 
     >>> stored("4711"), stored("Straße 1")
     ('4711', 'Stra%c3%9fe%201')

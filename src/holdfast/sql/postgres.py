@@ -11,15 +11,15 @@ from ..errors import Deadlock, NotAcquired, StaleSnapshot
 from .model import Batch, Beside, Ended, Row, Teller, code
 from .words import deadlock, stale
 
-# A row begins with the time in microseconds, so that fences rise even if it was removed and made
-# anew.
+# The first fence of a row is the time in microseconds, so that fences rise even if the row was
+# removed and created again.
 _CLOCK = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)"
 _ENSURE = """INSERT INTO {table} (kind, name, fence, used)
 SELECT CAST(<kind> AS text), CAST(<key> AS text), -{clock}, clock_timestamp()
 WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE kind = <kind> AND name = <key>)
 ON CONFLICT DO NOTHING"""
-# One round trip. What is locked is the newest version of the row, and PostgreSQL looks at that one
-# again before it changes it, so the fence that is raised is never an old one.
+# One round trip. It locks the newest version of the row, and PostgreSQL reads that version again
+# before the change, so it never raises an old fence.
 _TAKE = """WITH mine AS (
 SELECT kind, name FROM {table} WHERE kind = <kind> AND name = <key> FOR UPDATE SKIP LOCKED)
 UPDATE {table} AS r SET fence = ABS(r.fence) + 1, used = clock_timestamp()
@@ -39,8 +39,8 @@ _TRIES = 3
 _CUTOFF = """SELECT CAST(clock_timestamp() - CAST(<age> AS double precision) * INTERVAL '1 second'
 AS text)"""
 _OF_KIND = " AND kind = <only>"
-# Under READ COMMITTED a row is looked at again once it is locked, so one that was used since the
-# statement began stays.
+# Under READ COMMITTED a row is checked again once it is locked, so a row that was used since the
+# start of the statement stays.
 _PURGE = """WITH old AS (
 SELECT kind, name FROM {table}
 WHERE used <= CAST(<cutoff> AS timestamptz){only} AND (kind, name) > (<kind>, <key>)
@@ -52,7 +52,7 @@ _SERIALIZATION, _DEADLOCK, _CANCELLED, _LOCK_TIMEOUT = "40001", "40P01", "57014"
 
 
 class Postgres:
-    """The statements, and what the answers mean."""
+    """The statements for PostgreSQL, and the meaning of their answers."""
 
     label = "PostgreSQL"
     no_table: frozenset[str | int] = frozenset({"42P01"})
@@ -67,28 +67,27 @@ class Postgres:
 ) WITH (fillfactor = 70)"""
 
     async def settle(self, teller: Teller) -> None:
-        """Nothing is changed: behind PgBouncer others would find it so."""
+        """Do nothing: behind PgBouncer other clients would get a session with changed settings."""
 
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
-        """Have a row there, beside: was it made just now? Nobody can bar the place for it."""
+        """Create a missing row; return whether it was created just now. Never None here."""
         for _ in range(_TRIES):
             try:
                 return (await teller.ask(_sql(_ENSURE, row.table), row.values)).changed > 0
             except Exception as wrong:
-                if code(wrong) != _SERIALIZATION:  # somebody else has made it
+                if code(wrong) != _SERIALIZATION:  # another transaction has created it
                     raise
         return False
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row and raise its fence unless somebody has it, or it isn't there: the fence."""
+        """Lock the row and raise its fence; return it. None: the row is locked, or missing."""
         try:
             return (await teller.ask(_sql(_TAKE, row.table), row.values)).number
         except Exception as wrong:
             raise _meant(wrong, row) from wrong
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: was it somebody's? False: it wasn't there, but can be
-        now."""
+        """After a `take` without success: does the row exist? False: it doesn't."""
         seen = await teller.ask(_sql(_SEEN, row.table), row.values)
         assert seen.row is not None
         there, isolation = seen.row
@@ -97,8 +96,9 @@ class Postgres:
         return there is not None
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """As `take`, but wait so long. In a savepoint, because here a failed statement ends the
-        transaction else."""
+        """Like `take`, but wait.
+
+        This uses a savepoint: without one a failed statement ends the transaction here."""
         await teller.ask(f"SAVEPOINT {_SAVEPOINT}", {})
         try:
             fence = await self._waited(teller, row, seconds)
@@ -125,13 +125,13 @@ class Postgres:
         return fence
 
     async def cutoff(self, teller: Teller, age: float) -> str:
-        """The server's time so many seconds ago."""
+        """Return the server's time ``age`` seconds ago."""
         answer = await teller.ask(_CUTOFF, {"age": age})
         assert answer.row is not None
         return str(answer.row[0])
 
     async def purge(self, teller: Teller, batch: Batch) -> tuple[int, tuple[str, str] | None]:
-        """Remove one batch: how many, and where the next one begins; None after the last."""
+        """Remove one batch; return how many, and the start of the next one (None: no more)."""
         kind, key = batch.after
         values: Mapping[str, Any] = {
             "cutoff": batch.cutoff, "kind": kind, "key": key, "most": batch.most,
@@ -159,7 +159,7 @@ def _sql(template: str, table: str, only: str = "") -> str:
 
 
 def _meant(wrong: Exception, row: Row) -> Exception:
-    """What a refusal means for who wants the row."""
+    """Translate an error for the caller that wants the row."""
     found = code(wrong)
     if found == _SERIALIZATION:
         return StaleSnapshot(stale(row.shown, "somebody had it and committed after your snapshot"))

@@ -1,4 +1,4 @@
-"""The separate connections of a process or an event loop, by database, and what they have seen."""
+"""The side connections of a process or an event loop, by database, and the rows they have seen."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from typing import Generic, TypeVar
 from .model import Row
 
 S = TypeVar("S")
-#: Databases that separate connections are kept open to.
+#: Maximum number of databases with open side connections.
 DATABASES = 32
-#: Rows that are taken to be there because they were seen, and for how long, seconds.
+#: Maximum number of remembered rows, and the seconds for which one is expected to exist.
 SEEN, SEEN_S = 10_000, 600.0
 
 
 class Spares(Generic[S]):
-    """One of something for each key; the one not asked for longest makes room for a new one."""
+    """One object for each key; a new one replaces the one that was unused for the longest time."""
 
     def __init__(self, drop: Callable[[S], object]) -> None:
         self._drop = drop
         self._known: OrderedDict[Hashable, S] = OrderedDict()
 
     def of(self, key: Hashable, make: Callable[[], S]) -> S:
-        """That of a key, made if there is none. May be called by many threads at once: then one
-        too many may be made, and is used once."""
+        """Return the object of a key; make one if there is none.
+
+        Many threads may call it at once: then one object too many may be made, and is used once."""
         found = self._known.pop(key, None)
         if found is None:
             found = make()
@@ -36,28 +37,28 @@ class Spares(Generic[S]):
         return found
 
     def clear(self) -> None:
-        """Let go of all of them."""
+        """Drop all of them."""
         while self._known:
             _, one = self._known.popitem()
             self._drop(one)
 
 
 class Seen:
-    """Rows that were there not long ago, so that nobody has to look beside for them again.
+    """Rows that existed not long ago, so that no side connection has to check them again.
 
-    It saves a round trip and is believed for nothing else: who finds the row gone all the same has
-    it made again, or is told to start a new transaction.
+    This only saves a round trip. A caller that finds the row gone creates it again, or gets an
+    error and must start a new transaction.
     """
 
     def __init__(self) -> None:
         self._until: OrderedDict[Row, float] = OrderedDict()
 
     def has(self, row: Row, now: float) -> bool:
-        """Was it there?"""
+        """True if the row existed not long ago."""
         return self._until.get(row, 0.0) > now
 
     def note(self, row: Row, now: float) -> None:
-        """It is there now."""
+        """Note that the row exists now."""
         self._until.pop(row, None)
         self._until[row] = now + SEEN_S
         while len(self._until) > SEEN:
@@ -65,5 +66,5 @@ class Seen:
                 self._until.popitem(last=False)
 
     def forget(self, row: Row) -> None:
-        """It may be gone."""
+        """Forget the row, which may be gone."""
         self._until.pop(row, None)

@@ -1,4 +1,4 @@
-"""The table of names: made when it is missed, or by a statement that an administrator runs."""
+"""Creates the table of names when it is missing; `create_sql` is for administrators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .model import Dialect, Row, Teller, code
 from .mysql import MySql
 from .postgres import Postgres
 
-#: The word for a database -> what is special about it.
+#: The word for a database -> its dialect.
 DIALECTS: dict[str, Dialect] = {"postgresql": Postgres(), "mysql": MySql()}
 _WORDS = {"postgres": "postgresql", "mariadb": "mysql"}
 
 
 def dialect(word: str) -> Dialect:
-    """What is special about a database, by a word for it."""
+    """Return the dialect of a database, by a word for it."""
     found = DIALECTS.get(_WORDS.get(word, word))
     if found is None:
         raise ConfigError(f"no row lock on {word!r:.80}; there is one on {', '.join(DIALECTS)}")
@@ -22,15 +22,15 @@ def dialect(word: str) -> Dialect:
 
 
 def create_sql(database: str, table: str = names.TABLE) -> str:
-    """The statement that makes the table, for your own migrations.
+    """Return the statement that creates the table, for your own migrations.
 
-    ``database`` is ``"postgresql"`` or ``"mysql"`` (which does for MariaDB). It may be run again.
+    ``database`` is ``"postgresql"`` or ``"mysql"`` (also for MariaDB). You may run it again.
     """
     return dialect(database).create.format(table=names.table(table))
 
 
 async def ensure(of: Dialect, teller: Teller, row: Row) -> bool | None:
-    """Have the row there, and the table: see `Dialect.ensure`."""
+    """Create the row, and the table, if they are missing; see `Dialect.ensure`."""
     try:
         return await of.ensure(teller, row)
     except Exception as wrong:
@@ -45,7 +45,7 @@ async def ensure(of: Dialect, teller: Teller, row: Row) -> bool | None:
 
 
 def _refused(of: Dialect, wrong: Exception, row: Row) -> Exception:
-    """The error, or if it is one of missing rights, what to do."""
+    """Return the error; for missing rights, one with the remedy."""
     if code(wrong) not in of.no_right:
         return wrong
     return ConfigError(

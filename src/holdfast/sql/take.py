@@ -1,4 +1,4 @@
-"""Take a lock on a row, and remove rows that are no longer used."""
+"""Takes a lock on a row, and removes rows that are no longer used."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .model import Batch, Beside, Dialect, Ended, Late, Row, RowLock, Teller, co
 from .table import ensure
 from .words import REMOVED, busy, elsewhere, no_answer, no_right_to_purge, stale
 
-#: Rows removed just when they were to be locked: more than so often in a row is no chance.
+#: Maximum consecutive tries that find the row removed just before the lock; more isn't chance.
 ROUNDS = 5
-#: Seconds that the separate connection is given at least, and where the caller waits without a time
-#: limit: behind a pooler it may be waiting for a session that the caller's own transaction has.
+#: Seconds for the side connection: the minimum, and the value if the caller has no time limit.
+#: Behind a pooler it may be waiting for a session that the caller's own transaction has.
 BESIDE_S_MIN, BESIDE_S = 2.0, 10.0
 
 
@@ -25,7 +25,7 @@ async def take(
     timeout: float | None,
     now: Callable[[], float],
 ) -> RowLock:
-    """Lock the row in the teller's transaction; ``NotAcquired`` when the time has expired."""
+    """Lock the row in the caller's transaction; ``NotAcquired`` when the time has expired."""
     begun = now()
     try:
         return await _take(dialect, teller, beside, row, timeout, now)
@@ -44,12 +44,12 @@ async def _take(
     timeout: float | None,
     now: Callable[[], float],
 ) -> RowLock:
-    """`take`, but `Late` if the separate connection has no answer.
+    """`take`, but `Late` if the side connection has no answer.
 
-    The row is there before the transaction touches it: made beside and committed, so that nobody
-    waits for the end of a transaction that made it, and so that MySQL locks no gap. Where it was
-    seen not long ago nobody looks. Who finds it locked waits; who finds it removed, by a purge, has
-    it made again, unless our own search has locked the place where it was.
+    The row exists before the transaction touches it: a side connection creates and commits it, so
+    that no transaction waits for the end of the one that created it, and so that MySQL locks no
+    gap. If the row was seen not long ago, this step is skipped. If the row is locked, this waits.
+    If a purge has removed it, it is created again, unless our own query has locked its place.
     """
     begun = now()
     end = None if timeout is None else begun + max(timeout, 0.0)
@@ -79,21 +79,21 @@ async def _take(
                 fence = await dialect.wait(teller, row, left)
             except Ended as ended:
                 if end is None or now() < end:
-                    raise ended.by from None  # somebody has cancelled it
+                    raise ended.by from None  # the wait was cancelled
                 raise NotAcquired(busy(row.shown, timeout or 0.0)) from ended.by
             if fence is not None:
                 return RowLock(row.shown, fence)
 
 
 def _limit(end: float | None, now: Callable[[], float]) -> float:
-    """Seconds that the separate connection may take."""
+    """Return the maximum seconds for the side connection."""
     return BESIDE_S if end is None else max(end - now(), BESIDE_S_MIN)
 
 
 async def _taken(
     dialect: Dialect, teller: Teller, beside: Beside, row: Row, now: Callable[[], float]
 ) -> int | None:
-    """Take it if it is free, and remember that its row is there only if it was."""
+    """Take the row if it is free; only then remember that it exists."""
     beside.seen.forget(row)
     fence = await dialect.take(teller, row)
     if fence is not None:
@@ -108,7 +108,7 @@ async def purge(
     age: float,
     progress: Callable[[int], object],
 ) -> int:
-    """Remove the rows that weren't used for so long and aren't in use; how many that were."""
+    """Remove the rows that weren't used for ``age`` seconds and aren't in use; return how many."""
     try:
         cutoff = await beside.do(lambda other: dialect.cutoff(other, age))
         batch = batch._replace(cutoff=cutoff)

@@ -1,4 +1,4 @@
-"""Messages of a row lock that can't be taken."""
+"""Messages and errors for a row lock that can't be taken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REMOVED = "the row for it was removed just now"
 
 
 def stale(name: str, why: str) -> str:
-    """A snapshot that shows what was before somebody else's change."""
+    """The message for a snapshot that is older than another transaction's change."""
     return (
         f"{name!r:.80}: what this transaction reads is older than the lock ({why}), so the lock "
         "would protect nothing that you have read or read now. Roll back and start a new "
@@ -23,7 +23,7 @@ def stale(name: str, why: str) -> str:
 
 
 def deadlock(name: str) -> str:
-    """The database has chosen us."""
+    """The message when the database chose our transaction to end a deadlock."""
     return (
         f"{name!r:.80}: you and another transaction waited for each other, and the database has "
         "refused you. Your transaction is over (MySQL has rolled back all of it): roll back and "
@@ -32,7 +32,7 @@ def deadlock(name: str) -> str:
 
 
 def busy(name: str, waited: float) -> str:
-    """Somebody else has it."""
+    """The message when another transaction holds the lock."""
     long = f"after {waited:.3g} s" if 0 < waited < TIMEOUT_S_MAX else "at once"
     return (
         f"the row lock {name!r:.80} was not to be had {long}: another transaction has it, and "
@@ -42,7 +42,7 @@ def busy(name: str, waited: float) -> str:
 
 
 def elsewhere(name: str, table: str, label: str) -> str:
-    """What is made beside doesn't show."""
+    """The message when the row that a side connection created is not visible."""
     return (
         f"{name!r:.80}: the row made for it in {table!r} over a separate connection can't be seen "
         f"by yours. Both must come to the same {label} database and schema: write the table as "
@@ -51,14 +51,14 @@ def elsewhere(name: str, table: str, label: str) -> str:
 
 
 def not_opened(wrong: Exception) -> StoreUnavailable:
-    """There is no separate connection to be had."""
+    """The error when no side connection can be opened."""
     return StoreUnavailable(
         f"row_lock couldn't open its separate connection to your database: {wrong}"
     )
 
 
 def no_answer(name: str, waited: float) -> StoreUnavailable:
-    """The separate connection had to wait for too long."""
+    """The error when the side connection had to wait for too long."""
     return StoreUnavailable(
         f"{name!r:.80}: row_lock had no answer over its separate connection for {waited:.3g} s. It "
         "makes the row of a new name there, beside your transaction, and needs a second session of "
@@ -69,7 +69,7 @@ def no_answer(name: str, waited: float) -> StoreUnavailable:
 
 
 def no_right_to_purge(table: str, wrong: Exception) -> str:
-    """Who may use row locks may not remove their rows."""
+    """The message when the user may use row locks but may not remove their rows."""
     return (
         f"the rows of {table!r} can't be removed ({wrong}): that needs SELECT, UPDATE and DELETE "
         "on it. It may be left out; then the table keeps a row for every name"

@@ -1,8 +1,8 @@
-"""Plain locks: a key with a token and a life, as most clients of Redis keep them.
+"""Plain locks: a key with a token and a ttl, as most clients of Redis keep them.
 
-``redis+plain://host:6379/0``, by TLS ``rediss+plain://``. ``layout=`` names the client that is to
-be joined: ``redis-py`` (also without it), ``node-redlock``, ``redsync``, ``pottery``,
-``python-redis-lock``. ``prefix=``, ``token=``, ``unit=`` and ``signal=`` say it in detail; see
+``redis+plain://host:6379/0``, by TLS ``rediss+plain://``. ``layout=`` names the client whose locks
+are shared: ``redis-py`` (the default), ``node-redlock``, ``redsync``, ``pottery``,
+``python-redis-lock``. ``prefix=``, ``token=``, ``unit=`` and ``signal=`` set the details; see
 ``docs/stores/dialects.md``.
 """
 
@@ -20,7 +20,7 @@ from .store import CAPABILITIES, PlainStore
 
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
-#: What it asks of a server, and one may lack; see `holdfast.dialects.doctor`.
+#: The commands that it uses, which a server may lack; see `holdfast.dialects.doctor`.
 _NEEDED = (
     "evalsha",
     "script|load",
@@ -57,7 +57,7 @@ def open_aio(url: StoreURL) -> Store:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with a server, for ``holdfast doctor``."""
+    """Examine a server, for ``holdfast doctor``."""
     try:
         from ..doctor import examine
     except ImportError as missing:

@@ -1,4 +1,4 @@
-"""Layouts of the clients of this family: the keys of their locks, and the form of their tokens."""
+"""The layouts of the clients of this family: the keys of their locks, and their token formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tokens import SHAPES
 
 
 class Layout(NamedTuple):
-    """What is at which key, and in which shape."""
+    """The key of a lock, and the format of its token."""
 
     prefix: str = ""
     shape: str = "hex"
@@ -24,7 +24,7 @@ class Layout(NamedTuple):
         return (self.prefix + name).encode()
 
 
-#: By the client that is to be joined. Whatever the URL says besides counts more.
+#: By the client whose locks are shared. Other options of the URL override these values.
 LAYOUTS = {
     "redis-py": Layout(),
     "redsync": Layout(shape="base64"),
@@ -33,7 +33,7 @@ LAYOUTS = {
     "python-redis-lock": Layout("lock:", "base64-18", "seconds", "python-redis-lock"),
 }
 
-#: Everything that a URL may say behind its question mark.
+#: All options of a URL.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     **_OF_DIALECTS,
     "layout": word(*LAYOUTS),
@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 def layout(url: StoreURL) -> Layout:
-    """The layout that a URL asks for."""
+    """Return the layout of a URL."""
     options = url.options
     found = LAYOUTS[options.get("layout", "redis-py")]
     return Layout(

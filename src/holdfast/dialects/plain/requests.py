@@ -1,4 +1,4 @@
-"""The verbs as requests: which script, with which keys and arguments."""
+"""Builds the requests of the verbs: the script, its keys and its arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _NAMES = ("join", "probe", "keep", "leave", "look")
 SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name in _NAMES)
 _JOIN, _PROBE, _KEEP, _LEAVE, _LOOK = SCRIPTS
-#: What the key of a tombstone ends with, before the mark that it is about.
+#: The text before the mark of a claim in the key of its tombstone.
 GONE = b":holdfast-gone:"
 _SIGNALS = "lock-signal:"
 _NO = b"0"
@@ -34,7 +34,7 @@ class Requests:
         self._set, self._expire = (b"EX", b"EXPIRE") if self._seconds else (b"PX", b"PEXPIRE")
 
     def mark(self, claim_id: str) -> bytes:
-        """How a claim is known at the server."""
+        """Return the mark of a claim: the fixed part of its token at the server."""
         try:
             secret = bytes.fromhex(claim_id)
         except ValueError:
@@ -51,22 +51,22 @@ class Requests:
         return call_of(_JOIN, (key, _tomb_of(key, mark)), *args)
 
     def probe(self, claim: Claim, now: float) -> Call:
-        """The same at less cost, for a client that hears of changes."""
+        """The same at less cost, for a client with notifications of changes."""
         key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
         args = self.shape.token(mark, now), self._set, self._life(claim.spec.ttl)
         return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
 
     def keep(self, claim: Claim, ttl: float) -> Call:
-        """Let the key live for ``ttl`` seconds from now."""
+        """Set the time to live of the key to ``ttl`` seconds from now."""
         key = self.layout.key(claim.spec.name)
         return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
 
     def leave(self, leave: Leave, suspect: bool) -> Call:
-        """Free the key; ``suspect``: a copy of its join may still be under way."""
+        """Free the key; ``suspect``: a copy of its join may still arrive."""
         return self._leave(leave.name, self.mark(leave.id), leave.ttl if suspect else None)
 
     def take_away(self, name: str, token: bytes) -> Call:
-        """Free the key that is held with this token."""
+        """Free a key that is held with this token."""
         return self._leave(name, token, 0.0)
 
     def _leave(self, name: str, mark: bytes, ttl: float | None) -> Call:
@@ -86,7 +86,7 @@ class Requests:
 
 
 def _tomb_of(key: bytes, mark: bytes) -> bytes:
-    """The key that says that this claim must not take that key any more; in the same slot.
+    """The key of the tombstone that refuses a late join of this claim; in the same slot.
 
     >>> _tomb_of(b"x", b"m")
     b'{x}:holdfast-gone:m'

@@ -1,8 +1,8 @@
-"""The verbs on plain keys: which request each of them is, and what its answer means.
+"""The verbs on plain keys: the request of each verb, and the meaning of its answer.
 
-There is no line, so a claim that waits has ticket 0 and leaves nothing at the server: it tries
-again when it hears that the key has changed, and now and then. A holder has a ticket above 0, and
-only then renews; so what was lost is never taken again by a renewal.
+There is no line, so a waiter has ticket 0 and leaves nothing at the server: it tries again after a
+notification that the key has changed, and at intervals. Only a holder has a ticket above 0, and
+only with such a ticket a claim renews; so a renewal never takes a lost lock again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CAPABILITIES = Capabilities(
     push_grants=False,
     durable_fences=False,
 )
-#: Seconds that a claim that begins to wait has to arm its watch; else it does so at its next turn.
+#: Maximum seconds for a new waiter to set its watch; otherwise it does so at its next try.
 ARM_S = 0.2
 #: Maximum number of keys looked at in one round trip.
 _LOOK_MAX = 100
@@ -77,12 +77,12 @@ class PlainStore:
         self._start()
 
     def _start(self) -> None:
-        #: The claims that wait.
+        #: The waiters.
         self._waits: dict[str, Wait] = {}
-        #: Claims of which a request may be under way that nobody waits for any more.
+        #: Claims with a request that may still arrive although its caller has given up.
         self._suspect: set[str] = set()
 
-    # -- getting in ------------------------------------------------------------------------
+    # -- acquiring -------------------------------------------------------------------------
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Take the key if it is free; see the contract."""
@@ -99,7 +99,7 @@ class PlainStore:
             return Waiting(0, 0, found.again(None, False))
 
     async def _try_again(self, claim: Claim, wait: Wait, within: float) -> Standing:
-        """A claim that waits tries to take the key, and hears of its next change if it can't."""
+        """A waiter tries to take the key; if it can't, it asks for a notification of a change."""
         port, requests = self._port, self._requests
         sure = claim.id not in self._suspect
         try:
@@ -119,7 +119,7 @@ class PlainStore:
         return Waiting(0, 0, wait.again(answer, port.hears(claim.id)))
 
     def _joined(self, reply: Reply, claim: Claim) -> Held | Gone | float | None:
-        """What a join is answered; if the key is taken, seconds for which it is, if it says so."""
+        """Read the answer to a join; if the key is taken, return its seconds to live, if known."""
         ticket = number_of(self._requests.mark(claim.id))
         match reply:
             case 1:
@@ -143,10 +143,10 @@ class PlainStore:
             return reply
         return HoldfastError(f"{self.label} answered what no script of ours says")
 
-    # -- staying in ------------------------------------------------------------------------
+    # -- renewing and waiting --------------------------------------------------------------
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew what is held; let who waits try again when it is due; see the contract."""
+        """Renew holds; a waiter tries again when that is due; see the contract."""
         if len(keeps) == 1 and not keeps[0].ticket:
             claim = keeps[0].claim
             wait = self._waits.setdefault(claim.id, Wait(claim.id))
@@ -160,7 +160,7 @@ class PlainStore:
     def _kept(self, keep: Keep, reply: Any) -> Standing | Exception:
         if reply == 1:
             return Held(keep.ticket, keep.ttl)
-        if reply == 0:  # the caller knows better if its lease has expired
+        if reply == 0:  # the caller knows whether its lease has expired
             return Gone(Loss.BROKEN)
         return self._wrong(reply)
 
@@ -173,14 +173,14 @@ class PlainStore:
         return None
 
     def unlisten(self, claim: Claim) -> None:
-        """The claim waits no more; see the contract."""
+        """Stop waiting for this claim; see the contract."""
         self._waits.pop(claim.id, None)
         self._port.unlisten(claim.id)
 
-    # -- getting out -----------------------------------------------------------------------
+    # -- releasing -------------------------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Free the key, or take it away by its number; see the contract."""
+        """Free the key, or break the hold with this number; see the contract."""
         if not leave.id:
             return await self._break(leave, within)
         suspect = leave.suspect or leave.id in self._suspect
@@ -208,10 +208,10 @@ class PlainStore:
             return bool(reply)
         raise self._wrong(reply)
 
-    # -- several ---------------------------------------------------------------------------
+    # -- several claims --------------------------------------------------------------------
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Never: keys are taken one after the other; see the contract."""
+        """Always None: keys are taken one after the other; see the contract."""
         return None
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
@@ -229,10 +229,10 @@ class PlainStore:
                 found.append(self._wrong(reply))
         return found
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- inspection and other verbs --------------------------------------------------------
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """The holders of the names that begin with the prefix; see the contract."""
+        """Return the holders of the names that begin with the prefix; see the contract."""
         layout = self._requests.layout
         names = [prefix]
         if not exact:
@@ -249,7 +249,7 @@ class PlainStore:
         return lines
 
     def _name(self, key: bytes) -> str | None:
-        """The name that a key is of; None if it can't be one."""
+        """Return the name of a key; None if it isn't the key of a name."""
         if GONE in key:
             return None
         try:
@@ -273,20 +273,20 @@ class PlainStore:
         raise self._wrong(reply)
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
-        """There is no capacity to change; see the contract."""
+        """Not supported: there is no capacity to change; see the contract."""
         raise NotSupported(f"{self.label} has no semaphores")
 
     async def changed(self, within: float) -> bool:
-        """It is not known what the server has lost; see the contract."""
+        """Always False: a loss of data at the server isn't noticed; see the contract."""
         return False
 
-    # -- its life --------------------------------------------------------------------------
+    # -- life cycle ------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End our connections."""
+        """Close our connections."""
         await self._port.close()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Start afresh in the child of a fork; see the contract."""
         self._start()
         self._port.forked()

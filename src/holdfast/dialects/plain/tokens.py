@@ -1,8 +1,8 @@
-"""Tokens: what stands at a key, made of the secret id of a claim, in the shape that others use.
+"""Tokens: the values of keys, made from the secret id of a claim, in the formats of other clients.
 
-Every client of this family compares whole tokens and interprets none, so any will do that is
-unique. All of a token but a time behind it, its *mark*, follows from the id: so a claim is known
-again from its id alone, and a request may be sent twice.
+Every client of this family compares whole tokens and interprets none, so any unique token works.
+The *mark*, which is the token without a time at its end, follows from the id. So a claim is
+recognised by its id alone, and a request may be sent twice.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _UUID_BYTES = 36
 
 
 class Shape(NamedTuple):
-    """What tokens look like."""
+    """A format of tokens."""
 
     #: The mark, from the 16 bytes of an id.
     mark: Callable[[bytes], bytes]
-    #: Does the time at which it was taken stand behind it?
+    #: Does the time of the take follow the mark?
     timed: bool = False
 
     def mark_in(self, token: bytes) -> bytes:
-        """The mark of any token in this shape; of one in another shape all of it."""
+        """Return the mark of a token in this format; for another format the whole token."""
         if not self.timed or token[_UUID_BYTES : _UUID_BYTES + 1] != b"_":
             return token
         return token[:_UUID_BYTES]
 
     def token(self, mark: bytes, now: float) -> bytes:
-        """The whole token of a claim that takes the key at this time."""
+        """Return the whole token of a claim that takes the key at this time."""
         if not self.timed:
             return mark
         when = datetime.fromtimestamp(now).astimezone()
@@ -41,7 +41,7 @@ class Shape(NamedTuple):
 
 
 def _uuid(secret: bytes) -> bytes:
-    """A random UUID.
+    """Return the secret as a random UUID.
 
     >>> _uuid(bytes(16))
     b'00000000-0000-4000-8000-000000000000'
@@ -50,7 +50,7 @@ def _uuid(secret: bytes) -> bytes:
 
 
 def _base64(secret: bytes) -> bytes:
-    """24 characters.
+    """Return the secret as 24 characters.
 
     >>> _base64(bytes(16))
     b'AAAAAAAAAAAAAAAAAAAAAA=='
@@ -59,12 +59,12 @@ def _base64(secret: bytes) -> bytes:
 
 
 def _full_base64(secret: bytes) -> bytes:
-    """24 characters of which none only fills up."""
+    """Return 24 characters without padding."""
     return b64encode(secret + sha256(secret).digest()[:2])
 
 
 def _hex(secret: bytes) -> bytes:
-    """32 hexadecimal digits."""
+    """Return 32 hexadecimal digits."""
     return secret.hex().encode()
 
 

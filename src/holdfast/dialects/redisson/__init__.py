@@ -1,16 +1,16 @@
-"""Redisson's locks, on the keys that services in Java hold already.
+"""Redisson's locks, on the keys that services in Java use already.
 
 ``redis+redisson://host:6379/0``, by TLS ``rediss+redisson://``. ``lock()`` is RLock, ``rwlock()``
 the read-write lock, ``semaphore()`` the semaphore whose permits have leases. Options:
 
-    client=current   what the peers run: ``current``, or ``3.8.1``
+    client=current   the peers' version: ``current``, or ``3.8.1``
     fair=true        ``lock()`` is FairLock: waiters are served in order
-    fair_wait=5      seconds that a dead waiter of ours costs those behind it there
+    fair_wait=5      seconds that a dead waiter of ours delays those behind it in FairLock
     fenced=true      ``lock()`` is FencedLock: ``hold.fence`` is its token
     permits=counted  ``semaphore()`` is the one whose permits have neither owners nor leases
-    prefix=          what every name begins with at the server
+    prefix=          the beginning of every name at the server
 
-and those of redis-py, as for ``redis://``.
+and the options of redis-py, as for ``redis://``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .store import Port, RedissonStore
 
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
-#: What a URL without options gives; ``fair=true`` and ``fenced=true`` give more.
+#: The capabilities of a URL without options; ``fair=true`` and ``fenced=true`` have more.
 CAPABILITIES = Capabilities(
     store="redisson",
     fair=False,
@@ -53,7 +53,7 @@ def _yes(text: str) -> bool:
     return word("true", "false")(text) == "true"
 
 
-#: Everything that a URL may say behind its question mark.
+#: All options of a URL.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     **opening.OPTIONS,
     "client": word("3.8.1", "current"),
@@ -80,12 +80,12 @@ def _options(url: StoreURL) -> Options:
 
 
 def _new_uuid() -> str:
-    from uuid import uuid4  # because few need it
+    from uuid import uuid4  # imported here, because few programs need it
 
     return str(uuid4())
 
 
-#: What its scripts ask of a server, and one may lack; see `holdfast.dialects.doctor`.
+#: The commands of its scripts, which a server may lack; see `holdfast.dialects.doctor`.
 _NEEDED = (
     "evalsha script|load get getrange set del exists type pttl pexpire incrby decrby hget hset "
     "hdel hlen hkeys hgetall hexists hincrby zadd zrem zscore zcard zrange zrangebyscore "
@@ -121,7 +121,7 @@ def open_aio(url: StoreURL) -> Store:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with a server, for ``holdfast doctor``."""
+    """Examine a server, for ``holdfast doctor``."""
     try:
         from ..doctor import examine
     except ImportError as missing:

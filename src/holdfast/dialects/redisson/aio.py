@@ -1,5 +1,4 @@
-"""The port for one event loop: one connection for all, and one subscription for each channel that
-anybody waits for."""
+"""The port for one event loop: one connection, and one subscription per channel with waiters."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ from ...stores.redis.config import Settings
 from ...stores.redis.library import Script
 from ...stores.redis.scripts import Call
 
-#: Nobody waits for the answer to the end of a subscription.
+#: Time limit in seconds for the end of a subscription; its answer is ignored.
 _PART_S = 5.0
-#: What ends here is for one of the waiters: it wakes one of them. Of all else several may share.
+#: A message on such a channel wakes one waiter; a message on another channel wakes all of them.
 _FOR_ONE = b"redisson_lock__channel:"
 
 
 class Sleeper:
-    """A claim that waits: has it been told since it last asked, and where it sleeps."""
+    """A waiter: its channel, whether a message came since its last request, and its sleep."""
 
     __slots__ = ("channel", "told", "waiter")
 
@@ -39,7 +38,7 @@ class Sleeper:
 
 
 class ChannelWire(Wire):
-    """A connection that hands on what is published, and where."""
+    """A connection that passes published messages to the port, by channel."""
 
     port: ChannelLoopPort
 
@@ -70,9 +69,9 @@ class ChannelLoopPort(LoopPort):
 
     def _start(self) -> None:
         super()._start()
-        #: The waiters, in the order in which they came.
+        #: The waiters, in order of arrival.
         self._sleepers: dict[str, Sleeper] = {}
-        #: Channels that are heard, how many wait for each, and subscriptions that are under way.
+        #: Subscribed channels, the number of waiters for each, and subscriptions in progress.
         self._heard_of: set[bytes] = set()
         self._wanted: dict[bytes, int] = {}
         self._subscribing: dict[bytes, Shared[None]] = {}
@@ -87,7 +86,7 @@ class ChannelLoopPort(LoopPort):
     # -- waiting ---------------------------------------------------------------------------
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Any:
-        """Subscribe, then send the call of a claim that waits; see the protocol."""
+        """Subscribe, then send the call of a waiter; see the protocol."""
         begun = boottime()
         await self._reach(within)
         sleeper = self._sleepers.get(claim_id)
@@ -96,7 +95,7 @@ class ChannelLoopPort(LoopPort):
             self._wanted[channel] = self._wanted.get(channel, 0) + 1
         if channel not in self._heard_of and not self._deaf and boottime() >= self._mute_until:
             try:
-                # Half of the time at most, as the claim must ask in any case.
+                # Half of the time at most, because the claim must send its request in any case.
                 left = (within - (boottime() - begun)) / 2
                 await self._subscription(channel).wait(left, f"could not subscribe at {self.label}")
             except StoreUnavailable:
@@ -104,11 +103,11 @@ class ChannelLoopPort(LoopPort):
         ear = self._ear
         if ear is not None and ear is not self._wire and boottime() > ear.heard_at + SILENT_S:
             ear.confirmed(b"PING", within=SIGN_S).add_done_callback(unheeded)
-        sleeper.told = False  # what was heard before is answered by what follows
+        sleeper.told = False  # the answer to this call is newer than earlier messages
         return await self.ask(call, within - (boottime() - begun))
 
     async def sleep(self, claim_id: str, seconds: float) -> None:
-        """Sleep until something is heard; see the protocol."""
+        """Sleep until a message arrives; see the protocol."""
         loop = self._own()
         sleeper = self._sleepers.get(claim_id)
         if sleeper is None:
@@ -130,10 +129,10 @@ class ChannelLoopPort(LoopPort):
         return boottime()
 
     def published(self, channel: bytes) -> list[Answer]:
-        """Something has ended there: the sleeps that end with it.
+        """Note a message on this channel; return the sleeps that it ends.
 
-        The end of a lock is told to the first claim that waits for it; a claim that gives up after
-        that passes it on.
+        The end of a lock wakes only the first waiter; a waiter that gives up after that wakes the
+        next one.
         """
         ended: list[Answer] = []
         for sleeper in self._sleepers.values():
@@ -146,7 +145,7 @@ class ChannelLoopPort(LoopPort):
         return ended
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Stop waiting for this claim; see the protocol."""
         sleeper = self._sleepers.pop(claim_id, None)
         if sleeper is None:
             return
@@ -200,7 +199,7 @@ class ChannelLoopPort(LoopPort):
             self._refused(reply)
 
     def _part(self, channel: bytes) -> None:
-        """Nobody waits for this channel any more."""
+        """Unsubscribe from a channel without waiters."""
         if channel in self._heard_of:
             self._heard_of.discard(channel)
             self._subscribing.pop(channel, None)
@@ -209,7 +208,7 @@ class ChannelLoopPort(LoopPort):
                 parted.add_done_callback(unheeded)
 
     def _ended(self, wire: Wire) -> None:
-        """A connection is lost: the waiters ask again, which makes a new connection."""
+        """A connection is lost: wake the waiters, whose requests make a new connection."""
         if wire is self._ear:
             self._heard_of.clear()
             for sleeper in self._sleepers.values():
@@ -219,7 +218,7 @@ class ChannelLoopPort(LoopPort):
         super()._ended(wire)
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await super().close()
         for undertaking in list(self._subscribing.values()):
             await undertaking.cancel()

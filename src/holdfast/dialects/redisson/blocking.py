@@ -12,12 +12,12 @@ from ...stores.redis.library import packed
 from ...stores.redis.scripts import Call
 from ..blocking import SeatedThreadPort
 
-#: What is put down in place of whatever was published: that something was is all that matters.
+#: The mail entry for a published message, whose content doesn't matter.
 _HEARD = b"0"
 
 
 class ChannelLink(Link):
-    """A connection that hears what is published on one channel at a time."""
+    """A connection that is subscribed to one channel at a time."""
 
     __slots__ = ("channel",)
 
@@ -26,7 +26,7 @@ class ChannelLink(Link):
         self.channel = b""
 
     def tune(self, channel: bytes, until: float) -> ServerSaid | None:
-        """Hear this channel; what the server said if it doesn't let us."""
+        """Subscribe to this channel; return the server's error if it refuses."""
         if self.channel == channel:
             return None
         self.leave_channel()
@@ -38,7 +38,7 @@ class ChannelLink(Link):
         return refusal
 
     def leave_channel(self) -> None:
-        """Hear no channel any more. Nothing is waited for: the answer is read some time."""
+        """End the subscription, without waiting: the answer is read later."""
         if self.channel:
             self._send(packed(b"UNSUBSCRIBE", self.channel))
             self.channel, self.subscribed = b"", False
@@ -54,7 +54,7 @@ class ChannelThreadPort(SeatedThreadPort):
     _link = ChannelLink
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Any:
-        """Subscribe, then send the call of a claim that waits; see the protocol."""
+        """Subscribe, then send the call of a waiter; see the protocol."""
         now = boottime()
         until = now + within
         seat, link = self._seated(claim_id, now, until)
@@ -64,7 +64,7 @@ class ChannelThreadPort(SeatedThreadPort):
                 refusal = ear.tune(channel, until)
                 if refusal is not None:
                     self._refused(refusal)
-                ear.mail.clear()  # what was heard before is answered by what follows
+                ear.mail.clear()  # the answer to this call is newer than earlier messages
             reply = link.ask(self._wire(link, call), boottime(), until)
             if isinstance(reply, ServerSaid):
                 reply = self._mended(link, call, reply, until)
@@ -78,7 +78,7 @@ class ChannelThreadPort(SeatedThreadPort):
         return reply
 
     def _ear_of(self, link: Link, until: float) -> ChannelLink:
-        """The connection on which this one's messages arrive."""
+        """Return the connection that receives the messages for this one."""
         ear: Link = link
         if self._dialler.protocol == 2:
             if link.ear is None or link.ear.dead:
@@ -88,7 +88,7 @@ class ChannelThreadPort(SeatedThreadPort):
         return ear
 
     async def sleep(self, claim_id: str, seconds: float) -> None:
-        """Sleep until something is heard; see the protocol."""
+        """Sleep until a message arrives; see the protocol."""
         seat = self._seats.get(claim_id)
         if boottime() < self._deaf_until or seat is None:
             time.sleep(max(0.0, seconds))
@@ -109,7 +109,7 @@ class ChannelThreadPort(SeatedThreadPort):
         return boottime()
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Stop waiting for this claim; see the protocol."""
         seat = self._seats.pop(claim_id, None)
         if seat is not None and seat.link is not None:
             link, seat.link = seat.link, None
@@ -117,7 +117,7 @@ class ChannelThreadPort(SeatedThreadPort):
                 self._give(link, None)
 
     def _part(self, link: Link) -> bool:
-        """The connection is for others from now on; False if it is of no use to them."""
+        """Make the connection ready for other claims; False if it has failed."""
         ear = link.ear or link
         try:
             if isinstance(ear, ChannelLink):

@@ -1,23 +1,23 @@
 """Redisson's keys, channels and owners for a name.
 
-For the lock ``N``: the key itself is ``N`` as it is, and every helper begins or ends with the name
-in braces, so that a cluster keeps all of them in one slot. A name that has braces is left as it is.
+The key of the lock ``N`` is ``N`` itself. The name of every helper begins or ends with ``N`` in
+braces, so that a cluster keeps all of them in one slot. A name with braces gets no others.
 
     redisson_lock__channel:{N}                  the end of a lock is published here
     redisson_rwlock:{N}                         ... of a read-write lock
     redisson_sc:{N}                             ... of permits
     redisson_lock_queue:{N}                     a fair lock's queue
-    redisson_lock_timeout:{N}                   until when those in it wait
+    redisson_lock_timeout:{N}                   the time-outs of the waiters in that queue
     redisson_lock_token:{N}                     the last token of a fenced lock
-    redisson_unlock_latch:{N}:<request>         what a release answered that was sent again
+    redisson_unlock_latch:{N}:<request>         the answer to a release, for a repeated one
     {N}:<owner>:rwlock_timeout:1                the lease of one reader
     {N}:timeout                                 the leases of permits
-    holdfast_tombstone:{N}:<digest>             ours alone: a claim that must not enter any more
-    holdfast_permits:{N}                        ours alone: the leases of permits that are counted
-    holdfast_former:{N}                         ours alone: how many permits there were before
+    holdfast_tombstone:{N}:<digest>             only ours: the tombstone of an ended claim
+    holdfast_permits:{N}                        only ours: the leases of permits that are counted
+    holdfast_former:{N}                         only ours: the former number of permits
 
-Owners are ``<uuid>:<number>``. The uuid is the client's, the number stands for one claim: a digest
-of its secret id, so that a claim always has the same field, and the field doesn't tell the id.
+Owners are ``<uuid>:<number>``. The uuid is the client's. The number is a digest of the secret id of
+one claim, so that a claim always has the same field, and the field doesn't reveal the id.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-#: Java's thread ids, which stand where our number does, are numbers of 63 bits.
+#: Our number takes the place of Java's thread id, a number of 63 bits.
 _NUMBER_MASK = (1 << 63) - 1
 _STEM_BYTES = 14
 
 
 def prefixed(prefix: str, name: str) -> str:
-    """A helper whose word stands in front.
+    """Return the name of a helper with its word before the lock's name.
 
     >>> prefixed("redisson_lock_queue", "a"), prefixed("redisson_lock_queue", "a{b}")
     ('redisson_lock_queue:{a}', 'redisson_lock_queue:a{b}')
@@ -40,7 +40,7 @@ def prefixed(prefix: str, name: str) -> str:
 
 
 def suffixed(name: str, suffix: str) -> str:
-    """A helper whose word stands behind.
+    """Return the name of a helper with its word after the lock's name.
 
     >>> suffixed("a", "timeout"), suffixed("a{b}", "timeout")
     ('{a}:timeout', 'a{b}:timeout')
@@ -49,7 +49,7 @@ def suffixed(name: str, suffix: str) -> str:
 
 
 def leases_start(name: str) -> str:
-    """What the keys of all readers' leases begin with.
+    """Return the common beginning of the keys of all readers' leases.
 
     >>> leases_start("a"), leases_start("a{b}")
     ('{a}', 'a{b}')
@@ -58,12 +58,12 @@ def leases_start(name: str) -> str:
 
 
 def digest(what: str, claim_id: str) -> str:
-    """32 hexadecimal digits that stand for a claim, and don't tell its id."""
+    """Return 32 hexadecimal digits that identify a claim and don't reveal its id."""
     return sha256(f"{what}:{claim_id}".encode()).hexdigest()[:32]
 
 
 def owner_of(uuid: str, claim_id: str) -> str:
-    """The field of a claim in the hash of its lock.
+    """Return the field of a claim in the hash of its lock.
 
     >>> owner_of("6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01", "00ff").rpartition(":")[0]
     '6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01'
@@ -73,8 +73,10 @@ def owner_of(uuid: str, claim_id: str) -> str:
 
 
 def stem_of(claim_id: str) -> bytes:
-    """What the ids of a claim's permits begin with. They have 16 bytes each, as Redisson's own do;
-    the last two are the place of the permit in its claim."""
+    """Return the common beginning of the ids of a claim's permits.
+
+    The ids have 16 bytes each, like those of Redisson; the last two bytes are the number of the
+    permit in its claim."""
     return bytes.fromhex(digest("permits", claim_id))[:_STEM_BYTES]
 
 
@@ -94,20 +96,20 @@ class Names(NamedTuple):
     former: str
 
     def latch(self, claim_id: str) -> str:
-        """Where the answer to the release of this claim is kept for a while."""
+        """The key that keeps the answer to the release of this claim for a time."""
         return f"{prefixed('redisson_unlock_latch', self.lock)}:{digest('latch', claim_id)}"
 
     def tombstone(self, claim_id: str) -> str:
-        """What a late join of this claim finds when it has left."""
+        """The key of the tombstone that a late join of an ended claim finds."""
         return f"{prefixed('holdfast_tombstone', self.lock)}:{digest('tombstone', claim_id)}"
 
     def lease(self, owner: str) -> str:
-        """The lease of the first read of this owner."""
+        """The key of the lease of the first read of this owner."""
         return f"{self.leases}:{owner}:rwlock_timeout:1"
 
 
 def names_of(lock: str) -> Names:
-    """The keys and channels of a name, prefix included.
+    """Return the keys and channels of a name, which includes the prefix.
 
     >>> names_of("a").channel, names_of("a{b}").permits
     ('redisson_lock__channel:{a}', 'a{b}:timeout')

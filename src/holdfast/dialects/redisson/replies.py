@@ -1,4 +1,4 @@
-"""Replies of the scripts, as the contract's data types."""
+"""Translates replies of the scripts into the contract's data types."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from ..port import refused
 
 Reply = Any
 _WRITER = b":write"
-#: What only a node of a cluster says.
+#: Error codes that only a node of a cluster returns.
 _OF_A_CLUSTER = frozenset({"MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN"})
 
 
 class Row(NamedTuple):
-    """A hold or a waiter as the peers see it."""
+    """A hold or a waiter in Redisson's terms."""
 
     held: bool
     field: bytes
@@ -43,18 +43,17 @@ class Row(NamedTuple):
 
     @property
     def number(self) -> int:
-        """What names it to people, where there is no token."""
+        """The number that names it, if there is no token."""
         return number(self.field)
 
 
 def number(field: bytes) -> int:
-    """What names a hold to people, where there is no token; a writer keeps it as it becomes a
-    reader."""
+    """Return the number that names a hold, if there is no token; a downgrade doesn't change it."""
     return number_of(field.removesuffix(_WRITER))
 
 
 def joined(reply: Reply, claim: Claim, field: bytes, fenced: bool, label: str) -> Joined:
-    """The answer to a join of a claim that may not wait, or to one that doesn't have to."""
+    """Read the answer to a join of a claim that may not wait, or doesn't have to."""
     match reply:
         case [0]:
             return Gone(Loss.EXPIRED)
@@ -70,7 +69,7 @@ def joined(reply: Reply, claim: Claim, field: bytes, fenced: bool, label: str) -
 
 
 def waits(reply: Reply) -> Waiting | None:
-    """How a claim stands that must wait, None if it needn't."""
+    """Return the state of a claim that must wait; None if it needn't."""
     match reply:
         case [2, left_ms, _, ahead]:
             return Waiting(0, ahead, again_in(left_ms))
@@ -78,13 +77,15 @@ def waits(reply: Reply) -> Waiting | None:
 
 
 def again_in(left_ms: int) -> float:
-    """Seconds until asking again is worth it, whatever is heard: when the lease in the way has
-    expired, and never later than a second, as its holder may say nothing when it ends."""
+    """Return the seconds until the next request, if no message arrives before.
+
+    That is when the blocking lease has expired, and never later than a second, because its holder
+    may publish nothing when it ends."""
     return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
 
 
 def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exception]:
-    """The answers to renewals: a standing each, or what is wrong with it."""
+    """Read the answers to renewals: a state or an error for each."""
     if not isinstance(reply, list) or len(reply) != len(keeps):
         raise _strange(reply, label)
     answers: list[Standing | Exception] = []
@@ -97,14 +98,14 @@ def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exc
 
 
 def _wrong_type(text: bytes, label: str) -> Standing | Exception:
-    """Another family's key has taken the place of ours: then ours isn't there any more."""
+    """Translate an error; WRONGTYPE means that a key of another family has replaced ours."""
     if b"WRONGTYPE" in text:
         return Gone(Loss.BROKEN)
     return refused(said(_text(text).removeprefix("-")), label)
 
 
 def resized(reply: Reply, name: str, label: str) -> int | None:
-    """The answer to a change of the number of permits."""
+    """Read the answer to a change of the number of permits."""
     if reply is None or type(reply) is int:
         return reply
     match reply:
@@ -114,14 +115,14 @@ def resized(reply: Reply, name: str, label: str) -> int | None:
 
 
 def done(reply: Reply, label: str) -> bool:
-    """The answer to what is there or isn't."""
+    """Read an answer that is 1 for yes."""
     if type(reply) is not int:
         raise _strange(reply, label)
     return reply == 1
 
 
 def rows(reply: Reply, label: str) -> list[Row]:
-    """The holders and waiters, as the peers see them."""
+    """Read the holders and waiters, in Redisson's terms."""
     if reply is None or (isinstance(reply, list) and reply[:1] == [b""]):
         return []
     if not isinstance(reply, list) or len(reply) != 4:
@@ -132,8 +133,9 @@ def rows(reply: Reply, label: str) -> list[Row]:
 def looked(
     reply: Reply, name: str, fenced: bool, label: str, exact: bool = False
 ) -> LineRecord | None:
-    """The answer to an inspect; None if nobody is there. Is the name asked for itself, and its key
-    is of another family, that is refused."""
+    """Read the answer to an inspect; None if there is no holder and no waiter.
+
+    With ``exact`` a key of another family raises an error."""
     if exact and isinstance(reply, list) and reply[:1] == [b""]:
         raise refusal(name, _text(reply[1]), "redisson", label)
     found = rows(reply, label)
@@ -159,7 +161,7 @@ def looked(
 
 
 def _together(found: list[Row]) -> list[tuple[Row, int]]:
-    """The permits of one claim as one: they share all but the last two bytes, which count."""
+    """Join the permits of one claim: only the last two bytes of their ids differ, and count up."""
     by_id = {row.field: row for row in found}
     firsts = []
     for row in found:
@@ -174,7 +176,7 @@ def _together(found: list[Row]) -> list[tuple[Row, int]]:
 
 
 def shown(field: bytes) -> str:
-    """How a holder is shown: Redisson's owner as it is, of a permit its id in digits.
+    """Return the text for a holder: Redisson's owner unchanged, or a permit's id in digits.
 
     >>> shown(b"6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01:41:write")
     '6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01:41'

@@ -1,6 +1,6 @@
-"""The verbs as requests: which script each of them is, with which keys and arguments.
+"""Builds the requests of the verbs: the script of each, its keys and its arguments.
 
-What the scripts answer is read in ``replies``.
+``replies`` reads the answers of the scripts.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from ..port import call_of
 from . import library
 from .names import Names, names_of, owner_of, stem_of
 
-#: Seconds that the turn of a claim of ours in a fair lock's queue may last if nobody asks for the
-#: claim again; then it is passed over. The URL may say otherwise.
+#: Seconds after which a claim of ours at the front of a fair lock's queue is passed over, if its
+#: client doesn't ask again. An option of the URL overrides it.
 FAIR_WAIT_S = 5.0
-#: Seconds for which the answer to a release is kept, for a client that sends it again. No request
-#: is given longer.
+#: Seconds for which the answer to a release is kept, for a client that repeats the release. No
+#: request has a longer time limit.
 LATCH_S = 10.0
 #: Seconds after a change in which a claim with the former number of permits is still granted.
 FORMER_S = 86_400.0
-#: The place of a permit in its claim is two bytes of its id.
+#: Maximum weight: the number of a permit in its claim is two bytes of its id.
 WEIGHT_MAX = 1 << 16
 
 
 class Options(NamedTuple):
-    """What the URL says of the peers."""
+    """The options of the URL about the peers."""
 
     prefix: str = ""
-    #: Do the peers run 3.8.1? Else a current version.
+    #: Do the peers run 3.8.1? If not, they run a current version.
     old: bool = False
     fair: bool = False
     fenced: bool = False
-    #: Are permits only counted? Else each has a lease.
+    #: Are permits only counted? If not, each has a lease.
     counted: bool = False
     fair_wait: float = FAIR_WAIT_S
 
 
 def ms(seconds: float) -> int:
-    """Milliseconds, rounded up.
+    """Convert seconds to milliseconds, rounded up.
 
     >>> ms(0.0101)
     11
@@ -58,7 +58,7 @@ class Requests:
         self.options = options
         self.uuid = uuid
         self._share = ms(options.fair_wait)
-        #: What is published when a writer ends, as all readers may continue then.
+        #: The message when a writer ends, after which all readers may continue.
         self._wakes_all = "0" if options.old else "1"
 
     def names(self, name: str) -> Names:
@@ -66,22 +66,22 @@ class Requests:
         return names_of(self.options.prefix + name)
 
     def _leases(self, names: Names) -> str:
-        """Where the leases of permits are: the peers' and ours, or ours alone."""
+        """The key with the leases of permits: those of the peers and ours, or only ours."""
         return names.counted if self.options.counted else names.permits
 
     def owner(self, claim_id: str) -> str:
-        """The owner that a claim is to the peers."""
+        """The owner of a claim in Redisson's terms."""
         return owner_of(self.uuid, claim_id)
 
     def field(self, claim: Claim) -> bytes:
-        """What stands for a claim as it joins: its owner, or the id of its first permit."""
+        """The text that identifies a claim in a join: its owner, or the id of its first permit."""
         if claim.spec.kind is Kind.SEMAPHORE:
             return stem_of(claim.id) + b"\0\0"
         writes = claim.spec.kind is Kind.RWLOCK and claim.spec.weight > 1
         return (self.owner(claim.id) + (":write" if writes else "")).encode()
 
     def channel(self, claim: Claim) -> bytes:
-        """Where a claim that waits hears that it is worth asking again."""
+        """The channel whose messages make a waiter ask again."""
         names = self.names(claim.spec.name)
         if claim.spec.kind is Kind.SEMAPHORE:
             return names.permit_channel.encode()
@@ -92,7 +92,7 @@ class Requests:
         return names.channel.encode()
 
     def join(self, claim: Claim, wait: bool) -> Call:
-        """Take it if it can be had. Answer: `replies.joined`."""
+        """Take the lock if it is available. Answer: `replies.joined`."""
         spec, names = claim.spec, self.names(claim.spec.name)
         lease, field, tombstone = ms(spec.ttl), self.field(claim), names.tombstone(claim.id)
         if spec.kind is Kind.SEMAPHORE:
@@ -114,7 +114,7 @@ class Requests:
         return _call(library.JOIN, keys, lease, field, int(self.options.fenced))
 
     def keep(self, keeps: Sequence[Keep]) -> Call:
-        """Renew what is held. Answer: `replies.kept`."""
+        """Renew holds. Answer: `replies.kept`."""
         keys: list[str] = []
         args: list[str | bytes | int] = []
         for keep in keeps:
@@ -133,19 +133,20 @@ class Requests:
         return _call(library.KEEP, keys, *args)
 
     def downgrade(self, keep: Keep) -> Call:
-        """A writer becomes a reader. Answer: 1 if it is one."""
+        """Make a writer a reader. Answer: 1 if it is one now."""
         names, owner = self.names(keep.claim.spec.name), self.owner(keep.claim.id)
         keys = [names.lock, names.lease(owner)]
         said = (names.rw_channel, self._wakes_all)
         return _call(library.DOWNGRADE, keys, ms(keep.ttl), owner, *said)
 
     def leave(self, leave: Leave, latches: Sequence[str] = ()) -> Call:
-        """Withdraw or release. Answer: 1 if it was held. ``latches``: of former releases, whose
-        answers have arrived, so that nobody asks for them again."""
+        """Withdraw or release. Answer: 1 if it was held.
+
+        ``latches``: those of earlier releases whose answers have arrived, to delete them."""
         return self._end(library.LEAVE, leave, self.owner(leave.id), latches)
 
     def breaks(self, leave: Leave, field: bytes) -> Call:
-        """End the hold of this owner, whichever client that is. Answer: 1 if there was one."""
+        """End the hold of this owner, also one of another client. Answer: 1 if there was one."""
         return self._end(library.BREAK, leave, field)
 
     def _end(
@@ -164,13 +165,13 @@ class Requests:
         return _call(script, keys, owner, *lives, int(options.fair), self._share, *said, *rest)
 
     def inspect(self, name: str, exact: bool = True) -> Call:
-        """Look who holds and waits; ``exact``: at the name itself. Answer: `replies.looked`."""
+        """Read the holders and waiters; ``exact``: of this name itself. See `replies.looked`."""
         names = self.names(name)
         keys = [names.lock, names.tokens, names.queue, names.times, self._leases(names)]
         return _call(library.INSPECT, keys, names.leases, int(exact and self.options.counted))
 
     def resize(self, name: str, capacity: int) -> Call:
-        """Change how many permits there are. Answer: `replies.resized`."""
+        """Change the number of permits. Answer: `replies.resized`."""
         names = self.names(name)
         keys = [names.lock, names.permits, names.former]
         return _call(library.RESIZE, keys, capacity, names.permit_channel, ms(FORMER_S))

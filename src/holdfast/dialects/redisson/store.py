@@ -1,8 +1,9 @@
-"""The five verbs on Redisson's keys: which request each of them is, and what its answer means.
+"""The five verbs on Redisson's keys: the request of each verb, and the meaning of its answer.
 
-There is no line, but for the queue of a fair lock. A claim that waits has entered nothing: it
-listens where Redisson says that a hold has ended, and asks again then, or when the lease in the way
-has expired, at the latest after a second. Its ticket is 0 until it is held.
+There is no line, except the queue of a fair lock. A waiter leaves nothing at the server: it
+subscribes to the channel on which Redisson publishes the end of a hold. It asks again after a
+message, or when the blocking lease has expired, and after a second at the latest. Its ticket is 0
+until it is held.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ _LATCHES_MAX = 100
 
 
 class Port(Protocol):
-    """How requests reach the server, and how a waiter hears that it is worth asking again.
+    """Sends requests to the server, and wakes a waiter that should ask again.
 
     Each verb ends within ``within`` seconds, or raises ``StoreUnavailable``; an error reply is
     the value ``ServerSaid``. See :class:`holdfast.dialects.port.Port`.
     """
 
-    #: What people see in messages; never with a password.
+    #: The store's name in messages, never with a password.
     label: str
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
@@ -61,38 +62,40 @@ class Port(Protocol):
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip; one answer per call, in order."""
+        """Send several calls in one round trip; one answer per call, in order."""
         ...
 
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Reply:
-        """Send the call of a claim that waits, after its subscription to this channel: what is
-        published there from then on is heard. If the server refuses the subscription, send it all
-        the same."""
+        """Subscribe to this channel, then send the call of a waiter.
+
+        So every message after the call arrives. If the server refuses the subscription, the call
+        is sent anyway."""
         ...
 
     async def sleep(self, claim_id: str, seconds: float) -> None:
-        """Sleep until something is heard that hasn't been yet, or ``seconds`` have passed. Return
-        at once if the subscription was lost."""
+        """Sleep until a new message arrives, or ``seconds`` have passed.
+
+        Return at once if the subscription was lost."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more. Never fails, never suspends; does nothing if it never did."""
+        """Stop waiting for this claim, if it waits. Never fails, never suspends."""
         ...
 
     def now(self) -> float:
-        """A clock that never jumps: to share the time of a verb among its requests."""
+        """A clock that never jumps: to divide a verb's time among its requests."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys that match, each once, in no order."""
+        """Return the keys that match, each once, unordered."""
         ...
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Forget the parent's connections, in the child of a fork."""
         ...
 
 
@@ -101,7 +104,7 @@ class RedissonStore:
 
     keep_batch = KEEP_MAX
     patience = PATIENCE_S
-    #: It has no guard against a server that lost its data: peers wouldn't heed it.
+    #: There is no recovery after a server lost its data: the peers wouldn't take part in it.
     watch_every = lease_max = math.inf
 
     def __init__(
@@ -110,8 +113,8 @@ class RedissonStore:
         self._port = port
         self._options = options
         self._new_uuid = new_uuid
-        # The order of the one and the tokens of the other are its own: other primitives have none.
-        # And where permits are counted, nobody knows how many there are.
+        # Only FairLock has an order and only FencedLock has tokens: other primitives have neither.
+        # And the total number of permits is unknown if they are counted.
         alone = options.fair or options.fenced
         self.capabilities = can._replace(
             fair=options.fair,
@@ -126,13 +129,13 @@ class RedissonStore:
 
     def _start(self) -> None:
         self._requests = Requests(self._options, self._new_uuid())
-        #: Where the server keeps answers to releases that have arrived here.
+        #: The keys of answers to releases, for answers that have arrived here.
         self._latches: deque[str] = deque(maxlen=_LATCHES_MAX)
-        #: Claims that may have been granted without our knowing: a request may still be under way.
+        #: Claims that may have been granted unnoticed: a request may still be under way.
         self._unsure: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """Take it if it can be had, else listen and ask once more; see the contract."""
+        """Take the lock if it is available; otherwise subscribe and ask again; see the contract."""
         if claim.spec.weight > WEIGHT_MAX and claim.spec.kind is Kind.SEMAPHORE:
             raise NotSupported(f"{self.label} gives at most {WEIGHT_MAX} permits to one claim")
         begun = self._port.now()
@@ -142,8 +145,9 @@ class RedissonStore:
         return await self._again(claim, within - (self._port.now() - begun))
 
     async def _again(self, claim: Claim, within: float) -> Joined:
-        """Ask for a claim that waits. It listens before the server looks, so no end of a hold that
-        comes after the answer is missed."""
+        """Ask again for a waiter.
+
+        It subscribes before the request, so it misses no end of a hold after the answer."""
         call = self._requests.join(claim, True)
         channel = self._requests.channel(claim)
         try:
@@ -176,14 +180,15 @@ class RedissonStore:
         return [found[at] for at in range(len(keeps))]
 
     async def _stand(self, claim: Claim, within: float) -> Standing:
-        """The standing of a claim that waits. If it could never be granted any more it is gone:
-        joining again it learns why."""
+        """Return the state of a waiter.
+
+        If it can no longer be granted, it is gone: its next join returns the reason."""
         answer = await self._again(claim, within)
         return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
 
     @staticmethod
     def _turns(keep: Keep) -> bool:
-        """Is it a writer that is a reader from now on?"""
+        """True if this is a writer that becomes a reader."""
         return keep.claim.spec.kind is Kind.RWLOCK and 0 < keep.weight < keep.claim.spec.weight
 
     def _kept(
@@ -206,7 +211,7 @@ class RedissonStore:
         return answer
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Withdraw or release many in one round trip; see the contract."""
+        """Withdraw or release several claims in one round trip; see the contract."""
         latches = self._forgotten() if leaves else []
         calls = []
         for leave in leaves:
@@ -228,7 +233,7 @@ class RedissonStore:
         return answers
 
     def _forgotten(self) -> list[str]:
-        """Latches of releases whose answers have arrived."""
+        """Take the latches of releases whose answers have arrived."""
         found: list[str] = []
         with contextlib.suppress(IndexError):  # another thread took the last one
             while len(found) < _LATCHES_MAX:
@@ -236,7 +241,7 @@ class RedissonStore:
         return found
 
     async def _break(self, leave: Leave, within: float) -> bool:
-        """End the hold that has this number: look whose it is, and end it if it still is."""
+        """End the hold with this number: find its owner, and end it if the owner still holds."""
         fenced = self._options.fenced
         begun = self._port.now()
         reply = await self._port.ask(self._requests.inspect(leave.name), within)
@@ -249,15 +254,15 @@ class RedissonStore:
         return False
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Peers know no way in for several at once; see the contract."""
+        """Always None: Redisson can't acquire several locks at once; see the contract."""
         return None
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> None:
-        """Sleep until something is published, or ``seconds`` have passed; see the contract."""
+        """Sleep until a message arrives, or ``seconds`` have passed; see the contract."""
         await self._port.sleep(claim.id, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """The names whose lock is held, ours and the peers'; see the contract."""
+        """Return the names whose lock is held, by us or by peers; see the contract."""
         names = [prefix]
         if not exact:
             start = self._options.prefix.encode()
@@ -277,27 +282,27 @@ class RedissonStore:
         return lines
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
-        """Change how many permits there are; see the contract."""
+        """Change the number of permits; see the contract."""
         reply = await self._port.ask(self._requests.resize(name, capacity), within)
         return replies.resized(reply, name, self.label)
 
     async def changed(self, within: float) -> bool:
-        """Nobody looks: see ``watch_every``."""
+        """Always False: a loss of data isn't noticed; see ``watch_every``."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
-        """The claim waits no more; see the contract."""
+        """Stop waiting for this claim; see the contract."""
         self._port.unlisten(claim.id)
 
     def inherit(self, other: RedissonStore) -> None:
-        """Release what this one has taken, whose event loop doesn't run: as its client."""
+        """Act as the client of a store whose event loop doesn't run, to release its claims."""
         self._requests, self._unsure = other._requests, other._unsure
 
     async def close(self) -> None:
-        """End our connections; a client that was handed in keeps its own."""
+        """Close our connections; those of a given client stay open."""
         await self._port.close()
 
     def forked(self) -> None:
-        """We are the child of a fork: another client to all peers."""
+        """Become another client to the peers, in the child of a fork."""
         self._port.forked()
         self._start()

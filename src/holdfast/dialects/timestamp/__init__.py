@@ -1,8 +1,8 @@
 """Timestamp locks: a key with the time at which it expires, by the clocks of its users.
 
 ``redis+timestamp://host:6379/0``, by TLS ``rediss+timestamp://``: for servers and proxies that
-know neither scripts nor ``SET NX PX``. ``prefix=`` is what keys begin with, ``unit=seconds`` for
-services that write seconds. What is weak about it stands in ``docs/stores/dialects.md``.
+know neither scripts nor ``SET NX PX``. ``prefix=`` is the beginning of keys, ``unit=seconds`` is
+for services that write seconds. ``docs/stores/dialects.md`` describes its weak points.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .store import CAPABILITIES, TimestampStore
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
 OPTIONS = {**_OF_DIALECTS, "unit": word("milliseconds", "seconds")}
-#: What it asks of a server, and one may lack; see `holdfast.dialects.doctor`.
+#: The commands that it uses, which a server may lack; see `holdfast.dialects.doctor`.
 _NEEDED = ("get", "setnx", "getset", "del")
 _SPARE = {"scan": "holdfast ls can't find names"}
 
@@ -44,12 +44,12 @@ def open_aio(url: StoreURL) -> Store:
 
 
 def _words(url: StoreURL) -> tuple[str, bool]:
-    """The prefix, and whether times are written in seconds."""
+    """Return the prefix, and whether times are written in seconds."""
     return url.options.get("prefix", ""), url.options.get("unit") == "seconds"
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with a server, for ``holdfast doctor``."""
+    """Examine a server, for ``holdfast doctor``."""
     try:
         from ..doctor import examine
     except ImportError as missing:

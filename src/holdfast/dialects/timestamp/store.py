@@ -1,15 +1,15 @@
-"""The verbs on timestamps, of plain commands alone: SETNX, GET, GETSET, DEL.
+"""The verbs on timestamps, made only of plain commands: SETNX, GET, GETSET, DEL.
 
-At a key stands the time at which it is stale. Who finds it stale replaces it with GETSET, and has
-it only if what was there before was stale as well: so of two who find the same stale key one gets
-it. A key that may be another's is never deleted.
+The value of a key is the time at which it becomes stale. A client that finds it stale replaces it
+with GETSET, and holds it only if the replaced value was stale too: so of two clients that find the
+same stale key one gets it. A key that may belong to another client is never deleted.
 
-A time doesn't say whose it is: two claims may write the same one. So a request that takes the key
-counts only by its own answer. When the answer never comes, what stands there is left alone until
-its time has passed.
+A timestamp doesn't show its owner: two claims may write the same one. So a request that takes the
+key counts only by its own answer. If the answer never comes, the key is left alone until its time
+has passed.
 
-The steps of a verb are several requests, and clocks are those of the clients: what can go wrong
-between them stands in ``docs/stores/dialects.md``.
+The steps of a verb are several requests, and the clocks are those of the clients:
+``docs/stores/dialects.md`` describes the errors that this allows.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ CAPABILITIES = Capabilities(
     durable_fences=False,
     clock="client",
 )
-#: The number of every claim: a timestamp doesn't say whose it is.
+#: The number of every claim: a timestamp doesn't show its owner.
 NUMBER = 1
-#: Maximum number of looks at a key that is freed and taken again while it is looked at.
+#: Maximum number of reads of a key that is freed and taken again meanwhile.
 _TURNS = 4
-#: No request of a verb is given less, seconds.
+#: Minimum time limit of a request of a verb, in seconds.
 _LEAST_S = 0.005
 _FAMILY = "timestamp"
 
@@ -92,7 +92,7 @@ class TimestampStore:
         self._mine: dict[str, Mine] = {}
 
     async def _do(self, until: float, *words: bytes, heard: Heard | None = None) -> Reply:
-        """One command, its answer, before this moment."""
+        """Send one command, and return its answer; ``until``: the time limit."""
         within = max(_LEAST_S, until - self._port.now())
         reply = await self._port.command(*words, within=within, heard=heard)
         if isinstance(reply, ServerSaid) and (reply.code != "WRONGTYPE" or words[0] != b"GET"):
@@ -100,7 +100,7 @@ class TimestampStore:
         return reply
 
     async def _read(self, name: str, until: float) -> bytes | None:
-        """What stands at the key of a name."""
+        """Read the key of a name; None if it is free."""
         key = self._key(name)
         stamp = await self._do(until, b"GET", key)
         if isinstance(stamp, ServerSaid):
@@ -111,7 +111,7 @@ class TimestampStore:
         return found
 
     async def _family(self, key: bytes, until: float) -> str:
-        """Whose a key is that is no string; not asked of a server that doesn't let us."""
+        """Find the family of a key that is no string; a guess if the server refuses to answer."""
         try:
             kind = bytes(await self._do(until, b"TYPE", key)).decode()
             if kind != "hash":
@@ -127,10 +127,10 @@ class TimestampStore:
     def _left(self, stamp: bytes) -> float | None:
         return self._stamps.left(stamp, self._port.wall())
 
-    # -- getting in ------------------------------------------------------------------------
+    # -- acquiring -------------------------------------------------------------------------
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """Write our time if nobody's is there, or a stale one; see the contract."""
+        """Write our timestamp if the key is free or stale; see the contract."""
         taken = await self._take(claim, self._port.now() + within)
         if isinstance(taken, Held):
             return taken
@@ -141,7 +141,7 @@ class TimestampStore:
         return Waiting(0, 0, found.again(taken, False))
 
     async def _take(self, claim: Claim, until: float) -> Held | float:
-        """The hold, or for how many seconds the key is taken."""
+        """Return the hold, or the seconds for which the key is taken."""
         mine = self._mine.setdefault(claim.id, Mine())
         name, key = claim.spec.name, self._key(claim.spec.name)
         taken = 0.0
@@ -162,10 +162,10 @@ class TimestampStore:
         return max(0.0, taken)
 
     async def _take_over(self, claim: Claim, mine: Mine, until: float) -> float:
-        """Replace a stale time, unless somebody is first: for how many seconds theirs lasts.
+        """Replace a stale timestamp; if another client was first, return its remaining seconds.
 
-        A cancellation must not come between the two requests, as the first may have replaced the
-        time of a holder.
+        A cancellation must not come between the two requests, because the first one may have
+        replaced the timestamp of a holder.
         """
         name, key = claim.spec.name, self._key(claim.spec.name)
         fresh = self._new(claim, claim.spec.ttl)
@@ -180,7 +180,7 @@ class TimestampStore:
         return left
 
     async def _put_back(self, key: bytes, theirs: bytes, ours: bytes, until: float) -> None:
-        """Undo a GETSET that has replaced what wasn't ours to replace."""
+        """Undo a GETSET that has replaced the timestamp of another client."""
         there = await self._do(until, b"GETSET", key, theirs)
         if there is None:  # it was freed meanwhile
             await self._do(until, b"DEL", key)
@@ -193,10 +193,10 @@ class TimestampStore:
     def _got(self, mine: Mine, ttl: float) -> Held:
         return Held(NUMBER, min(ttl, max(0.0, self._left(mine.stamp) or 0.0)))
 
-    # -- staying in ------------------------------------------------------------------------
+    # -- renewing and waiting --------------------------------------------------------------
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew what is held; let who waits try again when it is due; see the contract."""
+        """Renew holds; a waiter tries again when that is due; see the contract."""
         until = self._port.now() + within
         if len(keeps) == 1 and not keeps[0].ticket:
             return [await self._stand(keeps[0].claim, until)]
@@ -226,7 +226,7 @@ class TimestampStore:
         if before == seen or (mine.over and before and self._stamps.close(before, seen)):
             mine.stamp, mine.sent = fresh, b""
             return self._got(mine, keep.ttl)
-        mine.stamp = mine.sent = b""  # it was taken away between our two requests
+        mine.stamp = mine.sent = b""  # another client took the key between our two requests
         if before is None:
             await self._do(until, b"DEL", key)
         else:
@@ -234,20 +234,20 @@ class TimestampStore:
         return Gone(Loss.BROKEN)
 
     async def _is_ours(self, name: str, mine: Mine, until: float) -> bool:
-        """The holder's check: is what stands there ours, and not stale yet?"""
+        """True if the key's timestamp is ours, and not stale yet: the holder's check."""
         if not mine.stamp:
             return False
         seen = await self._read(name, until)
         if seen is None or (self._left(seen) or 0.0) <= 0:
             return False
         if mine.sent and seen == mine.sent and (self._left(mine.stamp) or 0.0) > 0:
-            mine.stamp, mine.sent = seen, b""  # a renewal whose answer was lost, done in our time
+            mine.stamp, mine.sent = seen, b""  # a renewal without an answer, done in time
         if mine.over and seen != mine.stamp and self._stamps.close(seen, mine.stamp):
             mine.stamp = seen
         return seen == mine.stamp
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep: nobody says that a key is free; see the contract."""
+        """Sleep: no notification reports that a key is free; see the contract."""
         wait = self._waits.get(claim.id)
         heard = await self._port.await_change(claim.id, seconds)
         if wait is not None:
@@ -255,14 +255,14 @@ class TimestampStore:
         return None
 
     def unlisten(self, claim: Claim) -> None:
-        """The claim waits no more; see the contract."""
+        """Stop waiting for this claim; see the contract."""
         self._waits.pop(claim.id, None)
         self._port.unlisten(claim.id)
 
-    # -- getting out -----------------------------------------------------------------------
+    # -- releasing -------------------------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Delete the key if it is ours beyond doubt; see the contract."""
+        """Delete the key if it is certainly ours; see the contract."""
         until = self._port.now() + within
         key = self._key(leave.name)
         if not leave.id:
@@ -274,7 +274,7 @@ class TimestampStore:
             return False
         there = False
         try:
-            if mine.trying:  # the answer, if there will be one, comes before the answer to this
+            if mine.trying:  # its answer, if it comes, comes before the answer to this read
                 await self._read(leave.name, until)
             there = await self._is_ours(leave.name, mine, until)
         except ConfigError:
@@ -284,14 +284,14 @@ class TimestampStore:
         self._mine.pop(leave.id, None)
         return there
 
-    # -- several ---------------------------------------------------------------------------
+    # -- several claims --------------------------------------------------------------------
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Never: keys are taken one after the other; see the contract."""
+        """Always None: keys are taken one after the other; see the contract."""
         return None
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Delete many, one after the other; see the contract."""
+        """Release several claims, one after the other; see the contract."""
         until = self._port.now() + within
         found: list[bool | Exception] = []
         for leave in leaves:
@@ -301,10 +301,10 @@ class TimestampStore:
                 found.append(wrong)
         return found
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- inspection and other verbs --------------------------------------------------------
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """The holders of the names that begin with the prefix; see the contract."""
+        """Return the holders of the names that begin with the prefix; see the contract."""
         until = self._port.now() + within
         if exact:
             line = self._line(prefix, await self._read(prefix, until))
@@ -333,31 +333,31 @@ class TimestampStore:
         return LineRecord(name, Kind.LOCK, 1, (holder,))
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
-        """There is no capacity to change; see the contract."""
+        """Not supported: there is no capacity to change; see the contract."""
         raise NotSupported(f"{self.label} has no semaphores")
 
     async def changed(self, within: float) -> bool:
-        """It is not known what the server has lost; see the contract."""
+        """Always False: a loss of data at the server isn't noticed; see the contract."""
         return False
 
-    # -- its life --------------------------------------------------------------------------
+    # -- life cycle ------------------------------------------------------------------------
 
     def inherit(self, other: TimestampStore) -> None:
-        """Release what this one has taken, whose event loop doesn't run."""
+        """Take over the claims of a store whose event loop doesn't run, to release them."""
         self._mine = other._mine
 
     async def close(self) -> None:
-        """End our connections."""
+        """Close our connections."""
         await self._port.close()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Start afresh in the child of a fork; see the contract."""
         self._start()
         self._port.forked()
 
 
 def _heard(mine: Mine, stamp: bytes, reply: Reply) -> None:
-    """The answer to SETNX is here."""
+    """Record the answer to SETNX."""
     mine.trying = False
     if reply == 1:
         mine.took(stamp)

@@ -1,1 +1,1 @@
-"""The system calls of a fenced file, and nothing else: its lock, its sidecar, its data."""
+"""The system calls of a fenced file: for its lock, its sidecar and its data."""

@@ -1,4 +1,4 @@
-"""The steps of a write and a read, in the order that ``note.py`` explains."""
+"""Writes and reads a fenced file, in the order of steps that ``note.py`` explains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _APPEND = os.O_RDWR | os.O_APPEND
 
 
 class Desk:
-    """The file while it is ours: its latest note is read, and mended what a crash left behind."""
+    """The locked file. It reads the latest note, and repairs the file after a crash."""
 
     __slots__ = ("_durable", "_sidecar", "_where", "note")
 
@@ -35,24 +35,24 @@ class Desk:
             self._mend()
 
     def append(self, fence: int, payload: bytes) -> None:
-        """Note the fence and what comes, then write it; what can't be finished is cut off."""
+        """Note the fence and the append, then write; cut off an append that fails."""
         with files.told(self._where.data), files.made(self._where.data, _APPEND) as file:
             at = os.fstat(file.fileno()).st_size
-            if at == 0:  # perhaps it is new, or its maker was killed
+            if at == 0:  # it may be new, or its first writer was killed
                 self._sync_folder()
             self._announce(fence, at, payload)
             try:
                 files.write(file, payload)
                 self._sync(file)
             except BaseException:
-                with suppress(OSError):  # then the next writer does it
+                with suppress(OSError):  # on an error the next writer repairs it
                     self._cut(file, at)
                     self._settle()
                 raise
             self._settle()
 
     def replace(self, fence: int, payload: bytes) -> None:
-        """Note the fence, write the new contents beside the old, and rename them over it."""
+        """Note the fence, write the contents to a new file, and rename it over the old one."""
         where = self._where
         with files.told(where.data):
             model = files.about(where.data)
@@ -72,17 +72,17 @@ class Desk:
         self._settle()
 
     def _begin(self) -> None:
-        """Make the sidecar whole, all its pages now, so that a full disk can't hinder a note."""
+        """Write all pages of the sidecar now, so that later a full disk can't prevent a note."""
         model = files.about(self._where.data)
-        if model is not None:  # who may write the one may write the other
+        if model is not None:  # the users that may write the file may write the sidecar
             files.resemble(self._sidecar, model, model.st_mode & 0o666)
         self._sync_folder()
         self._put(notes.BLANK, 0)
         self._sync(self._sidecar)
 
     def _mend(self) -> None:
-        """Bring to its end what a dead process began; synced before the mark says that it is."""
-        self._sync(self._sidecar)  # its note may not have reached the disk before it died
+        """Finish or undo the write of a dead process, and sync that before the mark is written."""
+        self._sync(self._sidecar)  # its note may not be on the disk yet
         self._where.fresh.unlink(missing_ok=True)
         self._sync_folder()
         if self.note.size:
@@ -100,12 +100,12 @@ class Desk:
         self.note = note
 
     def _settle(self) -> None:
-        with suppress(OSError):  # the checksum tells it too
+        with suppress(OSError):  # the mark may be missing: the checksum shows the same
             self._put(self.note.mark(), notes.MARK_AT)
 
     def _put(self, page: bytes, at: int) -> None:
         rest = memoryview(page)
-        while rest:  # on a full disk the second call says so
+        while rest:  # on a full disk the second call raises the error
             done = os.pwrite(self._sidecar.fileno(), rest, at)
             rest, at = rest[done:], at + done
 
@@ -128,8 +128,8 @@ class Desk:
 
 @contextmanager
 def writing(where: Place, timeout: float | None, durable: bool) -> Generator[Desk]:
-    """The file, ours alone until the end of the block; ``NotAcquired`` after ``timeout``."""
-    files.about(where.data)  # what can't be guarded gets no sidecar either
+    """Lock the file until the end of the block; ``NotAcquired`` after ``timeout``."""
+    files.about(where.data)  # a file that can't be guarded gets no sidecar
     with locked(where, True, timeout) as sidecar:
         with files.told(where.data):
             desk = Desk(where, sidecar, durable)
@@ -137,17 +137,17 @@ def writing(where: Place, timeout: float | None, durable: bool) -> Generator[Des
 
 
 def read(where: Place, timeout: float | None) -> bytes:
-    """The contents without a torn end."""
+    """Return the contents without a torn end."""
     while True:
         try:
             with locked(where, False, timeout) as sidecar:
                 note, settled = _latest(where, _image(sidecar))
                 data = _contents(where)
         except FileNotFoundError:
-            if where.note.exists():  # then it is the file itself that is missing
+            if where.note.exists():  # so the file itself is missing
                 raise
             data = _contents(where)
-            if where.note.exists():  # its first writer came meanwhile
+            if where.note.exists():  # the first writer made it meanwhile
                 continue
             return data
         torn = not settled and note.ends_within(len(data))
@@ -157,7 +157,7 @@ def read(where: Place, timeout: float | None) -> bytes:
 
 
 def greatest(where: Place, timeout: float | None) -> int:
-    """The greatest fence accepted; 0 without a sidecar."""
+    """Return the greatest fence accepted; 0 without a sidecar."""
     try:
         with locked(where, False, timeout) as sidecar:
             return _latest(where, _image(sidecar))[0].fence

@@ -1,4 +1,4 @@
-"""Regular files, opened without following links, and written whole."""
+"""Opens regular files without following links, and writes them completely."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import NamedTuple
 from ...errors import ConfigError
 from ...runtime.opening.blocking import lifted
 
-#: What the sidecar's name ends in.
+#: The suffix of a sidecar.
 NOTE_SUFFIX = ".fence"
-#: What the name of a replacement ends in while it is being written.
+#: The suffix of a replacement while it is being written.
 FRESH_SUFFIX = ".fence.new"
 NAME_BYTES_MAX = 255
 
@@ -25,7 +25,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Place(NamedTuple):
-    """Where a fenced file and what belongs to it lie."""
+    """The paths of a fenced file, its sidecar and its replacement."""
 
     data: Path
     note: Path
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def place(text: str) -> Place:
-    """The place of a path, with all links resolved, so that all ways to a file meet."""
+    """Return the paths for a file, with all links resolved, so that each file has one sidecar."""
     if not text or "\0" in text:
         raise ConfigError(f"{text!r:.80} can't be the path of a file")
     try:
@@ -54,7 +54,7 @@ def place(text: str) -> Place:
 
 
 def about(path: Path) -> os.stat_result | None:
-    """What is known of a file, None if there is none; ``ConfigError`` if it is no regular file."""
+    """Return a file's metadata, or None if there is none; ``ConfigError`` if it isn't regular."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -67,22 +67,22 @@ def about(path: Path) -> os.stat_result | None:
 
 
 def opened(path: Path, how: int) -> io.FileIO:
-    """A regular file that is there."""
+    """Open an existing regular file."""
     about(path)
     return _file(path, how, "r" if how & os.O_ACCMODE == os.O_RDONLY else "r+", 0o666)
 
 
 def made(path: Path, how: int) -> io.FileIO:
-    """A regular file, made if it isn't there, with the mode that the umask leaves."""
+    """Open a regular file; create it if it is missing, with the mode that the umask allows."""
     try:
-        # First without O_CREAT: in a sticky folder the kernel refuses it for others' files.
+        # First without O_CREAT: in a sticky folder the kernel refuses it for files of other users.
         return opened(path, how)
     except FileNotFoundError:
         return opened(path, how | os.O_CREAT)
 
 
 def new(path: Path, model: os.stat_result | None) -> io.FileIO:
-    """A new file, private until it has the owner and mode of its model."""
+    """Create a file that is private until it has the owner and mode of its model."""
     how = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     file = _file(path, how, "w", 0o666 if model is None else 0o600)
     if model is not None:
@@ -91,9 +91,9 @@ def new(path: Path, model: os.stat_result | None) -> io.FileIO:
 
 
 def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
-    """Give a file the owner and group of another, as far as we may, and a mode.
+    """Give a file the owner and group of another, as far as permitted, and a mode.
 
-    If it can't have the group, then no group may do anything, because it would be a wrong one.
+    If it can't have that group, the mode gives its group no rights, because that is another group.
     """
     mine = os.fstat(file.fileno())
     for uid, gid in ((model.st_uid, model.st_gid), (-1, model.st_gid)):
@@ -109,14 +109,14 @@ def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
 
 
 def write(file: io.FileIO, payload: bytes) -> None:
-    """Write all of it: one call may write less than it was given."""
+    """Write all bytes: one call may write fewer than it was given."""
     rest = memoryview(payload)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def crc(file: io.FileIO, start: int) -> int:
-    """The checksum of everything from ``start`` on."""
+    """Return the checksum of the bytes from ``start`` to the end."""
     total = 0
     while chunk := os.pread(file.fileno(), _CHUNK_BYTES, start):
         total = zlib.crc32(chunk, total)
@@ -126,7 +126,7 @@ def crc(file: io.FileIO, start: int) -> int:
 
 @contextmanager
 def told(path: Path) -> Generator[None]:
-    """System errors say which file it was about, and what became of the write."""
+    """Add the path, and that nothing of the write was kept, to system errors in the block."""
     try:
         yield
     except OSError as wrong:
@@ -135,10 +135,10 @@ def told(path: Path) -> Generator[None]:
 
 
 def _file(path: Path, how: int, kind: str, mode: int) -> io.FileIO:
-    """Open a file, from the first moment as an object that closes itself.
+    """Open a file as an object that closes itself.
 
-    One chain of C calls, because Ctrl-C can come between two of our own: after an ``os.open``
-    whose number nobody has noted yet, the file would stay open for ever.
+    This is one chain of C calls, because Ctrl-C can come between two Python calls: after an
+    ``os.open`` whose number isn't stored yet, the file would stay open.
     """
     opened_as = map(os.open, (path,), (how | _FLAGS,), (mode,))
     return lifted(next(map(io.FileIO, opened_as, (kind,))), kind)

@@ -1,7 +1,7 @@
 """The kernel lock on a sidecar: one writer, or any number of readers.
 
-Each call opens the sidecar anew, so that threads exclude each other like processes do (a flock
-belongs to the opening), and nothing is held between calls that a fork could share.
+Each call opens the sidecar again. A flock belongs to the opened file, so threads exclude each other
+like processes do. Between calls no file is open that a fork could share.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .files import Place, made, opened
 
 _NAP_S_MIN, _NAP_S_MAX = 0.000_2, 0.005
 
-#: The sidecars that calls have open at this moment. The child of a fork closes its copies,
-#: because a copy in a child that lives on would keep the lock of a parent that was killed.
+#: The sidecars that calls have open now. The child of a fork closes its copies: otherwise a
+#: surviving child would keep the lock of a parent that was killed.
 _in_use: weakref.WeakSet[io.FileIO] = weakref.WeakSet()
 
 
@@ -37,7 +37,7 @@ os.register_at_fork(after_in_child=_forked)
 
 @contextmanager
 def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.FileIO]:
-    """The sidecar, open and locked. A writer makes it if need be; a reader finds no file then."""
+    """Open and lock the sidecar. A writer creates a missing one, a reader raises an error."""
     begun = boottime()
     end = None if timeout is None else begun + timeout
     how = fcntl.LOCK_EX if write else fcntl.LOCK_SH
@@ -54,18 +54,19 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                         waited=boottime() - begun,
                     )
                 if not _is_at(file, where.note):
-                    continue  # it was deleted while we waited: the one that is there now counts
+                    continue  # it was deleted while we waited: open the current one
                 yield file
                 return
             finally:
-                # Closing wouldn't do while a child that is being forked has a copy.
+                # Closing isn't enough while a child that is being forked has a copy.
                 if not file.closed:
                     fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _lock(file: io.FileIO, how: int, end: float | None) -> bool:
-    """Take the lock; False if the time has expired. It asks again and again, because a blocking
-    flock knows no time-out."""
+    """Take the lock; False if the time has expired.
+
+    It polls, because a blocking flock has no time-out."""
     nap = _NAP_S_MIN
     while True:
         with suppress(BlockingIOError):
@@ -86,7 +87,7 @@ def _is_at(file: io.FileIO, path: Path) -> bool:
 
 
 def _who(file: io.FileIO) -> str:
-    """The process that has the lock, as far as the kernel tells."""
+    """Return the process that has the lock, if the kernel shows it."""
     mine = os.fstat(file.fileno())
     inode = f"{os.major(mine.st_dev):02x}:{os.minor(mine.st_dev):02x}:{mine.st_ino}"
     with suppress(OSError):

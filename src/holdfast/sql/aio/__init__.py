@@ -1,1 +1,1 @@
-"""The row lock for asyncio; what belongs to an event loop."""
+"""The row lock for asyncio: the parts that belong to an event loop."""

@@ -23,8 +23,8 @@ T = TypeVar("T")
 class AsyncSpare:
     """Connections to one database, opened when they are needed; a few are kept open.
 
-    ``opener`` gives one in autocommit. They are closed when the event loop ends its generators, as
-    ``asyncio.run`` has it do last of all.
+    ``opener`` returns one in autocommit. They are closed when the event loop closes its
+    asynchronous generators, which is the last step of ``asyncio.run``.
     """
 
     def __init__(self, dialect: Dialect, opener: Callable[[], Awaitable[Any]]) -> None:
@@ -35,16 +35,16 @@ class AsyncSpare:
         self._end: AsyncGenerator[None] | None = None
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Have this done over one of them. It may be done twice, if the first one was broken.
+        """Do work over one connection; twice if a kept one was broken.
 
-        ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
+        ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
         loop = asyncio.get_running_loop()
         end = None if limit is None else boottime() + limit
         while True:
             kept = self._free.pop() if self._free else None
             connection = await self._opened() if kept is None else kept
-            # Not a time-out of asyncio's: psycopg waits for the answer of what is cancelled
+            # Not asyncio's time-out: psycopg waits for the answer to the cancelled statement
             try:
                 bound = Bound(connection)
             except StoreUnavailable:
@@ -62,7 +62,7 @@ class AsyncSpare:
                     raise Late(limit) from failure
                 if kept is None or not isinstance(failure, Exception):
                     raise
-                continue  # the server may have closed it in its sleep
+                continue  # the server may have closed it while it was idle
             finally:
                 if alarm is not None:
                     alarm.cancel()
@@ -74,7 +74,7 @@ class AsyncSpare:
             return answer
 
     async def close(self) -> None:
-        """Close those that are kept open; new ones are opened when they are needed."""
+        """Close all kept connections; new ones are opened when they are needed."""
         while self._free:
             await _close(self._free.pop())
 

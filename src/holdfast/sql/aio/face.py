@@ -23,7 +23,7 @@ from .teller import automatic, of_driver
 #: Opens a separate connection to the same database.
 AsyncOpener = Callable[[], Awaitable[Any]]
 
-#: What was found out about a connection, because asking libpq for it takes longer than a lock.
+#: The side connections of each connection: to find them by libpq takes longer than a lock.
 _of_connections: WeakKeyDictionary[Any, AsyncSpare] = WeakKeyDictionary()
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Spares[AsyncSpare]] = WeakKeyDictionary()
 
@@ -40,7 +40,7 @@ async def async_row_lock(
 
     ``connection`` is an ``AsyncConnection`` of psycopg, a connection of asyncmy, or an
     ``AsyncConnection`` or ``AsyncSession`` of SQLAlchemy. ``beside`` is a coroutine function that
-    opens another one (not for SQLAlchemy, whose engine does). All else is said of `row_lock`.
+    opens another one (not for SQLAlchemy, whose engine does that). See `row_lock` for all else.
     """
     if "sqlalchemy" in drivers.packages(connection):
         return await _over_sqlalchemy(connection, name, timeout, beside, table)
@@ -57,7 +57,7 @@ async def async_row_lock(
 async def _over_sqlalchemy(
     given: Any, name: str, timeout: Any, beside: AsyncOpener | None, table: str
 ) -> RowLock:
-    """SQLAlchemy's asyncio is its own text in a greenlet, and so can ours be."""
+    """Run the blocking `row_lock` in SQLAlchemy's greenlet, as SQLAlchemy runs its own code."""
     if not hasattr(given, "run_sync") or beside is not None:
         raise ConfigError(
             "async_row_lock takes an AsyncConnection or AsyncSession of SQLAlchemy, without beside"

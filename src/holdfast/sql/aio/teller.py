@@ -14,7 +14,7 @@ from ..model import Answer, plain
 
 
 class AsyncTeller:
-    """Over the cursors of psycopg's ``AsyncConnection``, or of asyncmy."""
+    """Executes statements over cursors of psycopg's ``AsyncConnection``, or of asyncmy."""
 
     def __init__(self, cursor: Callable[[], Any], paramstyle: str) -> None:
         self._cursor = cursor
@@ -31,7 +31,7 @@ class AsyncTeller:
             await cursor.close()
 
     async def rows(self, text: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Carry out a statement, and give all its rows."""
+        """Carry out a statement, and return all its rows."""
         cursor = self._cursor()
         try:
             await cursor.execute(*render(text, self._style, values))
@@ -41,7 +41,7 @@ class AsyncTeller:
 
 
 def of_driver(connection: Any) -> AsyncTeller:
-    """Over a driver's connection, with plain cursors."""
+    """Return an executor over a driver's connection, with plain cursors."""
     package = driver(connection)
     module: Any = sys.modules[package]
     if package == "psycopg" and isinstance(connection, module.AsyncConnection):
@@ -60,7 +60,7 @@ def of_driver(connection: Any) -> AsyncTeller:
 
 
 async def automatic(connection: Any) -> Any:
-    """A new connection, in autocommit."""
+    """Set autocommit on a new connection, and return it."""
     change = getattr(connection, "set_autocommit", None) or connection.autocommit
     done = change(True)
     if inspect.isawaitable(done):

@@ -1,1 +1,1 @@
-"""The row lock for threads; what blocks."""
+"""The row lock for threads: the parts that block."""

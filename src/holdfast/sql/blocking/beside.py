@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Spare:
     """Connections to one database, opened when they are needed; a few are kept open.
 
-    ``opener`` gives one in autocommit. In the child of a fork they are left alone, because closing
+    ``opener`` returns one in autocommit. The child of a fork doesn't touch them, because closing
     one there would end the parent's session.
     """
 
@@ -35,9 +35,9 @@ class Spare:
         fork.register(self)
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Have this done over one of them. It may be done twice, if the first one was broken.
+        """Do work over one connection; twice if a kept one was broken.
 
-        ``limit`` is how many seconds it may take; after these it is cut, and `Late` raised.
+        ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
         end = None if limit is None else boottime() + limit
         while True:
@@ -57,7 +57,7 @@ class Spare:
                     raise Late(limit) from failure
                 if kept is None or not isinstance(failure, Exception):
                     raise
-                continue  # the server may have closed it in its sleep
+                continue  # the server may have closed it while it was idle
             if bound is not None and bound.over:
                 _close(connection)
             else:
@@ -65,7 +65,7 @@ class Spare:
             return answer
 
     def close(self) -> None:
-        """Close those that are kept open; new ones are opened when they are needed."""
+        """Close all kept connections; new ones are opened when they are needed."""
         while (kept := self._kept()) is not None:
             _close(kept)
 
@@ -88,7 +88,7 @@ class Spare:
             _close(connection)
 
     def forked(self) -> None:
-        """We are the child of a fork: the connections are the parent's."""
+        """Forget the connections, which are the parent's, in the child of a fork."""
         self._of_parent += self._free
         self._free = []
 

@@ -1,7 +1,7 @@
 """A time limit for a driver's work over a connection: when it expires, the connection is cut.
 
-No driver has a limit that holds behind a pooler, where a statement waits for a session before any
-server sees it. So the socket is shut down, and the driver finds its connection lost.
+No driver's own limit works behind a pooler, where a statement waits for a session before a server
+sees it. So the socket is shut down, and the driver finds its connection lost.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from ...runtime.starting.blocking import DaemonThread
 from .. import drivers
 from ..words import not_opened
 
-#: How often the thread looks whether a limit has expired, and how long it stays when there is none.
+#: Seconds between two checks of the limits by the thread; and for which it stays without a limit.
 TICK_S, IDLE_S = 0.25, 5.0
 
 
 class Bound:
-    """Around what is done over a connection; ``over`` says that the time was over meanwhile.
+    """The limit of one piece of work over a connection; ``over``: the time has expired.
 
-    Whoever enters it has its `cut` called when the time has expired: `Watched` has a thread do so.
+    The caller must arrange that `cut` is called when the time has expired: in `Watched` a thread
+    does so.
     """
 
     def __init__(self, connection: Any) -> None:
         self.over = False
         found = drivers.descriptor(connection)
-        # One of our own: the driver may close its own at any moment, and the number may then
-        # belong to something else.
+        # A duplicate: the driver may close its descriptor at any moment, and the number may then
+        # belong to another file.
         try:
             self._descriptor = None if found is None else socket.dup(found)
         except OSError as wrong:
             raise not_opened(wrong) from wrong
 
     def cut(self) -> None:
-        """End all that goes over the connection."""
+        """Shut down the connection."""
         self.over = True
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
@@ -51,17 +52,17 @@ class Bound:
                     twin.detach()
 
     def close(self) -> None:
-        """Let go of it; `cut` must not be called any more."""
+        """Close our descriptor; `cut` must not be called after this."""
         if self._descriptor is not None:
             socket.close(self._descriptor)
 
 
 class Watched(Bound):
-    """A `Bound` that a thread watches, one for all of them."""
+    """A `Bound` that a thread watches; one thread watches all of them."""
 
     def __init__(self, connection: Any, end: float) -> None:
         super().__init__(connection)
-        #: By `boottime`.
+        #: The time of the cut, by `boottime`.
         self.end = end
 
     def __enter__(self) -> Self:
@@ -84,7 +85,7 @@ class Watched(Bound):
 
 
 class _Watch:
-    """The thread. It looks at the clock now and then, so that nobody has to wake it."""
+    """The thread that watches. It checks the clock at intervals, so that it needs no wake-up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -93,7 +94,7 @@ class _Watch:
         fork.register(self)
 
     def begin(self, bound: Watched) -> None:
-        """From now on it is watched."""
+        """Watch it after this call."""
         thread = None
         try:
             with self._lock:
@@ -102,16 +103,16 @@ class _Watch:
                     thread = DaemonThread(target=self._run, name="holdfast-bound")
                     self._running = True
             if thread is not None:
-                thread.start()  # not under the lock, as it may take its time
+                thread.start()  # not under the lock, because this may take long
         except BaseException as failure:
             if thread is not None and thread.give_up():
                 self._running = False  # the next call tries again
-            # Without a thread there is no limit, as before; the lock is worth more.
+            # Without a thread there is no limit; that is better than no lock.
             if not isinstance(failure, RuntimeError):
                 raise
 
     def end(self, bound: Watched) -> None:
-        """It isn't cut any more when this returns."""
+        """Stop watching: when this returns, it is no longer cut."""
         with self._lock:
             self._bounds.discard(bound)
 
@@ -129,7 +130,7 @@ class _Watch:
                     self._running = False
 
     def forked(self) -> None:
-        """We are the child of a fork, where the thread doesn't run."""
+        """Start afresh in the child of a fork, where the thread doesn't run."""
         self._lock, self._bounds, self._running = threading.Lock(), set(), False
 
 

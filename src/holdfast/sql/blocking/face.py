@@ -27,24 +27,23 @@ def row_lock(
 
     ``connection`` is one of psycopg or PyMySQL or of another DB-API 2 driver, a ``Connection`` or
     ``Session`` of SQLAlchemy, or ``django.db.connection``, in a transaction or about to begin one.
-    ``timeout`` is how long to wait, in seconds: 0 is one try, None waits without a time limit.
+    ``timeout`` is the maximum wait in seconds: 0 is one try, None waits without a time limit.
 
-    Guarantee: when it returns, no other transaction has this name's lock until yours ends, be that
-    by ``COMMIT``, by ``ROLLBACK`` or with its connection. What you read in the transaction from now
-    on is not older than the last holder's commit. Take it first, so that the same is true of all
-    that you read.
+    Guarantee: when it returns, no other transaction has this name's lock until yours ends: by
+    ``COMMIT``, by ``ROLLBACK`` or with its connection. Data that you read in the transaction after
+    this is not older than the last holder's commit. So take the lock first in the transaction.
 
-    The row of a name is made when it is first wanted, and the table too, over a separate
-    connection, which is kept open. ``beside`` opens it, where it can't be derived from yours; give
-    the same function each time. ``table`` is another table, or one in a schema: ``schema.table``.
+    The first use creates the row of a name, and the table too, over a separate connection, which is
+    kept open. ``beside`` opens it, if it can't be derived from yours; give the same function each
+    time. ``table`` is another table, or one in a schema: ``schema.table``.
 
     Errors: ``NotAcquired`` when the time has expired; your transaction continues.
-    ``StaleSnapshot``: it reads what was before the last holder; ``Deadlock``: the database refused
-    it; after these, roll back and start a new one. ``ConfigError`` outside a transaction, for a
-    name or connection that is none, or if rights are missing; ``NotSupported`` by an older server;
+    ``StaleSnapshot``: it reads data from before the last holder; ``Deadlock``: the database refused
+    it; after these two, roll back and start a new one. ``ConfigError`` outside a transaction, for
+    an invalid name or connection, or if rights are missing; ``NotSupported`` by an older server;
     ``StoreUnavailable`` if no separate connection can be opened, or if it has no answer in time
-    (``timeout``, but 2 s at least; 10 s without one), as where a pooler has no session left; the
-    driver's own errors.
+    (``timeout``, but 2 s at least; 10 s without one), for example if a pooler has no session left;
+    the driver's own errors.
     """
     row = names.row(name, table)
     limit = checks.wait(True, timeout)
@@ -62,14 +61,14 @@ def purge(
     beside: Opener | None = None,
     table: str = names.TABLE,
 ) -> int:
-    """Remove the rows of names that weren't used for ``older_than`` seconds; how many that were.
+    """Remove the rows of names that weren't used for ``older_than`` seconds; return how many.
 
-    ``older_than`` is an hour at least; no transaction should stay open for longer. A name in use is
-    never touched, nor waited for. It works in short transactions of ``batch`` rows over a separate
-    connection (see `row_lock`); ``connection`` only says where, whether it is in a transaction or
-    not. ``kind``: only names that begin so, up to their first colon and with it. ``progress`` is
-    told after every batch how many are gone. It needs SELECT, UPDATE and DELETE on the table, and
-    may be left out: then the table has a row for every name that was ever used.
+    ``older_than`` is an hour at least; no transaction should stay open for longer. Names in use are
+    neither removed nor waited for. It works in short transactions of ``batch`` rows over a separate
+    connection (see `row_lock`); ``connection`` only shows where, inside or outside a transaction.
+    ``kind``: only names with this beginning, up to and with their first colon. ``progress`` is
+    called after every batch with the number of removed rows. It needs SELECT, UPDATE and DELETE on
+    the table. Purging is optional: without it the table has a row for every name ever used.
     """
     age = checks.seconds("older_than", older_than, names.AGE_S_MIN, names.AGE_S_MAX)
     size = checks.count("batch", batch, names.BATCH_MAX)

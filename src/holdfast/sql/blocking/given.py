@@ -1,4 +1,4 @@
-"""The object that the caller passed: its kind of connection, and the source of another one."""
+"""Finds the kind of connection of the object that the caller passed, and opens another one."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ Opener = Callable[[], Any]
 _spares: Spares[Spare] = Spares(Spare.close)
 atexit.register(_spares.clear)
 _of_engines: WeakKeyDictionary[Any, Spare] = WeakKeyDictionary()
-#: What was found out about a connection, because asking libpq for it takes longer than a lock.
+#: The side connections of each connection: to find them by libpq takes longer than a lock.
 _of_connections: WeakKeyDictionary[Any, Spare] = WeakKeyDictionary()
-#: What makes two databases of Django's settings different ones.
+#: The settings of Django that distinguish two databases.
 _WHERE = ("NAME", "HOST", "PORT", "USER")
 
 
 class Given(NamedTuple):
-    """What is needed of a connection."""
+    """A connection's dialect, executor and side connections."""
 
     dialect: Dialect
     #: Carries out statements in the caller's transaction.
     teller: Teller
     beside: Spare
-    #: Is it sure that no transaction is open, and that none begins by itself?
+    #: True if certainly no transaction is open and none begins by itself.
     outside: bool
 
     def inside(self) -> Given:
-        """The same, or ``ConfigError`` if a lock would be gone at once."""
+        """Return itself; ``ConfigError`` if a lock would end at once."""
         if self.outside:
             raise ConfigError(OUTSIDE)
         return self
 
 
 def given(connection: Any, beside: Opener | None) -> Given:
-    """What is needed of a connection."""
+    """Return the dialect, executor and side connections of a connection."""
     packages = drivers.packages(connection)
     if "sqlalchemy" in packages:
         return _of_sqlalchemy(connection, beside)
@@ -88,8 +88,10 @@ def _of_sqlalchemy(given: Any, beside: Opener | None) -> Given:
 
 
 def _of_engine(of: Dialect, engine: Any) -> Spare:
-    """From a pool of our own, made as the engine's: who waits for a connection of that one may be
-    waiting for us. They are closed when the engine is disposed of."""
+    """Use a separate pool with the settings of the engine's pool.
+
+    A caller that waits for a connection of the engine's pool may be waiting for our lock. The
+    connections are closed when the engine is disposed of."""
     dialect, pool = engine.dialect, engine.pool.recreate()
 
     def opened() -> Any:
@@ -123,7 +125,7 @@ def _of_django(wrapper: Any, beside: Opener | None) -> Given:
 
 
 def _automatic(raw: Any) -> Any:
-    """A new connection, in autocommit."""
+    """Set autocommit on a new connection, and return it."""
     if callable(getattr(raw, "autocommit", None)):
         raw.autocommit(True)
     else:

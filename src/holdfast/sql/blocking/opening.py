@@ -1,4 +1,4 @@
-"""A connection from a URL, for callers without one: the command ``holdfast purge``."""
+"""Opens a connection from a URL, for callers without one: the command ``holdfast purge``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...core.url_options import word
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from ...url import parse
 
-#: Options of the stores at such a URL, which say nothing of how to reach the server.
+#: Options that the stores have in such a URL, and that don't concern the connection.
 _OF_POSTGRES = ("schema", "durable", "guard", "grace", "create", "pool", "pooler", "trust")
 _OF_MYSQL = ("prefix", "pool", "read_timeout", "write_timeout")
 #: From no TLS at all to a certificate that must be trusted and name the host.
@@ -19,7 +19,7 @@ _TLS = ("disabled", "required", "verify_ca", "verify_identity")
 
 
 def opened(url: str) -> Any:
-    """A connection to the database that a URL names; close it."""
+    """Open a connection to the database of a URL; the caller closes it."""
     scheme, there, rest = url.partition("://")
     scheme = scheme.partition("+")[0]  # SQLAlchemy's name of a driver
     openers: dict[str, Callable[[str, str], Any]] = {
@@ -82,7 +82,7 @@ def _mysql(scheme: str, rest: str) -> Any:
 
 
 def _tls(mode: str, words: Mapping[str, Any]) -> dict[str, Any]:
-    """What PyMySQL is told of TLS."""
+    """Return PyMySQL's options for TLS."""
     if mode == "disabled":
         return {"ssl_disabled": True}
     if mode in ("verify_ca", "verify_identity"):
@@ -93,7 +93,7 @@ def _tls(mode: str, words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place(text: str) -> tuple[str, str]:
-    """Host and port of ``localhost:5433`` or ``[::1]``."""
+    """Return host and port of ``localhost:5433`` or ``[::1]``."""
     host, colon, port = text.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = text, ""

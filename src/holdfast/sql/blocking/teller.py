@@ -1,4 +1,4 @@
-"""The executor of statements over a connection that blocks: the driver's, or a wrapper's."""
+"""The executor of statements over a blocking connection of a driver or a wrapper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model import Answer, plain
 
 
 class CursorTeller:
-    """Over the cursors of a DB-API 2 driver, or of somebody who wraps one."""
+    """Executes statements over the cursors of a DB-API 2 driver, or of a wrapper."""
 
     def __init__(self, cursor: Callable[[], Any], paramstyle: str) -> None:
         self._cursor = cursor
@@ -29,7 +29,7 @@ class CursorTeller:
             cursor.close()
 
     async def rows(self, text: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Carry out a statement, and give all its rows."""
+        """Carry out a statement, and return all its rows."""
         cursor = self._cursor()
         try:
             cursor.execute(*render(text, self._style, values))
@@ -39,7 +39,7 @@ class CursorTeller:
 
 
 class SqlAlchemyTeller:
-    """Over a ``Connection`` of SQLAlchemy, so that it knows of the transaction."""
+    """Executes statements over SQLAlchemy's ``Connection``, which so knows of the transaction."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -52,7 +52,7 @@ class SqlAlchemyTeller:
             return Answer(row, result.rowcount)
 
     async def rows(self, text: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Carry out a statement, and give all its rows."""
+        """Carry out a statement, and return all its rows."""
         return list(self._result(text, values))
 
     def _result(self, text: str, values: Mapping[str, Any]) -> Any:
@@ -61,7 +61,7 @@ class SqlAlchemyTeller:
 
 
 def of_driver(connection: Any) -> CursorTeller:
-    """Over a driver's connection, with plain cursors where it may have others."""
+    """Return an executor over a driver's connection, with plain cursors if others are possible."""
     module: Any = sys.modules[driver(connection)]
     return CursorTeller(_cursors(module, connection), style(connection))
 

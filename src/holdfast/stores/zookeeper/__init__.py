@@ -1,9 +1,9 @@
-"""ZooKeeper: the line of claims as ephemeral nodes, for all who reach one ensemble.
+"""ZooKeeper: the line of claims as ephemeral nodes, for all clients of one ensemble.
 
 ``zookeeper://host1,host2:2181/chroot``, or ``zk://``. Options: ``session=30``, the seconds after
 which a dead process is noticed, whatever the ttl; ``prefix=holdfast``, the folder of the names;
-``recipe=kazoo|curator``, whose nodes ours are like, so that the locks of that library are kept out,
-or ``recipe=simple``, one node called as the name and no line;
+``recipe=kazoo|curator``: our nodes look like those of that library, so that its locks and ours
+exclude each other; or ``recipe=simple``: one node with the name of the lock, and no line;
 ``acl``, ``sasl``, and ``tls``, ``ca``, ``certfile``, ``keyfile``, ``keyfile_password``,
 ``check_hostname``. A ``KazooClient`` may be given instead of a URL.
 """
@@ -52,7 +52,7 @@ def _over(port: Port, found: Settings) -> Store:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with an ensemble, for ``holdfast doctor``."""
+    """Examine an ensemble, for ``holdfast doctor``."""
     try:
         from .blocking.doctor import examine
     except ImportError as missing:

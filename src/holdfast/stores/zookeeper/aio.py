@@ -1,7 +1,7 @@
-"""The port for one event loop: kazoo's thread does the talking, and wakes the loop with answers.
+"""The port for one event loop: kazoo's thread sends and receives, and wakes the loop.
 
-What is sent together is answered in order, so the loop is woken once, by the last answer. A task
-that is cancelled leaves its requests under way; what is sent after them is carried out after them.
+Requests that are sent together are answered in order, so the last answer wakes the loop, once. The
+requests of a cancelled task are still carried out, before all requests that are sent later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .blocking.driver import Driver, Slot
 from .config import Settings
 from .requests import Request
 
-#: What a forked child has of its parent: kept, because its end would end the parent's session.
+#: The parent's objects in a forked child: kept, since collecting them would end the parent's
+#: session.
 _of_the_parent: list[object] = []
 
 
@@ -45,15 +46,15 @@ class LoopPort:
         #: The waiters for a connection.
         self._arrivals: set[AioLatch] = set()
         self._closed = False
-        #: When the loop was asked whether it runs, unless it has answered.
+        #: When we asked the loop whether it runs; None: it has answered, or wasn't asked.
         self._asked: float | None = None
 
     def session(self) -> int:
-        """The session that we have at present; see the protocol."""
+        """Our current session; see the protocol."""
         return self._driver.session() if self._driver is not None else 0
 
     async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
-        """Send them at once, and wait for all answers; see the protocol."""
+        """Send all requests at once, and wait for all answers; see the protocol."""
         loop = self._own()
         driver = self._driver
         if driver is None or not driver.connected or driver.unfit is not None:
@@ -86,20 +87,20 @@ class LoopPort:
         ]
 
     def post(self, request: Request, done: Callable[[Any], None]) -> None:
-        """Send one and don't wait; see the protocol."""
+        """Send one request without waiting; see the protocol."""
         driver, loop = self._driver, self._loop
         if driver is None or loop is None or not driver.connected:
             return
 
         def answered() -> None:
-            with contextlib.suppress(HoldfastError):  # it wasn't answered
+            with contextlib.suppress(HoldfastError):  # there was no answer
                 done(understood(request, slot.value, self.label))
 
         slot = Slot(lambda: _from_outside(loop, answered))
         driver.send(request, slot)
 
     def alarm(self, at: float) -> None:
-        """Call ``on_alarm`` then; see the protocol."""
+        """Call ``on_alarm`` at this time; see the protocol."""
         loop = self._own()
         if self._timer is not None:
             if self._rings_at <= at:
@@ -126,14 +127,14 @@ class LoopPort:
             await loop.run_in_executor(None, driver.stop)
 
     def abandon(self) -> None:
-        """Our loop runs no more: end the session; its thread needs no loop."""
+        """End the session after our loop has ended; the session's thread needs no loop."""
         self._closed = True
         driver, self._driver = self._driver, None
         if driver is not None:
             driver.let_go()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the protocol."""
+        """Start afresh in the child of a fork; see the protocol."""
         if self._driver is not None:
             self._driver.leak()
         _of_the_parent.append((self._driver, self._timer, self._loop))
@@ -142,7 +143,7 @@ class LoopPort:
     # -- connecting --------------------------------------------------------------------------
 
     def _own(self) -> asyncio.AbstractEventLoop:
-        """The running loop, if it is ours."""
+        """Return the running loop; an error if the port belongs to another one."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -151,7 +152,7 @@ class LoopPort:
         return loop
 
     async def _reach(self, until: float) -> Driver:
-        """The driver, connected; it is made if there is none."""
+        """Return the driver when it is connected; make one if there is none."""
         latch = AioLatch()
         self._arrivals.add(latch)
         try:
@@ -170,14 +171,15 @@ class LoopPort:
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         if self._driver is None or self._driver.over:
-            self._asked = None  # it runs
+            self._asked = None  # the loop runs
             self._driver = Driver(self._settings, self, self._driver)
             self._driver.start()
         return self._driver
 
     def silence(self) -> float:
-        """Seconds since our loop was asked whether it runs, and didn't answer. If it did, it is
-        asked again."""
+        """Seconds for which our loop hasn't answered whether it runs; 0 if it has answered.
+
+        If it has answered, it is asked again."""
         asked, now = self._asked, boottime()
         if asked is not None:
             return now - asked
@@ -190,7 +192,7 @@ class LoopPort:
         self._asked = None
 
     def on_state(self) -> None:
-        """The connection was made, or lost: wake the waiters for it."""
+        """Wake the callers that wait for a connection: it was made, or lost."""
         for latch in list(self._arrivals):
             latch.set()
 
@@ -206,4 +208,4 @@ def _resolve(future: asyncio.Future[bool], value: bool) -> None:
 
 
 def _nothing() -> None:
-    """Nobody has asked to be called."""
+    """Do nothing: no callback was set."""

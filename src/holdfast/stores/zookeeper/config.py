@@ -16,23 +16,24 @@ if TYPE_CHECKING:
 
 PORT = 2181
 DEFAULT_PREFIX = "holdfast"
-#: As long as the usual ttl: so a crash is noticed as soon as on other stores.
+#: The same as the default ttl, so that a crash is noticed as fast as on other stores.
 DEFAULT_SESSION_S = 30.0
-#: Shorter ones end by themselves when a machine is busy for a moment.
+#: The limits of ``session``; a shorter session ends when a machine is busy for a moment.
 SESSION_S_MIN, SESSION_S_MAX = 0.4, 3600.0
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(?::\d{1,5})?")
 
 
-#: Maximum silence of the driver: this part of a session, or this number of seconds, whichever is
-#: more; but never more than a third of the session.
+#: Maximum silence of the driver: this part of a session or this number of seconds, the larger of
+#: the two; but never more than a third of the session.
 SILENT_PART, SILENT_S = 0.1, 0.5
-#: A session is at least two ticks, and a follower tells its leader twice in a tick who was there.
+#: Half a tick is at most this part of a session, for a session is at least two ticks. A follower
+#: reports the clients that it has seen to its leader twice per tick.
 _TOLD_PART = 0.25
 
 
 def silent(session: float) -> float:
-    """Seconds after which the driver says at the latest that it is there.
+    """Maximum seconds between two messages of the driver to the server.
 
     >>> silent(30.0), silent(2.0)
     (3.0, 0.5)
@@ -41,12 +42,13 @@ def silent(session: float) -> float:
 
 
 def lease_of(session: float) -> float:
-    """How long a write may be believed in, from its sending, with a session of ``session`` seconds.
+    """Seconds for which an answered write is a lease, counted from when it was sent.
 
-    The leader counts a session from when it last heard of its client. What a client sends by way of
-    a follower, writes too, doesn't count by itself: the follower tells who was there, twice in a
-    tick. So when a write is answered, and the follower is cut off in that moment, the leader may
-    count from a sign of life that is older by both: the silence before it, and half a tick.
+    ``session`` is the length of the session in seconds. The leader counts a session from the last
+    sign of life of its client. A request through a follower, even a write, is no such sign: the
+    follower reports the clients that it has seen, twice per tick. So if a follower is cut off just
+    as it answers a write, the leader may count from an earlier sign of life. That one is older by
+    the silence before the write and by half a tick.
 
     >>> lease_of(30.0), lease_of(2.0)
     (19.5, 1.0)
@@ -55,7 +57,7 @@ def lease_of(session: float) -> float:
 
 
 class Settings(NamedTuple):
-    """How to reach an ensemble, and where in it the lines are."""
+    """The address of an ensemble, how to log in, and the folder of the lines."""
 
     hosts: str
     #: The folder of the names: the chroot of the URL and the prefix.
@@ -63,7 +65,7 @@ class Settings(NamedTuple):
     label: str
     session: float = DEFAULT_SESSION_S
     recipe: str = KAZOO
-    #: What may be done with our nodes by others: "open", "creator"; or ACLs of kazoo's.
+    #: The rights of others on our nodes: "open", "creator"; or ACLs as kazoo objects.
     acl: Any = "open"
     #: (scheme, credential) pairs, as kazoo's ``auth_data``.
     auth: tuple[tuple[str, str], ...] = ()
@@ -105,7 +107,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
 
 
 def settings(url: StoreURL) -> Settings:
-    """What a URL, or a given client, asks for."""
+    """Return the settings of a URL, or of a given client."""
     if url.native is not None:
         return _given(url.native)
     hosts = [one for one in url.host.split(",") if one]
@@ -175,7 +177,7 @@ def _tls(options: Mapping[str, Any]) -> dict[str, Any]:
             )
         return {}
     tls.context("zookeeper", _FILES, files)
-    if "certfile" in files:  # kazoo shows no certificate without a file of its key
+    if "certfile" in files:  # kazoo sends no certificate without a key file
         files.setdefault("keyfile", files["certfile"])
     return {
         "use_ssl": True,
@@ -189,7 +191,7 @@ _FILES = {"ca": "ca", "cert": "certfile", "key": "keyfile", "password": "keyfile
 
 
 def _given(client: Any) -> Settings:
-    """A client of kazoo: our own connections are made the way its own is."""
+    """The settings of a given kazoo client: our connections are made in the same way."""
     hosts = ",".join(
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in client.hosts
     )

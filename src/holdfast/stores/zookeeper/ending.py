@@ -1,7 +1,8 @@
-"""The end of claims, whatever their nodes look like: left, expired, or given up.
+"""The end of claims for all recipes: released, expired or withdrawn.
 
-What is to end is deleted, and what can't be deleted now is tried again until it is gone or its
-session is. A recipe says how: what removes a claim, and how it is found if nobody knows its node.
+The node of an ended claim is deleted. If that fails it is tried again until the node is gone or
+its session has ended. Each recipe defines which request removes a claim, and how to find its node
+when the node's name is unknown.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from .mine import Mine, Own
 from .port import Bell, Port
 from .requests import Request
 
-#: A node that couldn't be deleted is tried again so much later.
+#: Seconds until the next attempt to delete a node, after one failed.
 AGAIN_S = 0.25
-#: Of a claim that is to be withdrawn, and that we know nothing of but its id.
+#: The spec of a claim that must be withdrawn when only its id is known.
 _NOBODY = Spec("", Kind.LOCK, 1, 1, 0.0, "")
 
 
 class Ending(abc.ABC):
-    """What stores of all recipes do with claims of ours that have ended."""
+    """The base of the stores of all recipes: ends the claims of this process."""
 
-    #: Why values aren't kept here.
+    #: The reason why this store has no refresh guards.
     no_guards = (
         "ZooKeeper keeps every node in the memory of each server, takes 1 MiB at most for one, and "
         "has a majority write each change to disk, so it is no place for cached values"
@@ -41,11 +42,11 @@ class Ending(abc.ABC):
         self._bells: dict[str, Bell] = {}
         port.on_alarm = self._on_alarm
 
-    # -- what a recipe says ------------------------------------------------------------------
+    # -- defined by each recipe --------------------------------------------------------------
 
     @abc.abstractmethod
     def _claim(self, claim: Claim, ttl: float) -> Mine:
-        """A claim of ours that has no node yet."""
+        """Make the state of a claim of ours that has no node yet."""
 
     @abc.abstractmethod
     async def _find(self, mine: Mine, until: float) -> bool:
@@ -53,24 +54,24 @@ class Ending(abc.ABC):
 
     @abc.abstractmethod
     def _removal(self, mine: Mine) -> Request:
-        """What removes it."""
+        """The request that removes the claim."""
 
     @abc.abstractmethod
     def _removed(self, mine: Mine, answer: Any) -> bool | Request:
-        """What that was answered: was it there? Or what else must be asked. Raises if refused."""
+        """Read the answer to that: was the claim there? Or the next request. Raises if refused."""
 
     @abc.abstractmethod
     def _search(self, mine: Mine) -> None:
-        """Look for the node of one that nobody waits for, and remove it."""
+        """Look for the node of a claim and remove it, without waiting for the answers."""
 
     @abc.abstractmethod
     async def _break(self, leave: Leave, until: float) -> bool:
-        """Withdraw the claim whose node was created with this ticket, whoever's it is."""
+        """Withdraw the claim whose node has this ticket, also one of another process."""
 
-    # -- leaving -----------------------------------------------------------------------------
+    # -- withdrawing and releasing -----------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release; waiters hear of it by their watches. See the contract."""
+        """Withdraw or release; watches notify the waiters. See the contract."""
         if leave.after > 0:
             raise NotSupported(f"{self.label} can't keep a name occupied after its release")
         until = self._port.now() + within
@@ -81,12 +82,12 @@ class Ending(abc.ABC):
             if not leave.suspect:
                 return False
             mine = self._claim(Claim(leave.id, _NOBODY._replace(name=leave.name)), leave.ttl)
-        mine.expires = math.inf  # it is being deleted
+        mine.expires = math.inf  # its node is being deleted
         try:
             if mine.void or not (mine.path or await self._find(mine, until)):
                 self._own.forget(mine)
                 return False
-            alive = mine.dead is None  # a renewal that is under way may find it gone, by our doing
+            alive = mine.dead is None  # read now: a concurrent renewal may miss the node we delete
             there: bool | Request = self._removal(mine)
             while not isinstance(there, bool):
                 (answer,) = await self._port.ask([there], until)
@@ -98,7 +99,7 @@ class Ending(abc.ABC):
         return there and alive
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Withdraw or release many; see the contract."""
+        """Withdraw or release several claims; see the contract."""
         until = self._port.now() + within
         mine = [self._own.claims.get(leave.id) for leave in leaves]
         known = [one for one in mine if one is not None and one.path]
@@ -120,7 +121,7 @@ class Ending(abc.ABC):
     async def _left(
         self, leave: Leave, mine: Mine, answer: Any, until: float, alive: bool
     ) -> bool | Exception:
-        """What came of one of many."""
+        """Return the result for one of several claims."""
         try:
             there = self._removed(mine, answer)
         except Exception as refusal:
@@ -136,7 +137,7 @@ class Ending(abc.ABC):
         except StoreUnavailable as failure:
             return failure
 
-    # -- waiting, and its end ----------------------------------------------------------------
+    # -- waiting -----------------------------------------------------------------------------
 
     def _bell(self, mine: Mine) -> None:
         bell = self._bells.get(mine.claim.id)
@@ -145,29 +146,29 @@ class Ending(abc.ABC):
         mine.bell = bell.set
 
     def unlisten(self, claim: Claim) -> None:
-        """The claim waits no more; see the contract."""
+        """Stop waiting for this claim; see the contract."""
         self._bells.pop(claim.id, None)
         mine = self._own.claims.get(claim.id)
         if mine is not None:
             mine.bell = None
 
-    # -- what ends from our side -------------------------------------------------------------
+    # -- claims that we end ourselves --------------------------------------------------------
 
     def _live(self, mine: Mine, answer: Held | Waiting) -> None:
-        """A write was answered: the claim may stay for this lease, unless it is kept again."""
-        # A waiter keeps its place through an election that takes longer than the waiter TTL.
+        """A write was answered: the claim lives for this lease, unless it is renewed."""
+        # The longer session, so that a waiter survives an election longer than the waiter TTL.
         lease = answer.expires_in if isinstance(answer, Held) else self._session
         mine.kept(self._port.now() + lease)
         self._port.alarm(mine.expires)
 
     def _doom(self, mines: Sequence[Mine]) -> None:
-        """It is not known whether they are withdrawn: continue with it, whoever else gives up."""
+        """Continue to withdraw claims whose withdrawal is uncertain, after the caller gave up."""
         for mine in mines:
             self._own.doom(mine)
         self._port.alarm(self._port.now() + AGAIN_S)
 
     def _on_alarm(self) -> None:
-        """Delete the nodes of claims that have expired; what can't be deleted is tried again."""
+        """Delete the nodes of expired claims; repeat later what fails."""
         now = self._port.now()
         self._own.bury(now)
         session = self._port.session()
@@ -185,29 +186,29 @@ class Ending(abc.ABC):
             self._port.alarm(due)
 
     def _remove(self, mine: Mine) -> None:
-        """Have it removed, and don't wait."""
+        """Send the removal, without waiting for its answer."""
         self._port.post(self._removal(mine), partial(self._gone, mine))
 
     def _gone(self, mine: Mine, answer: Any) -> None:
-        more = self._removed(mine, answer)  # what that raises only stops it until the next alarm
+        more = self._removed(mine, answer)  # after an exception the next alarm tries again
         if isinstance(more, bool):
             self._own.forget(mine)
         else:
             self._port.post(more, partial(self._gone, mine))
 
-    # -- its life ----------------------------------------------------------------------------
+    # -- life cycle --------------------------------------------------------------------------
 
     async def changed(self, within: float) -> bool:
-        """It loses nothing that it has acknowledged; see the contract."""
+        """Always False: ZooKeeper loses nothing that it has acknowledged; see the contract."""
         return False
 
     async def close(self) -> None:
-        """End our session, and with it all that is left of our claims."""
+        """End our session, and with it all our remaining claims."""
         self._own.clear()
         await self._port.close()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Forget the parent's claims and connection, after a fork; see the contract."""
         self._own.clear()
         self._bells = {}
         self._port.forked()

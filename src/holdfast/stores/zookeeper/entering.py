@@ -1,4 +1,4 @@
-"""Create the node of a claim, and find it again when it is unknown whether it was created."""
+"""Creates the node of a claim, and finds it again when it is unknown whether it was created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .port import Port, refused
 from .requests import Children, Create, Folder, Look, Made, No, Request, Stat, Sync
 from .standing import Standing
 
-#: A folder that is empty may be removed by the server as soon as it is made: so often it is made.
+#: Maximum times to make a folder: the server may remove an empty one at once.
 _FOLDER_TRIES = 4
 
 
@@ -23,7 +23,7 @@ class Entering:
         self.root = root
 
     def folder(self, name: str) -> str:
-        """Where the line of this name is."""
+        """The path of the folder with the line of this name."""
         return f"{self.root}/{encoded(name)}"
 
     async def create(self, mine: Mine, trying: bool, until: float) -> list[str]:
@@ -40,7 +40,7 @@ class Entering:
         for _ in range(_FOLDER_TRIES):
             if made is not No.NODE:
                 break
-            mine.void = True  # should this be the last that is asked
+            mine.void = True  # in case this is the last request
             await self.make(Folder(mine.folder), until)
             mine.void = False
             made, nodes = await self._port.ask(both, until)
@@ -54,7 +54,7 @@ class Entering:
         return self._standing.listed(nodes, mine.folder)
 
     async def make(self, last: Folder | Create, until: float) -> None:
-        """Make a node, and all that it is in."""
+        """Make a node, and all folders above it."""
         parts = last.path.strip("/").split("/")[:-1]
         above = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
         requests: list[Request] = [Create(path) for path in above]
@@ -66,7 +66,7 @@ class Entering:
     async def find(self, mine: Mine, until: float) -> bool:
         """Find the node of a claim whose create was not answered; False if there is none.
 
-        After the `Sync`, a create that was carried out is seen, and one that wasn't never will be.
+        After the `Sync` a create was either carried out, and is seen, or it never will be.
         """
         _, nodes = await self._port.ask([Sync(self.root), Children(mine.folder)], until)
         node = self.own_node(mine, self._standing.listed(nodes, mine.folder))
@@ -79,7 +79,7 @@ class Entering:
         return False
 
     def own_node(self, mine: Mine, nodes: list[str]) -> str:
-        """Which of these is this claim's; empty if none is."""
+        """Return the name of this claim's node among these; empty if it isn't there."""
         wanted = digest(mine.claim.id)
         for entry in self._standing.entries(nodes, mine.claim.spec.name):
             if entry.digest == wanted:

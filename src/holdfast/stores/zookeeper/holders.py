@@ -1,4 +1,4 @@
-"""Inspection where each name is one node: its holder, also if that isn't a client of holdfast."""
+"""Inspection for the simple recipe: the holder of each name, also one of another library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES_AT_ONCE = 100
 
 
 def lies_a_line(stat: Stat) -> bool:
-    """Is this a folder, in which another recipe keeps its nodes?"""
+    """True for a folder in which another recipe keeps its nodes."""
     return stat.folder and not stat.session
 
 
@@ -28,16 +28,16 @@ def line_in_use(name: str) -> ConfigError:
 
 
 class Holders(NamedTuple):
-    """Looks at names, and changes nothing but the node of our own session, to learn the time."""
+    """Reads names. It writes only to the node of our own session, to learn the time."""
 
     port: Port
     keeping: Keeping
     root: str
-    #: What somebody else's node, whose session we can't know, is taken to have left.
+    #: The remaining lease reported for a node of another library, whose session we don't know.
     lease: float
 
     async def inspect(self, prefix: str, exact: bool, until: float) -> list[LineRecord]:
-        """Who holds the names that begin with the prefix (or the one that is it)."""
+        """Return the holders of the names that begin with the prefix (or equal it)."""
         if exact:
             now, (node,) = await self.keeping.ask_now([self._node(prefix)], until)
             if isinstance(node, Found) and lies_a_line(node.stat):
@@ -65,7 +65,7 @@ class Holders(NamedTuple):
             if isinstance(node, Found) and not lies_a_line(node.stat)
         ]
         asked: list[Request] = []
-        for _, node in here:  # no claim is called "-"
+        for _, node in here:  # no claim has the name "-"
             asked.append(Get(f"{self.root}/{CLAIMS}/{read_note(node.data).claim or '-'}"))
             asked.append(Look(f"{self.root}/{SESSIONS}/{node.stat.session & (1 << 64) - 1:016x}"))
         said = await self.port.ask(asked, until)

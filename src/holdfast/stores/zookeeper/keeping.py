@@ -1,8 +1,8 @@
-"""Keeping claims alive: one `Multi` for all of a batch, which writes.
+"""Renews claims: one `Multi`, which writes, for a whole batch.
 
 It writes to the node of our session, so that no follower can answer it alone, and checks that the
-node of every claim is there. If it is refused nothing was written, and nothing is prolonged: those
-whose nodes are gone are told, and it is sent again for the others.
+node of every claim is there. If it is refused, nothing was written and nothing is renewed. Then the
+claims without a node are lost, and it is sent again for the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .port import Port, refused
 from .requests import Check, Children, Create, Look, Multi, No, Put, Request, Sync
 from .standing import Standing as Line
 
-#: So often a batch is sent again without those that are gone.
+#: Maximum times to send a batch, each time without the claims that are gone.
 _ROUNDS = 5
 
 
@@ -37,8 +37,10 @@ class Keeping:
         self.marked = 0
 
     async def keep(self, keeps: Sequence[Keep], until: float) -> list[Standing | Exception]:
-        """Renew a batch; one answer each, in order. What is `Held` or `Waiting` then doesn't expire
-        before the caller has called ``kept`` of it."""
+        """Renew a batch; one answer each, in order.
+
+        A claim that is answered by `Held` or `Waiting` doesn't expire before the caller calls its
+        ``kept``."""
         found: dict[int, Standing | Exception] = {}
         todo: dict[int, Mine] = {}
         now = self._port.now()
@@ -60,7 +62,7 @@ class Keeping:
             await self._round(keeps, todo, found, until)
         finally:
             for at, mine in kept.items():
-                # The others don't expire before the caller has said until when they live.
+                # The others don't expire before the caller sets their new deadline.
                 if not isinstance(found.get(at), Held | Waiting):
                     mine.kept(None)
         return [found[at] for at in range(len(keeps))]
@@ -101,13 +103,13 @@ class Keeping:
         return min(keep.ttl, self._most)
 
     def _write_down(self, mine: Mine, ttl: float, keep: Keep) -> None:
-        """The write was answered: what it changed is so."""
+        """The write was answered: record the new ttl and weight."""
         mine.ttl = ttl
         if 0 < keep.weight < mine.weight:
             mine.weight = keep.weight
 
     async def _turn(self, mine: Mine, nodes: Any, until: float) -> Standing | Exception:
-        """Where one that waits stands now; an error is about it alone."""
+        """The position of a waiter now; an error concerns only this waiter."""
         try:
             answer: Joined = await self._line.stand(
                 mine, self._line.listed(nodes, mine.folder), until
@@ -123,7 +125,7 @@ class Keeping:
         answers: list[Any],
         until: float,
     ) -> None:
-        """The write was refused: those whose nodes are gone are told."""
+        """The write was refused: report the claims whose nodes are gone as lost."""
         if No.RIGHT in answers:
             raise refused(No.RIGHT, "renew", self._port.label)
         places = list(todo)
@@ -138,7 +140,7 @@ class Keeping:
         return f"{self._entering.root}/{SESSIONS}/{session:016x}"
 
     async def mark(self, until: float) -> int:
-        """See to it that our session has its node; which session that is."""
+        """Make sure that our session has its node; return the session."""
         if not self._port.session():
             await self._port.ask([Sync("/")], until)
         session = self._port.session()
@@ -155,12 +157,12 @@ class Keeping:
         return session
 
     async def list_now(self, folder: str, until: float) -> tuple[float, Any]:
-        """The time by the leader's clock, and the children of a folder."""
+        """Return the time by the leader's clock, and the children of a folder."""
         now, (nodes,) = await self.ask_now([Children(folder)], until)
         return now, nodes
 
     async def ask_now(self, reads: Sequence[Request], until: float) -> tuple[float, list[Any]]:
-        """The time by the leader's clock, by a write, and answers that are as new as that."""
+        """Return the leader's time, from a write, and answers that are at least as new."""
         mark = self._mark_of(await self.mark(until))
         stat, *answers = await self._port.ask([Put(mark, b""), *reads], until)
         if stat is No.NODE:
@@ -173,7 +175,7 @@ class Keeping:
 
 
 def _part(mine: Mine, ttl: float, keep: Keep) -> Put | Check:
-    """What a batch holds for this claim: that its node is there, and what has changed about it."""
+    """The part of a batch for this claim: check its node, or write the changed ttl or weight."""
     weight = keep.weight if 0 < keep.weight < mine.weight else mine.weight
     if weight == mine.weight and ttl == mine.ttl:
         return Check(mine.path)

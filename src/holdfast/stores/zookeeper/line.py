@@ -1,8 +1,8 @@
-"""Whose turn it is, read off the names of the nodes: pure functions, no input or output.
+"""Order of a line, read from the names of its nodes: pure functions without input or output.
 
-A claim is held once it fits together with all that were created before it. Nothing is ever created
-ahead of a claim that is there, so what has been seen ahead of it can only become less: a claim that
-was once found to be held is held for as long as its node is there.
+A claim is held once it fits together with all claims that were created before it. No node is ever
+created ahead of an existing claim, so the claims ahead of it only become fewer: a claim that was
+once found to be held is held for as long as its node is there.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ...core.model import Kind, Mismatch, Spec
 from ...core.policy import fits
 from .names import Entry, later
 
-#: More nodes than this are not watched one by one, but through their folder.
+#: Maximum nodes to watch one by one; for more, the claim watches their folder.
 WATCHED_MAX = 8
 
 
 class Block(NamedTuple):
-    """What stands in a claim's way: as long as all of ``nodes`` are there, it has to wait.
+    """The nodes that block a claim: while all of ``nodes`` are there, it has to wait.
 
-    ``alone``: nothing else is ahead, so that it is held once they are gone.
+    ``alone``: nothing else is ahead, so the claim is held once they are gone.
     """
 
     nodes: tuple[Entry, ...]
@@ -29,13 +29,13 @@ class Block(NamedTuple):
 
 
 class View(NamedTuple):
-    """A line as one claim sees it: who is ahead, in order, and how much each of them takes."""
+    """A line as one claim sees it: the nodes ahead, in order, and the weight of each."""
 
     ahead: tuple[Entry, ...]
     weights: tuple[int, ...]
 
     def held(self, capacity: int) -> int:
-        """How many of those ahead hold."""
+        """Return how many of the claims ahead are held."""
         used = count = 0
         for weight in self.weights:
             if not fits(capacity, used, weight):
@@ -46,14 +46,14 @@ class View(NamedTuple):
 
 
 def ahead_of(own: Entry, line: list[Entry]) -> tuple[Entry, ...]:
-    """Those that were created before, first come first."""
+    """Return the entries that were created before this one, the oldest first."""
     found = [one for one in line if one is not own and later(own.number, one.number)]
     found.sort(key=lambda one: (one.number - own.number) % (1 << 32))
     return tuple(found)
 
 
 def view(own: Entry, line: list[Entry], spec: Spec, shrunk: Mapping[str, int]) -> View:
-    """The line as this claim sees it. ``shrunk``: nodes that weigh less than their names say."""
+    """Return the line as this claim sees it. ``shrunk``: lower weights than in the node names."""
     ahead = ahead_of(own, line)
     return View(ahead, tuple(_weight(one, spec, shrunk) for one in ahead))
 
@@ -63,12 +63,12 @@ def _weight(one: Entry, spec: Spec, shrunk: Mapping[str, int]) -> int:
         return shrunk.get(one.node, one.weight)
     if not one.kind and one.reads and spec.kind is Kind.RWLOCK:
         return 1
-    # Somebody else's lock; or a claim that found another kind ahead of it and is about to go.
+    # A lock of another library; or a claim that found another kind ahead and will withdraw.
     return spec.capacity
 
 
 def mismatch(first: Entry, spec: Spec) -> Mismatch | None:
-    """The name is in use as something else, if so: whoever is first says as what."""
+    """Return as what else the name is in use, going by the first in line; None if it isn't."""
     if first.kind:
         if first.kind == spec.kind and first.capacity == spec.capacity:
             return None
@@ -81,7 +81,7 @@ def mismatch(first: Entry, spec: Spec) -> Mismatch | None:
 
 
 def block(seen: View, spec: Spec, weight: int) -> Block | None:
-    """The fewest nodes that keep this claim waiting, the latest of them; None if it is held."""
+    """Return the fewest and latest nodes that keep this claim waiting; None if it is held."""
     if fits(spec.capacity, sum(seen.weights), weight):
         return None
     places = sorted(range(len(seen.ahead)), key=lambda at: (seen.weights[at], at), reverse=True)

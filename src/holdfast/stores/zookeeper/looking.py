@@ -1,4 +1,4 @@
-"""Inspection: the lines, the claims in them, for how long, and until when at most."""
+"""Inspection: the lines and their claims, with the age and remaining lease of each claim."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _LINES_AT_ONCE = 100
 
 
 class Looking(NamedTuple):
-    """Looks at lines, and changes nothing but the node of our own session, to learn the time."""
+    """Reads lines. It writes only to the node of our own session, to learn the time."""
 
     port: Port
     standing: Standing
     keeping: Keeping
     root: str
-    #: What a claim of another library, whose session we can't know, is taken to have left.
+    #: The ttl assumed for a held claim of another library, whose session we don't know.
     session: float
     patience: float
 
     async def inspect(self, prefix: str, exact: bool, until: float) -> list[LineRecord]:
-        """The lines whose name begins with the prefix (or is it), sorted by name."""
+        """Return the lines whose name begins with the prefix (or equals it), sorted by name."""
         if exact:
             folder = f"{self.root}/{encoded(prefix)}"
             now, nodes = await self.keeping.list_now(folder, until)
@@ -109,7 +109,7 @@ class Looking(NamedTuple):
 
 
 def _first(line: list[Entry]) -> Entry:
-    """The one that was created first; numbers wrap, so it is found by comparing."""
+    """Return the oldest entry; numbers wrap around, so compare pairs."""
     first = line[0]
     for one in line[1:]:
         if (first.number - one.number) % (1 << 32) < 1 << 31:

@@ -1,8 +1,8 @@
-"""State of this process's own claims: their nodes, and until when each may stay.
+"""State of this process's own claims: their nodes, and the time when each expires.
 
-ZooKeeper ends a node with its session, and not before. So what is to end earlier, a hold that
-nobody renews or a claim whose waiting was given up, is ended from here: when it
-expires it is dead at once for every caller, and its node is deleted as soon as that can be done.
+ZooKeeper ends a node with its session, and not before. So this module ends the claims that must end
+earlier: holds that are not renewed, and claims whose waiter gave up. When a claim expires it is
+dead at once for every caller, and its node is deleted as soon as possible.
 """
 
 from __future__ import annotations
@@ -45,53 +45,53 @@ class Mine:
         self.ttl = ttl
         self.weight = claim.spec.weight
         self.held = False
-        #: Its node, once that is known. A create whose reply was lost leaves it empty.
+        #: Its node, once known. If the reply to the create was lost, this stays empty.
         self.path = ""
         self.node = ""
         self.stat = Stat(0, 0.0, 0.0, 0)
-        #: It was refused, so it never had a node.
+        #: Its create was refused or not sent, so it has no node.
         self.void = False
         self.expires = math.inf
-        #: While it is being kept it doesn't expire: until when it would have.
+        #: Its deadline during a renewal, in which it doesn't expire.
         self.until = math.inf
         self.dead: Loss | None = None
-        #: Somebody is about to find it expired.
+        #: `Own.bury` is about to end it as expired.
         self.dying = False
-        #: Nodes in its way that we shall hear of, and what they weigh where that has changed.
+        #: The blocking nodes with a watch of ours; and the weights of nodes that were reduced.
         self.armed: set[str] = set()
         self.shrunk: dict[str, int] = {}
-        #: The only node ahead, if there is just one; and whether we have heard of its end.
+        #: The only node ahead, if there is just one; and whether a watch reported its end.
         self.alone = ""
         self.cleared = False
-        #: Rings when something was heard. One try, which doesn't stay if it must wait, has none.
+        #: Called when a watch fires. A single try, which doesn't wait, has none.
         self.bell: Callable[[], object] | None = None
 
     def entered(self, made: Made) -> None:
-        """Its node is there."""
+        """Record its node, which is there."""
         self.path, self.stat = made.path, made.stat
         self.node = made.path.rpartition("/")[2]
 
     def keeping(self) -> bool:
-        """It is about to be kept: until `kept` it doesn't expire. False if it has.
+        """Begin a renewal: until `kept` it doesn't expire. False if it has expired.
 
-        This and `Own.bury` run on different threads: each says what it is about to do before it
-        looks whether the other has, so that never both continue.
+        This and `Own.bury` run on different threads: each sets its own mark before it checks the
+        other's, so that they never both continue.
         """
         if self.expires < math.inf:
             self.until, self.expires = self.expires, math.inf
         return not self.dying and self.dead is None
 
     def kept(self, until: float | None) -> None:
-        """It lives until then; None: as long as it would have, as nobody has answered."""
+        """End a renewal: it lives until then. None: no answer came, so its deadline stays."""
         if until is not None:
-            # Never shorter than what was said before: its holder counts on that.
+            # Never earlier than the deadline that its holder was given before.
             self.until = max(until, self.until) if self.held and self.until < math.inf else until
         self.expires = self.until
 
     def heard(self, node: str, gone: bool) -> None:
-        """Something has become of a node in its way, or the connection that watched it is lost.
+        """A blocking node changed or went, or the connection with its watch is lost.
 
-        Called by the driver, on whatever thread: it only takes notes and rings."""
+        The driver calls this on any thread: it only records the event and rings the bell."""
         self.armed.discard(node)
         if gone and node == self.alone:
             self.cleared = True
@@ -100,20 +100,20 @@ class Mine:
             bell()
 
     def blocked(self, alone: str) -> None:
-        """It waits; for nothing but this one node, if that is given."""
+        """It waits; only for this one node, if one is given."""
         self.alone, self.cleared = alone, False
 
 
 class Own:
-    """The claims of this process, by id; and the nodes that are to be deleted when possible."""
+    """The claims of this process, by id; and the claims whose nodes must be deleted."""
 
     def __init__(self) -> None:
         self.claims: dict[str, Mine] = {}
-        #: Those whose nodes are to be deleted, by id.
+        #: The claims whose nodes must be deleted, by id.
         self.doomed: dict[str, Mine] = {}
 
     def bury(self, now: float) -> None:
-        """The claims that have expired are dead, and their nodes are doomed."""
+        """End the claims that have expired; their nodes must be deleted."""
         for mine in list(self.claims.values()):
             if mine.expires > now or mine.dead is not None:
                 continue
@@ -123,23 +123,23 @@ class Own:
             mine.dying = False
 
     def doom(self, mine: Mine) -> None:
-        """It is dead for every caller, and its node is to be deleted."""
+        """End the claim for every caller; its node must be deleted."""
         if mine.dead is None:
             mine.dead = Loss.EXPIRED
         self.doomed[mine.claim.id] = mine
 
     def forget(self, mine: Mine) -> None:
-        """It has ended: its node is gone, or there never was one."""
+        """Forget a claim that has ended: its node is gone, or there never was one."""
         self.claims.pop(mine.claim.id, None)
         self.doomed.pop(mine.claim.id, None)
 
     def clear(self) -> None:
-        """Forget all: nothing of it is ours."""
+        """Forget all claims, without deleting their nodes."""
         self.claims = {}
         self.doomed = {}
 
     def next_due(self) -> float:
-        """When the next of them expires; ``inf`` if none does."""
+        """Return when the next claim expires; ``inf`` if none does."""
         return min((one.expires for one in self._alive()), default=math.inf)
 
     def _alive(self) -> Iterator[Mine]:

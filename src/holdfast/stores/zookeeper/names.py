@@ -4,17 +4,17 @@
 
     /holdfast/orders%2F42/9f86d081884c7d65...-l-1-1-w__lock__0000000017
                           |                 | | | |   |       the server's count of creations
-                          |                 | | | |   as kazoo's Lock and WriteLock call theirs;
-                          |                 | | | |   those of readers end with __rlock__
+                          |                 | | | |   as in kazoo's Lock and WriteLock;
+                          |                 | | | |   for readers it is __rlock__
                           |                 | | | waits, or is a try (t)
                           |                 | | weight
                           |                 | capacity
                           |                 lock, semaphore, rwlock or election
                           a digest of the claim's id, which is secret
 
-So the whole line can be read off one list of children. ``recipe=curator`` calls them as Curator's
-InterProcessMutex does, which leaves room for nothing but the digest. ``recipe=simple`` has no
-lines: the name's folder is the node of its one holder (``simple.py``).
+So one list of children shows the whole line. ``recipe=curator`` uses the names of Curator's
+InterProcessMutex, which have room only for the digest. ``recipe=simple`` has no lines: the name's
+folder is the node of its one holder (``simple.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...errors import ConfigError
 
 KAZOO, CURATOR, SIMPLE = "kazoo", "curator", "simple"
 RECIPES = (KAZOO, CURATOR, SIMPLE)
-#: The folder of the sessions. No name is encoded so that it begins with a dot.
+#: The folder of the sessions. No encoded name begins with a dot.
 SESSIONS = ".sessions"
 #: The folder of the claims of the simple recipe, whose nodes have no room for an id.
 CLAIMS = ".claims"
@@ -45,7 +45,7 @@ _TURN = 1 << 32
 
 
 class Entry(NamedTuple):
-    """What the name of a node says. ``kind`` is empty where it is another library's."""
+    """The name of a node, parsed. ``kind`` is empty for a node of another library."""
 
     node: str
     number: int
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 
 
 def encoded(name: str) -> str:
-    """A name as one part of a path; no two names become the same.
+    """Encode a name as one part of a path; different names stay different.
 
     >>> encoded("order/42"), encoded("..")
     ('order%2F42', '%2E.')
@@ -68,7 +68,7 @@ def encoded(name: str) -> str:
 
 
 def decoded(part: str) -> str | None:
-    """The name that is encoded so; None if none is.
+    """Decode a name; None if the text is no encoded name.
 
     >>> decoded("order%2F42"), decoded("a%2f"), decoded(".sessions")
     ('order/42', None, None)
@@ -82,12 +82,12 @@ def decoded(part: str) -> str | None:
 
 
 def digest(claim_id: str) -> str:
-    """What others may know of a claim's id: it finds the node, and proves nothing."""
+    """The public digest of a claim's secret id: it finds the node, and proves nothing."""
     return hashlib.sha256(claim_id.encode()).hexdigest()[:32]
 
 
 def beginning(claim: Claim, trying: bool, recipe: str) -> str:
-    """What the node of this claim is called; the server adds its number."""
+    """Return the name of this claim's node, to which the server appends its number."""
     mark, spec = digest(claim.id), claim.spec
     if recipe == CURATOR:
         parts = (mark[:8], mark[8:12], mark[12:16], mark[16:20], mark[20:])
@@ -100,7 +100,7 @@ def beginning(claim: Claim, trying: bool, recipe: str) -> str:
 
 
 def entries(nodes: Iterable[str], recipe: str, name: str) -> list[Entry]:
-    """The claims among these nodes, in no order. ``ConfigError`` if the other recipe is in use."""
+    """Return the claims among these nodes, unordered. ``ConfigError`` for another recipe."""
     read = _by_curator if recipe == CURATOR else _by_kazoo
     found = []
     for node in nodes:
@@ -144,12 +144,12 @@ def in_use(name: str, whose: str, remedy: str) -> ConfigError:
 
 
 def simple_in_use(name: str) -> ConfigError:
-    """The error for a name that is a node of the simple recipe's."""
+    """The error for a name that is in use by the simple recipe."""
     return in_use(name, "the simple recipe's", "recipe=simple")
 
 
 def later(number: int, than: int) -> bool:
-    """Was this number given out after the other one? They wrap at 2 to the 31st.
+    """Was this number assigned after the other one? Numbers wrap around at 2 to the 31st.
 
     >>> later(7, 5), later(-(2**31), 2**31 - 1), later(5, 5)
     (True, True, False)

@@ -1,6 +1,6 @@
-"""Content of a claim's node, for people and for the waiters behind it.
+"""Content of a claim's node, for human readers and for the waiters behind it.
 
-The first line is the owner, so that the tools of others show it; what follows is JSON.
+The first line is the owner, so that other tools show it; the rest is JSON.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 class Note(NamedTuple):
-    """The data of a node. Of another library's node only the owner is known."""
+    """The data of a node. For a node of another library only the owner is known."""
 
     owner: str
     ttl: float = 0.0
-    #: Less than its name says after a downgrade; 0: not known.
+    #: Less than the weight in its name after a downgrade; 0: not known.
     weight: int = 0
     meta: str = ""
-    #: A digest of its id, where its node is not called after it.
+    #: A digest of its id, if the node's name doesn't contain it.
     claim: str = ""
 
 
@@ -39,7 +39,7 @@ def note(owner: str, ttl: float, weight: int, meta: str, claim: str = "") -> byt
 
 
 def read_note(data: bytes) -> Note:
-    """What the data of a node say.
+    """Parse the data of a node.
 
     >>> read_note(b"10.0.0.7")
     Note(owner='10.0.0.7', ttl=0.0, weight=0, meta='', claim='')
@@ -55,5 +55,5 @@ def read_note(data: bytes) -> Note:
 
 
 def _mark(told: object) -> str:
-    """A digest, if it is one: it becomes a part of a path."""
+    """Return the digest if it is valid, else an empty text: it becomes a part of a path."""
     return told if isinstance(told, str) and _DIGEST.fullmatch(told) else ""

@@ -1,4 +1,4 @@
-"""The driver as the verbs need it: a small port, one for threads and one for an event loop."""
+"""The port to the driver that the verbs use; one exists for threads and one for an event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .requests import No, Request
 
 
 class Bell(Protocol):
-    """Something to wait on that anybody may ring, from any thread."""
+    """An event to wait for, which any thread may set."""
 
     def set(self) -> None:
         """Ring."""
@@ -22,32 +22,32 @@ class Bell(Protocol):
 
 
 class Port(Protocol):
-    """How requests reach the ensemble."""
+    """Sends requests to the ensemble."""
 
-    #: What people see in messages; never with a password.
+    #: The store's name in messages, never with a password.
     label: str
     #: See `alarm`. It is called on any thread and doesn't block.
     on_alarm: Callable[[], None]
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Seconds of a clock that never jumps."""
         ...
 
     def session(self) -> int:
-        """The session that we have at present; 0 if there is none."""
+        """Our current session; 0 if there is none."""
         ...
 
     async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
-        """Send them in this order, at once; one answer each, which may be a `No`.
+        """Send the requests in this order, at once; one answer each, which may be a `No`.
 
-        Connects first where that must be. ``StoreUnavailable`` if not all of them were answered
-        by ``until``: then each of them may have been carried out or not, but none of them will be
-        once a `Sync` that is sent later was answered.
+        Connects first if needed. ``StoreUnavailable`` if not all of them were answered by
+        ``until``: then each of them may have been carried out or not. Once a later `Sync` was
+        answered, none of them is carried out after that.
         """
         ...
 
     def post(self, request: Request, done: Callable[[Any], None]) -> None:
-        """Send one and don't wait: ``done(answer)`` is called on any thread, or never."""
+        """Send one without waiting: ``done(answer)`` is called on any thread, or never."""
         ...
 
     def bell(self) -> Bell:
@@ -55,7 +55,7 @@ class Port(Protocol):
         ...
 
     def alarm(self, at: float) -> None:
-        """Call ``on_alarm`` at this time, or soon after it; an earlier alarm replaces a later."""
+        """Call ``on_alarm`` at this time or soon after; an earlier alarm replaces a later one."""
         ...
 
     async def close(self) -> None:
@@ -63,7 +63,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork: forget the parent's connection, and start lazily."""
+        """Forget the parent's connection, in the child of a fork, and start lazily."""
         ...
 
 

@@ -12,39 +12,39 @@ from typing import NamedTuple, TypeAlias
 
 
 class Stat(NamedTuple):
-    """What the server knows of a node. Times are seconds by the leader's clock."""
+    """The server's metadata of a node. Times are seconds by the leader's clock."""
 
     czxid: int
     created: float
     changed: float
-    #: The session whose end is the node's; 0: none.
+    #: The session whose end also ends the node; 0: none.
     session: int
-    #: How often its data were written since it was made.
+    #: The number of writes to its data since its creation.
     version: int = 0
-    #: Has it, or had it, child nodes?
+    #: True if it has, or had, child nodes.
     folder: bool = False
-    #: The transaction that wrote its data last.
+    #: The transaction of the last write to its data.
     mzxid: int = 0
-    #: How many nodes are in it.
+    #: The number of its child nodes.
     children: int = 0
 
 
 class Made(NamedTuple):
-    """A node was created, and is called so."""
+    """A node was created at this path."""
 
     path: str
     stat: Stat
 
 
 class Found(NamedTuple):
-    """What is in a node."""
+    """The data of a node."""
 
     data: bytes
     stat: Stat
 
 
 class No(enum.StrEnum):
-    """A refusal: it changes nothing, and says why."""
+    """A refusal with its reason. The refused request changed nothing."""
 
     NODE = "there is no such node"
     ROOM = "there is such a node already"
@@ -56,7 +56,9 @@ class No(enum.StrEnum):
 
 
 class Create(NamedTuple):
-    """Answers `Made`. ``ephemeral``: it ends with our session, and the server adds a number."""
+    """Answers `Made`.
+
+    ``ephemeral``: the node ends with our session; ``numbered``: the server adds a number."""
 
     path: str
     data: bytes = b""
@@ -71,14 +73,14 @@ class Folder(NamedTuple):
 
 
 class Children(NamedTuple):
-    """Answers a list of names. ``watch(False)`` is called once, when that changes or is lost."""
+    """Answers a list of names. ``watch(False)`` is called once, on a change or a lost watch."""
 
     path: str
     watch: Callable[[bool], None] | None = None
 
 
 class Get(NamedTuple):
-    """Answers `Found`. ``watch(gone)`` is called once, when that changes or is lost."""
+    """Answers `Found`. ``watch(gone)`` is called once, on a change or a lost watch."""
 
     path: str
     watch: Callable[[bool], None] | None = None
@@ -91,7 +93,7 @@ class Look(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Answers a `Stat`. With a ``version``: only if its data were written so often."""
+    """Answers a `Stat`. With a ``version``: only if that is the node's current version."""
 
     path: str
     data: bytes
@@ -99,28 +101,29 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Answers True. With a ``version``: only if its data were written so often."""
+    """Answers True. With a ``version``: only if that is the node's current version."""
 
     path: str
     version: int = -1
 
 
 class Sync(NamedTuple):
-    """Answers True: a read that follows sees all that was acknowledged before."""
+    """Answers True: a later read sees all writes that were acknowledged before."""
 
     path: str
 
 
 class Check(NamedTuple):
-    """Answers True if the node is there: a part of `Multi`. With a ``version``: only if its data
-    were written so often."""
+    """Answers True if the node is there: a part of `Multi`.
+
+    With a ``version``: only if that is the node's current version."""
 
     path: str
     version: int = -1
 
 
 class Multi(NamedTuple):
-    """All or nothing. Answers a list; if it is refused, one of its parts says why.
+    """All or nothing. Answers a list; after a refusal one of its parts is the reason.
 
     A `Create` in it answers the path.
     """

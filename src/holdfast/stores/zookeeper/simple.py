@@ -2,15 +2,15 @@
 
 ::
 
-    /holdfast/orders%2F42              the lock, ephemeral: also others see who has it, and stay out
+    /holdfast/orders%2F42              the lock, ephemeral: also other libraries see its holder
     /holdfast/.claims/9f86d081884c...  the claim, ephemeral: made and deleted together with it
 
-ZooKeeper deletes a node by its name alone, so of two that are called the same the wrong one may be
-hit. Therefore a release deletes the lock only together with its own claim, which is called as no
-other is, and only if the data were written once since, as we do and others don't.
+ZooKeeper deletes a node by its name alone, so a delete may hit a newer node of the same name.
+Therefore a release deletes the lock only together with its own claim, whose name is unique, and
+only if the lock's data were written once since its creation: we do that, other libraries don't.
 
-Who waits watches the node. When it is gone all of them try, and one gets it: without a line nobody
-knows who is next.
+A waiter watches the node. When the node is gone, all waiters try and one gets it: without a line
+there is no next one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from .port import Port, refused
 from .requests import Create, Delete, Found, Get, Look, Made, Multi, No, Put, Request, Stat, Sync
 from .standing import Standing as Line
 
-#: What is left where nobody stands in line.
+#: The capabilities without a line.
 CAPABILITIES = Capabilities(
     store="zookeeper",
     fair=False,
@@ -67,11 +67,11 @@ CAPABILITIES = Capabilities(
     crash_noticed="when the session of the dead process ends, whatever the ttl",
     clock="the length of a session",
 )
-#: A name that is busy, and free when it is looked at, is tried again so often in one join.
+#: Maximum tries in one join, for a name that is in use and then free when it is read.
 _TRIES = 3
-#: How often the data of our nodes are written after their creation.
+#: Number of writes to the data of our nodes after their creation.
 _WRITTEN = 1
-#: What a watch on the node of a name is known by.
+#: The key of the watch on the node of a name, in `Mine.armed`.
 _NODE = "the node"
 
 
@@ -93,7 +93,7 @@ class SimpleStore(Ending):
         self._holders = Holders(port, self._keeping, root, lease)
         self._claims = f"{root}/{CLAIMS}"
 
-    # -- getting in --------------------------------------------------------------------------
+    # -- acquiring ---------------------------------------------------------------------------
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Create the node if there is none; see the contract."""
@@ -102,7 +102,7 @@ class SimpleStore(Ending):
         if mine is None:
             mine = self._claim(claim, min(claim.spec.ttl, self.lease_max))
             mine.void = True  # until the first request is sent
-            # Before anything is sent: a withdrawal looks for it here.
+            # Stored before the first request, so that a withdrawal finds it.
             self._own.claims[claim.id] = mine
         if wait:
             self._bell(mine)
@@ -113,19 +113,19 @@ class SimpleStore(Ending):
         return answer
 
     async def _stand(self, mine: Mine, until: float) -> Held | Waiting | Gone:
-        """Where it stands; it tries to get in, unless it is in already."""
+        """Return the claim's state; try to acquire, unless it is held."""
         if mine.void or not (mine.path or await self._find(mine, until)):
             return await self._take(mine, until)
-        # A join that was sent before: the answer is its standing, by a write of now.
+        # A repeated join: the answer is its current state, after a new write.
         (answer,) = await self._renew([Keep(mine.claim, mine.stat.czxid, mine.ttl)], until)
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Gone):  # it is tried with another id, and nobody withdraws this one
+        if isinstance(answer, Gone):  # the next try has another id, so this one is removed here
             self._doom([mine])
         return answer
 
     async def _take(self, mine: Mine, until: float) -> Held | Waiting:
-        """Create its nodes, or hear of the end of what is in the way."""
+        """Create its nodes, or watch the node that blocks it."""
         for _ in range(_TRIES):
             requests: list[Request] = [self._creation(mine)]
             if mine.bell is None:
@@ -163,7 +163,7 @@ class SimpleStore(Ending):
         return answer
 
     async def _busy(self, mine: Mine, seen: list[Any], until: float) -> bool:
-        """Is the name still somebody's? Who waits will hear when it no longer is."""
+        """Is the name still in use? A waiter sets a watch on its node."""
         if not seen:
             mine.armed.add(_NODE)
             try:
@@ -181,10 +181,10 @@ class SimpleStore(Ending):
             raise line_in_use(mine.claim.spec.name)
         return True
 
-    # -- staying in --------------------------------------------------------------------------
+    # -- renewing and waiting ----------------------------------------------------------------
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew what is held; let who waits try again if the node is gone; see the contract."""
+        """Renew holds; a waiter tries again if the node is gone; see the contract."""
         until = self._port.now() + within
         waiting: dict[int, Standing | Exception] = {}
         for at, keep in enumerate(keeps):
@@ -199,7 +199,7 @@ class SimpleStore(Ending):
         return [waiting[at] if at in waiting else next(renewed) for at in range(len(keeps))]
 
     async def _turn(self, mine: Mine, until: float) -> Standing:
-        """One that waits has heard something, or has waited for long."""
+        """Return a waiter's state, after a notification or a long wait."""
         if mine.void and mine.armed:
             (node,) = await self._port.ask([Look(mine.folder)], until)
             if node is not No.NODE:
@@ -207,9 +207,9 @@ class SimpleStore(Ending):
         return await self._stand(mine, until)
 
     async def _renew(self, keeps: Sequence[Keep], until: float) -> list[Standing | Exception]:
-        """Renew by one write, and then see whether the nodes of the names are still ours.
+        """Renew by one write, and then check that the nodes of the names are still ours.
 
-        The write finds the claims there, but others may have deleted what is called as the lock.
+        The write checks the nodes of the claims, but others may have deleted the lock's node.
         """
         answers = await self._keeping.keep(keeps, until)
         found = [self._own.claims.get(keep.claim.id) for keep in keeps]
@@ -235,13 +235,13 @@ class SimpleStore(Ending):
         return answers
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until the node is gone, or the time-out has expired. It never grants anything."""
+        """Sleep until the node is gone, or until the time-out. It never grants anything."""
         mine, bell = self._own.claims.get(claim.id), self._bells.get(claim.id)
         if mine is not None and bell is not None and mine.armed:
             await bell.wait(seconds)
         return None
 
-    # -- getting out -------------------------------------------------------------------------
+    # -- releasing ---------------------------------------------------------------------------
 
     def _path(self, mine: Mine) -> str:
         return f"{self._claims}/{digest(mine.claim.id)}"
@@ -263,7 +263,7 @@ class SimpleStore(Ending):
         return Multi((Delete(mine.path), Delete(mine.folder, _WRITTEN)))
 
     def _removed(self, mine: Mine, answer: Any) -> bool | Request:
-        if answer is True or answer is No.NODE:  # the claim alone was asked for: somebody robbed us
+        if answer is True or answer is No.NODE:  # of the claim alone: the lock was broken before
             return False
         why = _refusal(answer)
         if why is None:
@@ -280,7 +280,7 @@ class SimpleStore(Ending):
         self._port.post(Look(self._path(mine)), partial(self._searched, mine))
 
     def _searched(self, mine: Mine, stat: Any) -> None:
-        """The claim of this one was looked for, after a `Sync`."""
+        """The answer to the search for the claim's node, after a `Sync`."""
         if isinstance(stat, Stat):
             mine.entered(Made(self._path(mine), stat))
             self._remove(mine)
@@ -302,32 +302,32 @@ class SimpleStore(Ending):
             raise refused(why, f"delete {folder}", self.label)
         return why is None
 
-    # -- several, looking, and what can't be -------------------------------------------------
+    # -- several claims, inspection, and unsupported verbs -----------------------------------
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Never several at once: they are taken one after the other; see the contract."""
+        """Always None: claims are acquired one after the other; see the contract."""
         return None
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Who holds the names that begin with the prefix; see the contract."""
+        """Return the holders of the names that begin with the prefix; see the contract."""
         return await self._holders.inspect(prefix, exact, self._port.now() + within)
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
-        """There is no capacity to change; see the contract."""
+        """Not supported: there is no capacity to change; see the contract."""
         raise NotSupported(f"{self.label} has no semaphores with recipe=simple")
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Forget the parent's claims and connection, after a fork; see the contract."""
         super().forked()
         self._keeping.marked = 0
 
 
 def _refusal(said: Any) -> No | None:
-    """Which part of a `Multi` was refused, and why; None if all of it was carried out."""
+    """Return the reason why a `Multi` was refused; None if all of it was carried out."""
     parts = said if isinstance(said, list) else [said]
     refusals = [one for one in parts if isinstance(one, No)]
     return next((one for one in refusals if one is not No.OTHER), No.OTHER) if refusals else None
 
 
 def _unheeded(answer: Any) -> None:
-    """What matters is that it was asked before what follows."""
+    """Ignore the answer: only the order of the requests matters."""

@@ -1,4 +1,4 @@
-"""Position of a claim in its line, and the events it has to watch while it waits."""
+"""Position of a claim in its line, and the nodes that it watches while it waits."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .notes import read_note
 from .port import Bell, Port, refused
 from .requests import Children, Found, Get, No
 
-#: A try that is kept out by tries that are younger than this waits for them to go, for at most the
-#: second number of seconds.
+#: A try that only other tries block waits for them if one of them is younger than the first number
+#: of seconds. It waits for at most the second number.
 TRY_SETTLES_S = 0.5
 TRY_WAITS_S = 0.1
 
 
 class Standing:
-    """Reads lines, and watches what is in somebody's way."""
+    """Reads lines, and watches the nodes that block a claim."""
 
     def __init__(self, port: Port, recipe: str, ask_again: float = ASK_AGAIN_S_MAX) -> None:
         self._port = port
         self._recipe = recipe
-        #: Maximum number of seconds after which a waiter asks again.
+        #: Maximum seconds until a waiter asks again.
         self._ask_again = min(ask_again, ASK_AGAIN_S_MAX)
 
     def listed(self, nodes: Any, folder: str) -> list[str]:
-        """The children that were asked for; none if there is no such folder."""
+        """Return the children in an answer; none if there is no such folder."""
         if isinstance(nodes, list):
             return nodes
         if nodes is No.NODE:
@@ -39,14 +39,14 @@ class Standing:
         raise refused(nodes, f"list {folder}", self._port.label)
 
     def entries(self, nodes: list[str], name: str) -> list[Entry]:
-        """The claims among them; ``ConfigError`` if another recipe is in use there."""
+        """Return the claims among them; ``ConfigError`` if another recipe is in use there."""
         return entries(nodes, self._recipe, name)
 
     async def stand(self, mine: Mine, nodes: list[str], until: float) -> Joined:
-        """Where it stands in the line that these nodes are; watches what is in its way.
+        """Return the claim's state in the line of these nodes; watch the nodes that block it.
 
-        The nodes were listed after the claim's own was created, so what isn't among those ahead
-        never will be. ``Gone`` if its own isn't there.
+        The nodes were listed after the claim's own was created, so no other node can come ahead of
+        it later. ``Gone`` if its own isn't there.
         """
         spec = mine.claim.spec
         while True:
@@ -76,16 +76,16 @@ class Standing:
             nodes = [one for one in nodes if one not in gone]
 
     def vanished(self, mine: Mine) -> Gone:
-        """Its node isn't there, though it was: why?"""
+        """Return why its node, which was there, is gone."""
         if mine.dead is None:
             same = mine.stat.session == self._port.session()
             mine.dead = Loss.BROKEN if same else Loss.SESSION
         return Gone(mine.dead)
 
     async def _watch(self, mine: Mine, block: lines.Block, until: float) -> set[str] | None:
-        """See to it that we hear of what is in its way; None if all of it still is.
+        """Watch the nodes that block it; None if all of them still do.
 
-        Otherwise the nodes that are gone; what weighs less by now is noted.
+        Otherwise return the nodes that are gone; reduced weights are noted.
         """
         if len(block.nodes) > lines.WATCHED_MAX:
             return await self._watch_folder(mine, block, until)
@@ -101,7 +101,7 @@ class Standing:
             raise
 
     async def _watch_folder(self, mine: Mine, block: lines.Block, until: float) -> set[str] | None:
-        """Many are in its way, and the end of any may let it in: watch the folder instead."""
+        """Watch the folder instead of many nodes, each of whose ends may grant the claim."""
         mine.blocked("")
         if "" in mine.armed:
             return None
@@ -115,7 +115,7 @@ class Standing:
         return {one.node for one in block.nodes} - here or None
 
     def _news(self, mine: Mine, nodes: Sequence[Entry], answers: list[Any]) -> set[str] | None:
-        """What has become of these nodes, if anything has."""
+        """Return the nodes that are gone; None if none is gone and no weight has changed."""
         gone: set[str] = set()
         changed = False
         for one, answer in zip(nodes, answers, strict=True):
@@ -130,11 +130,12 @@ class Standing:
         return gone if gone or changed else None
 
     async def _unsettled(self, mine: Mine, seen: lines.View, until: float) -> set[str] | None:
-        """Must this try be refused? None if so; otherwise the nodes that are gone, or none if one
-        weighs less by now.
+        """Check whether this try must be refused: None if so.
 
-        Whoever is kept out by nothing but tries as young as itself waits for them a moment: they
-        may be about to go, and would be in nobody's way then.
+        Otherwise return the nodes that are gone, which may be none if only a weight has changed.
+
+        A try that is blocked only by tries as young as itself waits for them for a moment: they
+        may be about to withdraw, and then block no other claim.
         """
         spec = mine.claim.spec
         sure = [

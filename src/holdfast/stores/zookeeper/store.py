@@ -1,14 +1,14 @@
 """The five verbs on ZooKeeper: a claim is an ephemeral node, its line the children of one folder.
 
-Nothing here knows a driver. Requests (``requests.py``) go through a port, for threads
-(``blocking/``) or for one event loop (``aio.py``). Three rules carry the safety:
+This module uses no driver. Requests (``requests.py``) go through a port, for threads
+(``blocking/``) or for one event loop (``aio.py``). Safety depends on three rules:
 
-* **Only a write that was answered extends anything**: the creation of a claim's node, or a batch
-  of `keeping`. A follower that is cut off continues to answer reads while the majority lets
-  somebody else in.
-* **A line is read after a write of the same session**, so that it is at least as new as that.
-* **The session of a node is the one that the server says.** What belongs to another session than
-  the present one is lost permanently.
+* **Only an answered write extends a lease**: the creation of a claim's node, or a batch of
+  `keeping`. A follower that is cut off continues to answer reads while the majority grants
+  the lock to another client.
+* **A line is read after a write of the same session**, so that it is at least as new as that write.
+* **The session of a node is the one that the server returned.** A node of another session than
+  the current one is lost permanently.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .queues.verbs import ZooKeeperQueues
 from .requests import Children, Delete, Look, No, Request, Stat, Sync
 from .standing import Standing as Line
 
-#: What this store can do. The life of a claim is that of a session, so it can't be handed over.
+#: The capabilities. A claim ends with its session, so it can't be handed over.
 CAPABILITIES = Capabilities(
     store="zookeeper",
     resize=False,
@@ -71,7 +71,7 @@ class ZooKeeperStore(Ending):
         self.patience = min(PATIENCE_S, lease)
         self.capabilities = CAPABILITIES
         if recipe == CURATOR:
-            # The nodes say neither a weight nor what the name is used as.
+            # The names of the nodes contain neither a weight nor the kind.
             self.capabilities = CAPABILITIES._replace(
                 semaphore=False, rwlock=False, election=False, kinds=False
             )
@@ -88,7 +88,7 @@ class ZooKeeperStore(Ending):
         known = mine is not None
         if mine is None:
             mine = self._claim(claim, min(claim.spec.ttl, self.lease_max))
-            # Before anything is sent: a withdrawal looks for it here.
+            # Stored before the first request, so that a withdrawal finds it.
             self._own.claims[claim.id] = mine
         if wait:
             self._bell(mine)
@@ -102,13 +102,13 @@ class ZooKeeperStore(Ending):
         if isinstance(answer, Held | Waiting):
             self._live(mine, answer)
             return answer
-        # A claim that isn't accepted leaves no node behind, or this is an error.
+        # A claim that isn't accepted must leave no node: a failed delete raises an error.
         await self._port.ask([Delete(mine.path)], until)
         self._own.forget(mine)
         return answer
 
     async def _again(self, mine: Mine, until: float) -> Joined:
-        """A join that was sent before: the answer is its standing, by a write of now."""
+        """Answer a repeated join: the claim's current state, after a new write."""
         keep = Keep(mine.claim, mine.stat.czxid, mine.ttl)
         answer = (await self._keeping.keep([keep], until))[0]
         if isinstance(answer, Exception):
@@ -125,7 +125,7 @@ class ZooKeeperStore(Ending):
         return answers
 
     async def _break(self, leave: Leave, until: float) -> bool:
-        """Withdraw the claim whose node was created with this ticket, whichever claim that is."""
+        """Withdraw the claim whose node has this ticket, also one of another process."""
         folder = self._entering.folder(leave.name)
         _, nodes = await self._port.ask([Sync(folder), Children(folder)], until)
         line = self._line.entries(self._line.listed(nodes, folder), leave.name)
@@ -140,15 +140,14 @@ class ZooKeeperStore(Ending):
         return False
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Never several at once: no request can tell whether several lines are empty."""
+        """Always None: no request can test whether several lines are empty."""
         return None
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until what is in the way is gone, or until the time-out has expired; see the
-        contract.
+        """Sleep until the blocking nodes are gone, or until the time-out; see the contract.
 
-        The grant is read, not written, so it says nothing about a lease: what keeps the claim alive
-        is the last renewal of it, and that is what its holder counts from.
+        The grant is read, not written, so it extends no lease: the claim's last renewal keeps it
+        alive, and its holder counts from that.
         """
         until = self._port.now() + seconds
         mine, bell = self._own.claims.get(claim.id), self._bells.get(claim.id)
@@ -173,11 +172,11 @@ class ZooKeeperStore(Ending):
         return None
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """The lines whose name begins with the prefix; see the contract."""
+        """Return the lines whose name begins with the prefix; see the contract."""
         return await self._looking.inspect(prefix, exact, self._port.now() + within)
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
-        """The capacity stands in the names of the nodes, which can't be changed."""
+        """Not supported: the names of the nodes contain the capacity, and names can't change."""
         raise NotSupported(
             f"{self.label} can't change the permits of a semaphore while it is in use; let all of "
             "its claims end, and it is declared anew"
@@ -204,7 +203,7 @@ class ZooKeeperStore(Ending):
         self._port.post(Children(mine.folder), partial(self._searched, mine))
 
     def _searched(self, mine: Mine, nodes: Any) -> None:
-        """The line in which the node of this one may be was listed, after a `Sync`."""
+        """The answer to the search in the claim's line, after a `Sync`."""
         node = self._entering.own_node(mine, self._line.listed(nodes, mine.folder))
         if node:
             mine.path = f"{mine.folder}/{node}"
@@ -213,23 +212,23 @@ class ZooKeeperStore(Ending):
         else:
             self._own.forget(mine)
 
-    # -- its life ----------------------------------------------------------------------------
+    # -- life cycle --------------------------------------------------------------------------
 
     def _on_alarm(self) -> None:
         super()._on_alarm()
         self.queues.on_alarm()
 
     async def close(self) -> None:
-        """End our session, and with it all that is left of our claims."""
+        """End our session, and with it all our remaining claims."""
         await super().close()
         self.queues.forget()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Forget the parent's claims and connection, after a fork; see the contract."""
         super().forked()
         self.queues.forget()
         self._keeping.marked = 0
 
 
 def _unheeded(answer: Any) -> None:
-    """What matters is that it was asked before what follows."""
+    """Ignore the answer: only the order of the requests matters."""

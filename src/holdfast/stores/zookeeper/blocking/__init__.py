@@ -1,1 +1,1 @@
-"""ZooKeeper for threads, and the driver, which works with its own threads on both faces."""
+"""ZooKeeper for threads, and the driver, which uses its own threads for both faces."""

@@ -1,6 +1,6 @@
-"""An alarm for threads: a thread that sleeps until the earliest time that it was given.
+"""An alarm for threads: a thread that sleeps until the earliest time that was set.
 
-It doesn't keep alive whom it calls, or a client that is forgotten would never be collected.
+It has only a weak reference to the object that it calls, so that an unused client is collected.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakref import WeakMethod
 from ....runtime.blocking import boottime
 from ....runtime.starting.blocking import DaemonThread
 
-#: A call that failed is made again so much later.
+#: Seconds until a failed call is repeated.
 AGAIN_S = 0.25
 
 
@@ -26,11 +26,11 @@ class Alarm:
         self._stopped = False
         self._rung = threading.Lock()
         self._rung.acquire()
-        #: The thread, under one key: of two who would start one, one atomic step lets one do so.
+        #: The thread, under one key: of two callers, `setdefault` lets exactly one start it.
         self._threads: dict[int, DaemonThread] = {}
 
     def at(self, when: float) -> None:
-        """Call then or soon after; a later alarm than the one that is set is forgotten."""
+        """Call at this time or soon after; ignored if an earlier alarm is set."""
         if when < self._at:
             self._at = when
             if self._threads:
@@ -46,7 +46,7 @@ class Alarm:
             else:
                 self._ring()
         except BaseException:
-            if self._threads.get(0) is thread and thread.give_up():  # the next alarm tries again
+            if self._threads.get(0) is thread and thread.give_up():  # the next alarm retries this
                 self._at = math.inf
                 del self._threads[0]
             raise
@@ -60,7 +60,7 @@ class Alarm:
         try:
             self._rung.release()
         except RuntimeError:
-            return  # it has rung already
+            return  # it is already released
 
     def _run(self) -> None:
         try:

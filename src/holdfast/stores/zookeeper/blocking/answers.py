@@ -1,4 +1,4 @@
-"""Answers of kazoo, translated into the terms of `requests`."""
+"""Translates answers of kazoo into the types of `requests`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _REFUSALS: dict[type[BaseException], No] = {
 
 
 def understood(request: Request, value: Any, label: str) -> Any:
-    """What an answer of kazoo's means; raises what stands in the way of any answer."""
+    """Translate an answer of kazoo; raise an error if there was no answer."""
     if isinstance(value, BaseException):
         return _refusal(value, label)
     if isinstance(request, Create | Folder):
@@ -68,7 +68,7 @@ def understood(request: Request, value: Any, label: str) -> Any:
 def _of_many(one: Any, label: str) -> Any:
     if isinstance(one, BaseException):
         return _refusal(one, label)
-    if isinstance(one, str):  # what a node was called that was created
+    if isinstance(one, str):  # the path of a created node
         return one
     return _stat(one) if isinstance(one, ZnodeStat) else True
 

@@ -1,6 +1,6 @@
-"""An examination of an ensemble: each part in words, and what to do about it.
+"""Examines an ensemble for ``holdfast doctor``: findings, each with a remedy.
 
-It has a separate session, and changes nothing but what that needs: the folder of the sessions.
+It uses a separate session. It changes only the folder of the sessions, which a session needs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ..requests import Children, Look, No, Stat
 from ..standing import Standing
 from .port import ThreadPort
 
-#: What a write may take at worst, seconds.
+#: Maximum acceptable seconds for a write.
 WORST_S = 0.5
-#: A server is asked for its role for no longer than this.
+#: Maximum seconds for the question to one server for its role.
 ASK_S = 2.0
-#: Seconds within which a session must be there, and within which everything must be done.
+#: Maximum seconds until there is a session, and for the whole examination.
 REACH_S, ALL_S = 5.0, 20.0
 #: Maximum number of names for which the owners of the nodes are looked up.
 _NAMES_MAX = 200
@@ -49,7 +49,7 @@ class Visit:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Look at the ensemble that a URL names."""
+    """Examine the ensemble that a URL names."""
     visit = Visit(settings)
     try:
         yield from run(visit, _REACH, _PARTS)
@@ -58,7 +58,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _members(visit: Visit) -> Iterator[Finding]:
-    """What each of the hosts says that it is."""
+    """Ask each host for its role and version."""
     roles: list[str] = []
     tls = visit.settings.tls
     for place in visit.settings.hosts.split(","):
@@ -131,7 +131,7 @@ def _writing(visit: Visit) -> Finding:
 
 
 def _acl(visit: Visit) -> Finding:
-    """Who may do what in our folder."""
+    """The rights on our folder."""
     root = visit.settings.root
     try:
         acls, _ = visit.port.kazoo().get_acls(root)
@@ -146,7 +146,7 @@ def _acl(visit: Visit) -> Finding:
 
 
 def _nodes(visit: Visit) -> Finding | None:
-    """Whose nodes there are."""
+    """Check that the nodes in our folder belong to our recipe."""
     root, recipe, ask = visit.settings.root, visit.settings.recipe, visit.port.ask
     try:
         (names,) = run_sync(ask([Children(root)], visit.until))

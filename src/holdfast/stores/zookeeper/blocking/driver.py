@@ -1,22 +1,22 @@
 """One session with an ensemble, by kazoo: requests go in, answers come back on kazoo's thread.
 
-Of kazoo we take its connection, which lives in a separate thread, and hand it requests made from
-its own classes. What had to be arranged:
+We use kazoo's connection, which runs in a separate thread, and give it requests made from its own
+classes. We change these points of kazoo:
 
-* kazoo keeps the negotiated length of the session to itself, so we look at the server's answer.
-* It says for a third of a session nothing at all, and takes a silent server for dead after two: we
-  make it speak more often (`lease_of` says what for), and look for another server sooner.
-* Left alone it waits for up to an hour before it connects again.
+* kazoo hides the negotiated length of the session, so we read it from the server's answer.
+* It sends nothing for a third of a session, and takes a server for dead after two thirds: we make
+  it ping more often (`lease_of` explains why), and look for another server earlier.
+* By default it waits for up to an hour before it connects again.
 * It waits too long for a server that doesn't answer, and never comes back to one that has lost
   data: see ``meeting``.
-* On its level DEBUG it logs credentials, so ours has a logger that says nothing below a warning.
-* To look whether a socket is ready it makes an epoll, five times for each request: ours has a poll.
-* A request that is queued while the wake-up of its thread is interrupted would stay there, and each
-  later one would wait for the next: it is woken once more.
-* Its threads keep a session alive whatever becomes of those that it is for. Ours ends when nobody
-  refers to the client any more, or when the event loop that renews by it hasn't run for a lease.
+* At level DEBUG it logs credentials, so our logger writes only warnings and worse.
+* To see whether a socket is ready it makes an epoll, five times per request: ours has a poll.
+* If the wake-up of its thread is interrupted, the queued request stays in the queue, and each later
+  one waits for the one after it: we wake the thread once more.
+* Its threads keep a session alive even if its client is gone. Ours ends when no object refers to
+  the client, or when the event loop that renews by the session hasn't run for a whole lease.
 * A start that is interrupted, or gets no thread, leaves some of kazoo's threads and no connection:
-  it runs on a separate thread, where no signal arrives, and a failed one is cleared away.
+  we start it on a separate thread, where no signal arrives, and clean up after a failed start.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from ..requests import (
 from .meeting import CONNECT_S, Meeting
 from .refused import Attempts, needed
 
-#: Between two rounds through all servers it waits so long at first, and at most.
+#: The first and the longest pause, in seconds, between two rounds through all servers.
 AGAIN_S, AGAIN_S_MAX = 0.05, 1.0
 #: The flags of a new node.
 _EPHEMERAL, _NUMBERED, _CONTAINER = 1, 2, 4
@@ -64,38 +64,38 @@ _ACLS = {"open": OPEN_ACL_UNSAFE, "creator": CREATOR_ALL_ACL}
 
 
 class Slot:
-    """Where kazoo puts the answer to one request, on its own thread; then ``tell`` is called.
+    """Receives the answer to one request, on kazoo's thread, and then calls ``tell``.
 
-    A request that can't be sent is answered twice by kazoo: the first answer counts.
+    kazoo answers a request that can't be sent twice: the first answer counts.
     """
 
     __slots__ = ("_tell", "value")
 
     def __init__(self, tell: Callable[[], object]) -> None:
-        #: The server's answer, still in kazoo's words; or why there is none.
+        #: The server's answer as a kazoo object, or the exception why there is none.
         self.value: Any = None
         self._tell: Callable[[], object] | None = tell
 
     def set(self, value: Any = None) -> None:
-        """The answer is here."""
+        """Store the answer, and call ``tell``; a second answer is ignored."""
         tell, self._tell = self._tell, None
         if tell is not None:
             self.value = value
             tell()
 
     def set_exception(self, wrong: BaseException) -> None:
-        """A refusal, or the end of the connection."""
+        """Store a refusal, or the end of the connection."""
         self.set(wrong)
 
 
 class _CreateContainer(wire.Create2):  # type: ignore[misc]
-    """A folder that the server removes when it is empty: kazoo has no class for it."""
+    """Request for a folder that the server removes when it is empty; kazoo has no class for it."""
 
     type = 19
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads; a server that is silent costs less, and so does each request."""
+    """kazoo's threads, with less time lost on a silent server and less work per request."""
 
     def select(
         self,
@@ -104,7 +104,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         xlist: object,
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Those that are ready."""
+        """Return the sockets that are ready."""
         poll = poller()
         for one in rlist:
             poll.register(one, READ)
@@ -120,27 +120,27 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         )
 
     def create_connection(self, *args: Any, **options: Any) -> Any:
-        """A connection to one server."""
+        """Connect to one server, within `CONNECT_S`."""
         options["timeout"] = min(options.get("timeout") or CONNECT_S, CONNECT_S)
         return super().create_connection(*args, **options)
 
 
 class User(Protocol):
-    """What a session is for. It is called on kazoo's threads."""
+    """The port that uses a session. It is called on kazoo's threads."""
 
     def on_state(self) -> None:
-        """The connection was made, or lost."""
+        """Called when the connection was made, or lost."""
         ...
 
     def silence(self) -> float:
-        """For how many seconds nothing has run that could renew by this session."""
+        """Seconds for which no code has run that could renew by this session."""
         ...
 
 
 class Driver:
-    """A client of kazoo's of our own, as long as its user is there.
+    """A private kazoo client. It ends when its user has gone.
 
-    ``former``: one that has come to its end, whose session is gone on with if it still lives.
+    ``former``: a driver that has ended; its session is continued if it still lives.
     """
 
     def __init__(self, settings: Settings, user: User, former: Driver | None = None) -> None:
@@ -148,7 +148,7 @@ class Driver:
         self._settings = settings
         self._user = ref(user)
         self._attempts = Attempts(settings)
-        #: The latest session, and what proves that it is ours.
+        #: The latest session, and its password, which proves that it is ours.
         self._proof: tuple[int, bytes] | None = None
         if former is not None:
             self._proof = former._proof
@@ -174,11 +174,11 @@ class Driver:
             **settings.tls,
         )
         self._starting = DaemonThread(target=self._start, name="holdfast-zookeeper-start")
-        #: Nobody uses it any more: it ends by itself.
+        #: `let_go` was called: it ends by itself.
         self._let_go = False
-        #: Why it could not start.
+        #: The error that prevented its start.
         self._failed: Exception | None = None
-        #: Why this ensemble can't be used, once that is known.
+        #: The reason why this ensemble can't be used, once that is known.
         self.unfit: HoldfastError | None = None
         #: The length of the session that the server grants, seconds; 0: not known yet.
         self.granted = 0.0
@@ -203,12 +203,12 @@ class Driver:
         def connecting(host: str, hostip: str, port: int) -> tuple[float, float]:
             meeting.alone()
             self._require_life()
-            # It pings after half of the first, and takes a server for dead after all of it.
+            # kazoo pings after half of the first value; after all of it the server counts as dead.
             try:
                 read_ms, connect_ms = connect(host, hostip, port)
             except Exception as wrong:
                 self.unfit = self.unfit or self._attempts.failed(wrong)
-                self._tell()  # the waiters for a connection look at that
+                self._tell()  # the callers that wait for a connection check `unfit`
                 raise
             self._attempts.made = True
             return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
@@ -244,14 +244,14 @@ class Driver:
             user.on_state()
 
     def _require_life(self) -> None:
-        """End the session if nobody has its user any more, or if every lease of it has expired
-        because nothing ran that could renew."""
+        """End the session if its user has gone, or if all leases have expired without a chance to
+        renew."""
         user = self._user()
         if user is None or user.silence() > lease_of(self.granted or self._settings.session):
             self.let_go()
 
     def _introduced(self, answer: wire.Connect) -> None:
-        """The server says how long our session may be silent; 0: the former one has ended."""
+        """Read the session's length from the server's answer; 0: the former session has ended."""
         seconds = answer.time_out / 1000.0
         self._proof = (answer.session_id, answer.passwd) if seconds > 0 else None
         if seconds <= 0:
@@ -265,7 +265,7 @@ class Driver:
             )
 
     def start(self) -> None:
-        """Begin to connect; returns at once. Raises what prevents that; then it has ended."""
+        """Begin to connect, and return at once. After an error the driver has ended."""
         try:
             self._starting.start()
             self._starting.join()
@@ -282,7 +282,7 @@ class Driver:
             self.client.start_async()
         except Exception as wrong:
             self._failed = wrong
-            self.client._stopped.set()  # there is no session to be ended
+            self.client._stopped.set()  # there is no session to end
             self._handler._running = True
             self._clear_away()
 
@@ -292,12 +292,12 @@ class Driver:
 
     @property
     def connected(self) -> bool:
-        """Is there a connection at present?"""
+        """True if there is a connection now."""
         return bool(self.client.connected) and not self._let_go
 
     @property
     def over(self) -> bool:
-        """Has it ended permanently? Then a new one is needed."""
+        """True if it ended permanently: then a new one is needed."""
         routine = self.client._connection._connection_routine or self._starting
         if self._let_go:
             return True
@@ -308,7 +308,7 @@ class Driver:
         return self.client._session_id or 0
 
     def send(self, request: Request, answer: Slot) -> None:
-        """Queue a request. The answer comes on kazoo's thread; or at once, if it can't be sent."""
+        """Queue a request. Its answer comes on kazoo's thread; at once, if it can't be sent."""
         try:
             self.client._call(self._worded(request), answer)
         except BaseException:
@@ -316,16 +316,16 @@ class Driver:
             raise
 
     def _nudge(self) -> None:
-        """Wake kazoo's thread once more: an idle wake-up does no harm."""
+        """Wake kazoo's thread once more; an unneeded wake-up does no harm."""
         waker = self.client._connection._write_sock
         if waker is not None:
             try:
                 waker.send(b"\0")
             except OSError:
-                return  # it has ended, or is awake for long
+                return  # it has ended, or has many wake-ups already
 
     def stop(self) -> None:
-        """End the session. Its nodes are gone when this returns, if the server was in reach."""
+        """End the session. If the server is reachable, its nodes are gone when this returns."""
         if self._let_go or self._starting.give_up():
             return
         self._starting.join()
@@ -341,13 +341,13 @@ class Driver:
             self._nudge()
 
     def leak(self) -> None:
-        """We are the child of a fork: nothing of this is ours, and its threads aren't here."""
+        """Drop the driver in the child of a fork: its threads run only in the parent."""
         atexit.unregister(self._handler.stop)
 
-    # -- kazoo's words -----------------------------------------------------------------------
+    # -- kazoo's requests --------------------------------------------------------------------
 
     def _worded(self, request: Request) -> Any:
-        """The request as kazoo has it."""
+        """Translate a request into kazoo's."""
         if isinstance(request, Create):
             flags = _EPHEMERAL * request.ephemeral | _NUMBERED * request.numbered
             return wire.Create2(request.path, request.data, self._acl, flags)
@@ -370,7 +370,7 @@ class Driver:
     def _part(self, one: Put | Check | Create | Delete) -> Any:
         if isinstance(one, Put):
             return wire.SetData(one.path, one.data, one.version)
-        if isinstance(one, Create):  # kazoo doesn't read the answer to a later kind of it
+        if isinstance(one, Create):  # in a transaction kazoo can't read the answer to a Create2
             flags = _EPHEMERAL * one.ephemeral | _NUMBERED * one.numbered
             return wire.Create(one.path, one.data, self._acl, flags)
         if isinstance(one, Delete):

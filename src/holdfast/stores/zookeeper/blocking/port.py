@@ -18,7 +18,8 @@ from .driver import Driver, Slot
 
 #: Seconds between two looks for a connection.
 _LOOK_S = 0.05
-#: What a forked child has of its parent: kept, because its end would end the parent's session.
+#: The parent's objects in a forked child: kept, since collecting them would end the parent's
+#: session.
 _of_the_parent: list[object] = []
 
 
@@ -42,7 +43,7 @@ class ThreadPort:
         self._closed = False
 
     def session(self) -> int:
-        """The session that we have at present; see the protocol."""
+        """Our current session; see the protocol."""
         driver = self._driver
         return driver.session() if driver is not None else 0
 
@@ -51,12 +52,12 @@ class ThreadPort:
         return self._driver.granted if self._driver is not None else 0.0
 
     def kazoo(self) -> Any:
-        """The client of kazoo's beneath; only to look with."""
+        """The kazoo client below; only for reading."""
         assert self._driver is not None, "nothing was asked yet"
         return self._driver.client
 
     async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
-        """Send them at once, and wait for all answers; see the protocol."""
+        """Send all requests at once, and wait for all answers; see the protocol."""
         driver = self._driver
         if driver is None or not driver.connected or driver.unfit is not None:
             driver = self._reach(until)
@@ -67,7 +68,7 @@ class ThreadPort:
         count, many = itertools.count(1), len(requests)
 
         def tell() -> None:
-            if next(count) == many:  # it is woken once, by the last answer
+            if next(count) == many:  # the last answer wakes the caller, once
                 full.release()
 
         slots = [Slot(tell) for _ in requests]
@@ -84,20 +85,20 @@ class ThreadPort:
         ]
 
     def post(self, request: Request, done: Callable[[Any], None]) -> None:
-        """Send one and don't wait; see the protocol."""
+        """Send one request without waiting; see the protocol."""
         driver = self._driver
         if driver is None or not driver.connected:
             return
 
         def answered() -> None:
-            with contextlib.suppress(HoldfastError):  # it wasn't answered
+            with contextlib.suppress(HoldfastError):  # there was no answer
                 done(understood(request, slot.value, self.label))
 
         slot = Slot(answered)
         driver.send(request, slot)
 
     def alarm(self, at: float) -> None:
-        """Call ``on_alarm`` then; see the protocol."""
+        """Call ``on_alarm`` at this time; see the protocol."""
         self._alarm.at(at)
 
     async def close(self) -> None:
@@ -111,7 +112,7 @@ class ThreadPort:
             driver.stop()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the protocol."""
+        """Start afresh in the child of a fork; see the protocol."""
         driver = self._driver
         if driver is not None:
             driver.leak()
@@ -124,9 +125,9 @@ class ThreadPort:
     # -- connecting --------------------------------------------------------------------------
 
     def _reach(self, until: float) -> Driver:
-        """The driver, connected; it is made if there is none."""
+        """Return the driver when it is connected; make one if there is none."""
         while True:
-            self._changed.clear()  # first, lest a change be missed that comes after the look
+            self._changed.clear()  # before the check, so that no later change is missed
             driver = self._current()
             if driver.unfit is not None:
                 raise driver.unfit
@@ -135,7 +136,7 @@ class ThreadPort:
             left = until - boottime()
             if left <= 0:
                 raise StoreUnavailable(f"{self.label} took no connection in time")
-            self._changed.wait(min(left, _LOOK_S))  # another caller may clear what was for us, too
+            self._changed.wait(min(left, _LOOK_S))  # short: another caller may clear our wake-up
 
     def _current(self) -> Driver:
         with self._lock:
@@ -147,13 +148,13 @@ class ThreadPort:
             return self._driver
 
     def silence(self) -> float:
-        """Threads renew whatever else happens."""
+        """Always 0: the thread that renews doesn't depend on a loop."""
         return 0.0
 
     def on_state(self) -> None:
-        """The connection was made, or lost: wake the waiters for it."""
+        """Wake the callers that wait for a connection: it was made, or lost."""
         self._changed.set()
 
 
 def _nothing() -> None:
-    """Nobody has asked to be called."""
+    """Do nothing: no callback was set."""

@@ -1,4 +1,4 @@
-"""Failed attempts to connect after which no later one can succeed either."""
+"""Finds the failures to connect after which no later attempt can succeed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ....errors import ConfigError
 from ....runtime import tls
 from ..config import Settings
 
-#: A login by SASL takes two steps or three, or a few more with Kerberos.
+#: Maximum steps of a login by SASL: it takes two or three, with Kerberos a few more.
 STEPS_MAX = 20
 _NO_SASL = "the server doesn't go on with a login by SASL"
-#: When so many handshakes fail and none succeeds, the cause isn't a server that restarts.
+#: Failed TLS handshakes without a success after which a restarting server isn't the cause.
 HANDSHAKES = 3
 
 
 def needed(settings: Settings) -> None:
-    """Raise ``ConfigError`` if this way to log in needs a package that isn't installed."""
+    """Raise ``ConfigError`` if this kind of login needs a package that isn't installed."""
     if not settings.sasl:
         return
     lacking = "" if importlib.util.find_spec("puresasl") else "pure-sasl"
@@ -39,14 +39,15 @@ class Attempts:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        #: Has one succeeded? Then the settings are good, and whatever fails later may pass.
+        #: Has an attempt succeeded? Then the settings are good, and a later failure may pass.
         self.made = False
         self._handshakes = 0
 
     @staticmethod
     def bound_login(connection: Any) -> None:
-        """Have kazoo's connection give up a login by SASL that a server doesn't understand: such a
-        server answers each step with nothing, forever."""
+        """Limit the steps of kazoo's login by SASL.
+
+        A server without SASL answers each step with nothing, so the login would never end."""
         log_in, submit = connection._authenticate_with_sasl, connection._submit
 
         def bounded(host: str, timeout: float) -> None:
@@ -66,7 +67,7 @@ class Attempts:
         connection._authenticate_with_sasl = bounded
 
     def failed(self, wrong: Exception) -> ConfigError | None:
-        """What this failure means for all later attempts, if anything."""
+        """Return an error if this failure means that all later attempts fail too."""
         if self.made:
             return None
         label = self._settings.label

@@ -1,7 +1,7 @@
-"""Waiters for a job: a node each; a client that has a job for one deletes its node.
+"""Takes that wait for a job: each has a node, and a client with a due job deletes one of them.
 
-So a job that is due wakes one, however many wait: each watches its own node alone. A wake-up that
-is lost, as its waiter had just gone, costs the others the second after which they ask again.
+So a due job wakes one of them, however many wait: each watches only its own node. If the woken
+waiter has just gone, the wake-up is lost: then the others ask again after at most a second.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .talk import Talk
 
 
 class Idle:
-    """Those of this process who wait, and those of all who are to be woken."""
+    """The waiting takes of this process; and wake-ups for waiting takes of all processes."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self._bells: dict[str, Bell] = {}
-        #: Takes that have a node, as far as we know; and those whose node we watch.
+        #: The node of each take that has one, as far as we know; and the takes with a watch.
         self._nodes: dict[str, str] = {}
         self._standing: set[str] = set()
 
     def standing(self, take: Take) -> bool:
-        """Has it a node, so that it will be woken?"""
+        """True if its node is watched, so that a wake-up reaches it."""
         return take.id in self._standing
 
     def stand(self, space: Space, take: Take) -> list[Request]:
-        """What makes its node, and watches it."""
+        """Return the requests that create its node and watch it."""
         bell = self._bells.get(take.id)
         if bell is None:
             bell = self._bells[take.id] = self._talk.port.bell()
@@ -49,8 +49,10 @@ class Idle:
         return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
 
     def stood(self, take: Take, answers: list[Any]) -> bool:
-        """Was its node made? If it was woken before it was watched, it asks again at once, because
-        until then nobody can wake it."""
+        """Return whether its node was made.
+
+        If it was deleted before the watch was set, the take asks again at once: without a node no
+        client can wake it."""
         made = answers[0] is not No.NODE
         if isinstance(answers[1], No):
             self._standing.discard(take.id)
@@ -66,39 +68,39 @@ class Idle:
         return await bell.wait(seconds)
 
     def leave(self, take: Take) -> list[Request]:
-        """What removes its node, if it has one."""
+        """Return the request that removes its node, if it has one."""
         path = self._nodes.get(take.id)
         return [] if path is None else [Delete(path)]
 
     def unlisten(self, take: Take) -> None:
-        """It waits no more."""
+        """Stop waiting, and remove its node."""
         self._bells.pop(take.id, None)
         self._standing.discard(take.id)
         for request in self.leave(take):
             self._talk.port.post(request, _unheeded)
-        self._nodes.pop(take.id, None)  # last, as an interrupt may come before any of it
+        self._nodes.pop(take.id, None)  # last: an interrupt may come before any of these lines
 
     def look(self, space: Space) -> Request:
-        """What asks who waits."""
+        """Return the request that lists the waiting takes."""
         return Children(space.place.at("idle"))
 
     def poke(self, space: Space, waiting: Any, jobs: int) -> None:
-        """Wake one of the waiters per job; those that others have woken are passed over."""
+        """Wake one waiter per job, starting from a different one each time."""
         if not isinstance(waiting, list) or not waiting or jobs <= 0:
             return
         space.pokes += 1
         start = space.pokes % len(waiting)
         order = sorted(waiting)[start:] + sorted(waiting)[:start]
-        # Nothing is sent from the answers: the driver's thread may not wait for itself.
+        # The answers send nothing more: the driver's thread may not wait for itself.
         for node, _ in zip(order, range(jobs), strict=False):
             self._talk.port.post(Delete(space.place.at("idle", node)), _unheeded)
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
+        """Forget all, when the client is closed or in the child of a fork."""
         self._bells = {}
         self._nodes = {}
         self._standing = set()
 
 
 def _unheeded(answer: Any) -> None:
-    """Whether it was there doesn't matter."""
+    """Ignore the answer: the node may have gone before."""

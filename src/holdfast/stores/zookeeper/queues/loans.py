@@ -22,46 +22,45 @@ class Loan:
     space: Space
     take: Take
     entry: Entry
-    #: The job's node, and what it says.
+    #: The job's node, and its content.
     first: str
     note: JobNote
     seq: int
     attempt: int
     fence: int
-    #: How often its entry was written to, this take included: a client that takes it later writes
-    #: again.
+    #: The version of its entry after this take; a later take by another client increments it.
     version: int
     age: float
-    #: When it was taken, in milliseconds by the leader's clock.
+    #: The time of the take, in milliseconds by the leader's clock.
     taken: int
-    #: That of the job's node.
+    #: The `Stat` of the job's node.
     stat: Stat
     session: int
-    #: When we end it, as nobody has renewed it.
+    #: When we end it if it isn't renewed, by our clock.
     expires: float
     dead: bool = False
 
     @property
     def mark(self) -> str:
-        """Where its mark is."""
+        """The path of its mark."""
         return self.space.place.at("taken", self.entry.node)
 
     def ours(self) -> list[Check | Delete]:
-        """What deletes its mark, if it is still ours and not that of a later take."""
+        """The parts that delete its mark, if it is still ours and not that of a later take."""
         return [Check(self.space.place.entry(self.entry), self.version), Delete(self.mark)]
 
     @property
     def job(self) -> str:
-        """Where its job is."""
+        """The path of its job."""
         return self.space.place.job(self.entry.group, self.first)
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells it from the others of its take."""
+        """The key of this delivery within its take."""
         return (self.note.group, self.seq)
 
     def delivered(self) -> Delivered:
-        """As the worker sees it."""
+        """Return the delivery for the worker."""
         note = self.note
         what = (self.seq, note.id, note.group, note.payload)
         return Delivered(*what, self.attempt, self.fence, self.age)
@@ -73,17 +72,17 @@ class Taker:
 
     take: Take
     loans: dict[tuple[str, int], Loan] = field(default_factory=dict)
-    #: Entries whose mark was asked for, and of which it isn't known whether we have it.
+    #: Entries whose mark we requested, while it is unknown whether we have it.
     doubts: dict[str, Entry] = field(default_factory=dict)
-    #: Entries that it has tried, in the request that is under way.
+    #: Entries that the current request tries.
     tried: set[str] = field(default_factory=set)
-    #: It has got something, so it takes no more.
+    #: It got a delivery, so it takes no more.
     served: bool = False
-    #: It has ended: a copy of it gets nothing.
+    #: It has ended: a late copy of it gets nothing.
     buried: bool = False
 
     def release(self, busy: dict[str, str]) -> None:
-        """The request has ended: other takes of this process can try what it did not get."""
+        """The request has ended: other takes of this process may try the entries it didn't get."""
         kept = {one.entry.node for one in self.loans.values()} | self.doubts.keys()
         for node in self.tried - kept:
             busy.pop(node, None)
@@ -91,31 +90,31 @@ class Taker:
 
 
 class Loans:
-    """All takes of this process that may still be asked about."""
+    """All takes of this process that later requests may refer to."""
 
     def __init__(self) -> None:
         self.takers: dict[str, Taker] = {}
         self.doomed: dict[str, Loan] = {}
-        #: The takes that were given a tombstone, and until when each has it; oldest first.
+        #: The takes with a tombstone, each with the end of it; oldest first.
         self._fading: deque[tuple[float, Taker]] = deque()
 
     def taker(self, take: Take) -> Taker:
-        """What is known of this take."""
+        """Return the record of this take; make one if there is none."""
         return self.takers.setdefault(take.id, Taker(take))
 
     def add(self, loan: Loan) -> None:
-        """It is ours now."""
+        """Record a delivery to this process."""
         taker = self.taker(loan.take)
         taker.loans[loan.key] = loan
         taker.served = True
 
     def find(self, asked: Settle | Extend) -> Loan | None:
-        """The delivery that this is about, if its take still has it."""
+        """Return the delivery that this refers to, if its take still has one."""
         taker = self.takers.get(asked.take)
         return taker.loans.get((asked.group, asked.seq)) if taker is not None else None
 
     def end(self, loan: Loan) -> None:
-        """It is settled, or lost."""
+        """Forget a delivery that is settled or lost."""
         taker = self.takers.get(loan.take.id)
         if taker is not None:
             taker.loans.pop(loan.key, None)
@@ -123,7 +122,7 @@ class Loans:
         loan.space.busy.pop(loan.entry.node, None)
 
     def bury(self, take: Take, now: float) -> Taker:
-        """It has ended: a copy of it that comes late gets nothing."""
+        """Set a tombstone for an ended take, so that a late copy of it gets nothing."""
         taker = self.taker(take)
         taker.buried = True
         while self._fading and self._fading[0][0] <= now:
@@ -141,16 +140,16 @@ class Loans:
             self.takers.pop(taker.take.id, None)
 
     def idle(self, take: Take) -> None:
-        """It waits no more: it is forgotten if it has nothing."""
+        """Forget a take that no longer waits, if it has no delivery."""
         taker = self.takers.get(take.id)
         if taker is not None:
             self._forget(taker)
 
     def alive(self) -> Iterator[Loan]:
-        """All deliveries to this process."""
+        """Yield all deliveries to this process."""
         for taker in list(self.takers.values()):
             yield from list(taker.loans.values())
 
     def next_due(self) -> float:
-        """When the next of them ends by itself; ``inf`` if none does."""
+        """Return when the next delivery expires; ``inf`` if none does."""
         return min((one.expires for one in self.alive() if not one.dead), default=math.inf)

@@ -1,8 +1,7 @@
-"""Entries that somebody has written to: a worker that died, a job that was returned; and those
-whose first job isn't known.
+"""Entries after the death of a worker or the return of a job; entries without a known first job.
 
-Whatever is done here to an entry is done together with the creation, and at once the deletion, of
-its mark: so it is delivered to nobody at that moment.
+Each change of an entry also creates its mark and deletes it again, in the same transaction. So the
+change succeeds only if the entry isn't delivered at that moment.
 """
 
 from __future__ import annotations
@@ -16,35 +15,35 @@ from .space import Space
 from .talk import Talk, why_not
 from .ways import Part, Ways, dead_letter, entry_node
 
-#: Maximum number of attempts, if others change what we look at.
+#: Maximum number of attempts, if other clients change the nodes meanwhile.
 _ROUNDS = 4
 
 
 def free(space: Space, entry: Entry, version: int = -1) -> list[Part]:
-    """It is delivered to nobody; and this entry is to be no more."""
+    """The parts that check that an entry is not delivered, and remove it."""
     mark = space.place.at("taken", entry.node)
     alone: list[Part] = [Create(mark, ephemeral=True), Delete(mark)]
     return [*alone, Delete(space.place.entry(entry), version)]
 
 
 class Lost:
-    """Looks closer at entries that aren't fresh."""
+    """Examines entries that were delivered before."""
 
     def __init__(self, talk: Talk, ways: Ways) -> None:
         self._talk = talk
         self._ways = ways
 
     def state(self, found: Found) -> State:
-        """What was written to an entry."""
+        """Parse the data of an entry."""
         return read_state(found.data)
 
     async def look(
         self, space: Space, entry: Entry, until: float
     ) -> tuple[Entry, State, int] | None:
-        """An entry that has no mark, and was written to: may it be taken, and as what?
+        """Return whether an entry with data and no mark may be taken, with its state and version.
 
-        If it was delivered to a worker, that attempt counts, and may have been the last; and the
-        interval counts from now, as nobody knows when the worker died.
+        If it was delivered to a worker, that attempt counts, and may have been the last. Then a
+        `min_interval` after the settle counts from now: the time of the worker's death is unknown.
         """
         path, job = space.place.entry(entry), space.place.job(entry.group, entry.first)
         found, held = await self._talk.ask([Get(path), Get(job)], until)
@@ -77,7 +76,7 @@ class Lost:
     def _last(
         self, space: Space, entry: Entry, state: State, held: Found, gap: int, at: int
     ) -> list[Part]:
-        """Its last attempt was lost: it is a dead letter."""
+        """Its last attempt was lost: the parts that make it a dead letter."""
         if state.blocks and entry.group:
             start = entry.next(entry.first, state.attempts, blocked=True)
             told = State(reason=state.expired).data()
@@ -88,8 +87,9 @@ class Lost:
         return [job, letter, *self._ways.onward(space, entry, gap, at, self._talk.port.now())]
 
     async def with_first(self, space: Space, entry: Entry, until: float) -> Entry | None:
-        """An entry whose first job isn't known: which is it? None if it isn't due, or if there is
-        none; then the group is removed, once nothing of it has to be remembered."""
+        """Find the first job of an entry that has none; None if no job is due.
+
+        If the group has no job it is removed, once its entry's pause has ended."""
         place = space.place
         group = place.at("groups", entry.group)
         for _ in range(_ROUNDS):
@@ -114,7 +114,7 @@ class Lost:
         return None
 
     async def drop(self, space: Space, entry: Entry, until: float) -> None:
-        """Its job was removed by hand, and the mark is ours: continue without it."""
+        """Continue without a job that was removed by hand; the mark is ours."""
         mark = space.place.at("taken", entry.node)
         parts: list[Any] = [Delete(mark), Delete(space.place.entry(entry))]
         if entry.group:

@@ -1,4 +1,4 @@
-"""Inspect queues, and repair them by hand."""
+"""Inspects queues, and repairs them for an operator."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .taking import rest_at
 from .talk import Talk, why_not
 from .ways import Part, Ways, entry_node, known_over
 
-#: The age of the oldest job is looked for among so many groups, those that wait longest first.
+#: Maximum number of groups in the search for the oldest job, the longest waiting first.
 _GROUPS = 200
-#: Maximum number of requests that are sent before the first answer is there.
+#: Maximum number of requests that are sent before the first answer has come.
 _AT_ONCE = 100
 
 
 class Mending:
-    """What people do with queues."""
+    """Inspects and repairs queues for an operator."""
 
     def __init__(self, talk: Talk, ways: Ways, idle: Idle) -> None:
         self._talk = talk
@@ -33,10 +33,10 @@ class Mending:
         self._idle = idle
         self._seen = Seen(talk)
 
-    # -- looking -----------------------------------------------------------------------------
+    # -- inspection --------------------------------------------------------------------------
 
     async def survey(self, prefix: str, exact: bool, until: float) -> list[QueueRecord]:
-        """How many jobs stand where; see the contract."""
+        """Return the counts of the jobs, by queue and state; see the contract."""
         names = [prefix]
         if not exact:
             (nodes,) = await self._talk.ask([Children(f"{self._talk.root}/{QUEUES}")], until)
@@ -60,11 +60,11 @@ class Mending:
         return QueueRecord(space.name, waiting, taken, dead, groups, oldest, accepted, done)
 
     async def _oldest(self, space: Space, view: View, until: float) -> float:
-        """The age of the job that waits longest: the first one of a group, or the second."""
+        """Return the age of the longest waiting job: the first of a group, or the second."""
         place = space.place
         heads = view.ready[:_GROUPS]
         plain = [one for one in view.plain if one.node not in view.taken]
-        if plain:  # there the order of acceptance is known
+        if plain:  # their order of acceptance is known
             heads.append(min(plain, key=lambda one: one.birth))
         free = [one for one in heads if one.node not in view.taken and not one.blocked]
         lone = [one for one in free if one.first]
@@ -83,7 +83,7 @@ class Mending:
     async def jobs(
         self, space: Space, state: JobState | None, group: str | None, most: int, until: float
     ) -> list[JobRecord]:
-        """Some jobs of a queue; see the contract."""
+        """Return some jobs of a queue; see the contract."""
         view = await self._seen.view(space, until)
         if view is None:
             return []
@@ -98,27 +98,27 @@ class Mending:
     # -- repair ------------------------------------------------------------------------------
 
     async def letters(self, space: Space, until: float) -> list[str]:
-        """The ids of all dead letters; see the contract."""
+        """Return the ids of all dead letters; see the contract."""
         return [row.note.id for row in await self._dead(space, until)]
 
     async def _dead(self, space: Space, until: float) -> list[Row]:
-        """All dead letters, as they died."""
+        """Return all dead letters, in the order in which they were given up."""
         view = await self._seen.view(space, until)
         if view is None:
             return []
         view = view._replace(ready=[one for one in view.ready if one.blocked], plain=[])
         rows = await self._seen.rows(space, view, None, 1, until)
-        rows.sort(key=lambda row: row.node)  # letters are numbered as they died
+        rows.sort(key=lambda row: row.node)  # the server numbers dead letters in this order
         return [row for row in rows if row.record.state is JobState.DEAD]
 
     async def revive(self, space: Space, ids: Sequence[str] | None, until: float) -> int:
-        """Try dead letters again; see the contract."""
+        """Make dead letters ordinary jobs again; see the contract."""
         known = None if ids is None else frozenset(ids)
         rows = await self._dead(space, until)
         left = [row for row in rows if known is None or row.note.id in known][:BATCH_MAX]
         count = 0
         while left:
-            # Of each group one at a time, so that they come back in the order in which they died.
+            # One of each group at a time, so that they come back in the order of their failure.
             apart: dict[str, Row] = {}
             for row in left:
                 apart.setdefault(row.note.group or row.path, row)
@@ -130,10 +130,10 @@ class Mending:
         return count
 
     async def _revive(self, space: Space, rows: Sequence[Row], until: float) -> int:
-        """Revive letters of different groups, or of none; how many."""
+        """Revive letters of different groups, or ungrouped ones; return how many."""
         pending = [self._again(space, row) for row in rows]
         count = 0
-        for turn in range(8):  # a group comes and goes
+        for turn in range(8):  # a group may appear and disappear meanwhile
             done = await self._all([ways[turn % len(ways)] for ways in pending], until)
             count += sum(done)
             pending = [
@@ -144,7 +144,7 @@ class Mending:
         return count
 
     def _again(self, space: Space, row: Row) -> list[list[Part]]:
-        """What revives a letter: if its group is there, and if it isn't."""
+        """The parts that revive a letter: one list if its group exists, and one if it doesn't."""
         if row.entry is not None:
             return [[*free(space, row.entry), entry_node(space, row.entry, row.entry.first)]]
         place = space.place
@@ -179,7 +179,7 @@ class Mending:
             and (state is None or row.record.state is state)
             and (ids is None or row.note.id in ids)
         ][: min(most, BATCH_MAX)]
-        # The first of a group last: what is behind it is removed as long as it stands there.
+        # The first job of a group last: the others are removed while its entry is unchanged.
         later = [row for row in rows if not row.first]
         count = sum(await self._all([self._middle(space, row) for row in later], until))
         firsts = [(row, row.entry) for row in rows if row.first and row.entry is not None]
@@ -190,7 +190,7 @@ class Mending:
         return count
 
     def _middle(self, space: Space, row: Row) -> list[Part]:
-        """What removes a dead letter, or a job that isn't the first of its group."""
+        """The parts that remove a dead letter, or a job that isn't the first of its group."""
         parts: list[Part] = [Delete(row.path), *known_over(space, row.note)]
         if row.entry is not None:
             parts.insert(0, Check(space.place.entry(row.entry)))
@@ -199,7 +199,7 @@ class Mending:
     async def _purge_firsts(
         self, space: Space, rows: Sequence[tuple[Row, Entry]], until: float
     ) -> int:
-        """Remove the first jobs of as many groups, or plain ones; how many."""
+        """Remove the first jobs of groups, or ungrouped jobs; return how many."""
         groups = [entry for _, entry in rows if entry.group]
         asked: list[Request] = []
         for entry in groups:
@@ -248,8 +248,9 @@ def _on_loan(view: View) -> View:
 
 
 def _rest(entry: Entry, found: Any, now: int) -> int:
-    """Until when the last execution of the group holds back the next one; 0: it doesn't.
-    ``found``: what its entry has."""
+    """Return until when the group's last execution holds back the next one; 0: it doesn't.
+
+    ``found``: the answer to the read of its entry."""
     if not isinstance(found, Found):
         return 0
     created = stamp(found.stat.created)

@@ -8,28 +8,29 @@ from typing import NamedTuple
 
 from ..names import decoded, digest, encoded
 
-#: The folder of all queues. No name of a lock is encoded so that it begins with a dot.
+#: The folder of all queues. No encoded name of a lock begins with a dot.
 QUEUES = ".queues"
-#: What is in the folder of a queue, in the order in which it is made. The lanes are last, because a
-#: put needs them: where one was carried out, all of it is there, whoever was cut while making it.
+#: The nodes in the folder of a queue, in the order of creation. ``lanes`` is last, because a put
+#: needs it: a put that was carried out proves that all of them exist, even if a client was cut off
+#: while it created them.
 FOLDERS = (
     *("ready", "plain", "groups", "jobs", "taken", "dead", "idle", "ids"),
     *("accepted", "done", "removed", "pace", "pulse", "lanes"),
 )
-#: A group whose name is longer, encoded, is called by its digest.
+#: Maximum length of an encoded group name; for a longer one its digest is the key.
 _GROUP_MAX = 64
 _ENTRY = re.compile(r"([^!]*)!((?:\d+!-?\d{10})?|[^!]+)!(\d+)!(\d+)!(\d+)!(\d*)!(x?)!(-?\d{10})")
 _JOB = re.compile(r"(\d+)!(-?\d{10})")
 
 
 class Entry(NamedTuple):
-    """The entry of a group: what its name says.
+    """The entry of a group or of an ungrouped job, parsed from its name.
 
-    ``first``: the node of its first job; empty if that isn't known, or there is none. ``gap``:
-    milliseconds after it was made before which it isn't due; ``at``: nor is it before this moment,
-    in milliseconds by the leader's clock. ``birth``: the number of its group's first entry, which
-    tells this life of a group from a former one, whose jobs had the same numbers. ``blocked``: its
-    first job is a dead letter.
+    ``first``: the node of its first job; empty if that is unknown, or there is none. It isn't due
+    within ``gap`` milliseconds after its creation, nor before ``at``, in milliseconds by the
+    leader's clock. ``birth``: the number of its group's first entry; it distinguishes this life of
+    a group from a former one, whose jobs had the same numbers. ``blocked``: its first job is a dead
+    letter.
     """
 
     node: str
@@ -44,13 +45,13 @@ class Entry(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Where it stands."""
+        """The folder of the entry."""
         return "ready" if self.group else "plain"
 
     def next(
         self, first: str, attempts: int = 0, gap: int = 0, at: int = 0, blocked: bool = False
     ) -> str:
-        """What the one is called that takes its place; the server adds its number."""
+        """Return the name of the entry that replaces it; the server adds its number."""
         return entry_start(self.group, first, attempts, gap, at, self.birth, blocked)
 
 
@@ -66,7 +67,7 @@ def entry_start(
     birth: int | None = None,
     blocked: bool = False,
 ) -> str:
-    """What an entry is called; the server adds its number.
+    """Return the name of an entry; the server adds its number.
 
     >>> entry_start("g", "0!0000000007", 1), entry_start("g", "", birth=4)
     ('g!0!0000000007!1!0!0!!!', 'g!!0!0!0!4!!')
@@ -76,7 +77,7 @@ def entry_start(
 
 
 def read_entry(node: str) -> Entry | None:
-    """What the name of an entry says; None if it is no entry of ours.
+    """Parse the name of an entry; None if it is no entry of ours.
 
     >>> read_entry("g!0!0000000007!1!0!0!!!0000000042").first
     '0!0000000007'
@@ -94,7 +95,7 @@ def read_entry(node: str) -> Entry | None:
 
 
 def entries(nodes: Iterable[str], known: Mapping[str, Entry] = _NONE) -> list[Entry]:
-    """The entries among these nodes, in the order of their creation; some were read before."""
+    """Return the entries among these nodes, in order of creation. ``known``: parsed before."""
     read = (known.get(node) or read_entry(node) for node in nodes)
     found = [entry for entry in read if entry is not None]
     found.sort(key=lambda one: one.number)
@@ -102,7 +103,7 @@ def entries(nodes: Iterable[str], known: Mapping[str, Entry] = _NONE) -> list[En
 
 
 def job_at(node: str) -> int:
-    """When a job of a group may be delivered, as far as its name says.
+    """Return the earliest delivery time in the name of a group's job; 0 if it has none.
 
     >>> job_at("1500!0000000007")
     1500
@@ -112,7 +113,7 @@ def job_at(node: str) -> int:
 
 
 def job_number(node: str) -> int:
-    """Its place in its group.
+    """Return the number of a job in its group.
 
     >>> job_number("1500!0000000007")
     7
@@ -121,12 +122,12 @@ def job_number(node: str) -> int:
 
 
 def in_order(nodes: Iterable[str]) -> list[str]:
-    """The jobs of a group, in the order of their acceptance."""
+    """Return the jobs of a group, in the order of their acceptance."""
     return sorted((one for one in nodes if _JOB.fullmatch(one)), key=job_number)
 
 
 def group_key(group: str) -> str:
-    """A group as a part of a path.
+    """Return the key of a group: a part of a path.
 
     >>> group_key("bank:4001"), group_key("a!b")
     ('bank:4001', 'a%21b')
@@ -136,7 +137,7 @@ def group_key(group: str) -> str:
 
 
 def group_at(key: str, said: str) -> str:
-    """The group of a job that stands under this key, where it may say otherwise as it was damaged.
+    """Return the group of a job under this key; a damaged job may contain another group.
 
     >>> group_at("a%21b", "a!b"), group_at("a%21b", "c"), group_at("", "c")
     ('a!b', 'a!b', '')
@@ -147,28 +148,28 @@ def group_at(key: str, said: str) -> str:
 
 
 class Place(NamedTuple):
-    """Where a queue is."""
+    """The paths of a queue."""
 
     base: str
 
     def at(self, folder: str, node: str = "") -> str:
-        """One of its folders, or a node in it."""
+        """The path of one of its folders, or of a node in it."""
         return f"{self.base}/{folder}/{node}" if node else f"{self.base}/{folder}"
 
     def entry(self, entry: Entry) -> str:
-        """Where an entry is."""
+        """The path of an entry."""
         return self.at(entry.folder, entry.node)
 
     def job(self, group: str, node: str) -> str:
-        """Where a job is, by the key of its group."""
+        """The path of a job, by the key of its group."""
         return self.at(f"groups/{group}" if group else "jobs", node)
 
     def known(self, job_id: str) -> str:
-        """Where an id is remembered."""
+        """The path of the node that remembers an id."""
         mark = digest(job_id)
         return self.at(f"ids/{mark[:2]}", mark)
 
 
 def place_of(root: str, queue: str) -> Place:
-    """Where the queue of this name is."""
+    """The paths of the queue with this name."""
     return Place(f"{root}/{QUEUES}/{encoded(queue)}")

@@ -1,4 +1,4 @@
-"""Content of the nodes of a queue: a line of JSON, and behind it the payload of a job."""
+"""Content of the nodes of a queue: a line of JSON, followed by the payload of a job."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 from ....core.queue.model import Job, Pace, Patience, Start, Take
 from ....core.queue.policy import EXPIRED_REASON
 
-#: What a job is called whose node was damaged, and what its payload then begins with.
+#: The id of a job whose node was damaged, and the first byte of its payload.
 DAMAGED, UNREADABLE = "damaged", b"?"
-#: No number of ours is as great.
+#: Upper bound of all our numbers.
 _GREATEST = 1 << 62
 
 
 class JobNote(NamedTuple):
-    """A job. ``turn``: its place in its request. ``window``: milliseconds for which its id is
-    remembered, -1 if it isn't. ``delay``: milliseconds after its acceptance.
+    """A job. ``turn``: its position in its request.
 
-    Of one that is or was a dead letter, ``accepted`` says when, and ``order`` by which transaction
-    it was accepted; else its node does. ``attempts`` and ``reason`` are those of a dead letter.
+    ``window``: milliseconds for which its id is remembered; -1 if it isn't. ``delay``: milliseconds
+    after its acceptance. For a job that is or was a dead letter, ``accepted`` and ``order`` are the
+    time and the transaction of its acceptance; for others its node has these. ``attempts`` and
+    ``reason`` are those of a dead letter.
     """
 
     id: str
@@ -34,7 +35,7 @@ class JobNote(NamedTuple):
     order: int = 0
 
     def data(self) -> bytes:
-        """As it stands in its node."""
+        """Return the data for its node."""
         usual = self._field_defaults
         short = {
             name: value
@@ -45,16 +46,16 @@ class JobNote(NamedTuple):
 
 
 def job_note(job: Job, turn: int, window: float) -> JobNote:
-    """A job that is put."""
+    """Make the record of a job that is put."""
     kept = ms(window) if job.known else -1
     return JobNote(job.id, job.group, job.payload, turn, kept, ms(job.delay))
 
 
 def read_job(data: bytes) -> JobNote:
-    r"""A job, from its node.
+    r"""Parse a job's node.
 
-    Of one that was damaged from outside only the bytes are left, as a payload that can't be read:
-    its attempts fail, and it becomes a dead letter that people can look at.
+    Of a job that was damaged from outside only the bytes are left, as a payload that can't be
+    decoded: its attempts fail, and it becomes a dead letter that a person can inspect.
 
     >>> read_job(b'{"id":"a","group":"g"}\nbytes').group
     'g'
@@ -69,7 +70,7 @@ def read_job(data: bytes) -> JobNote:
 
 
 def _told(text: bytes, of: type[JobNote | State]) -> dict[str, Any]:
-    """The fields of this record that stand there; none, if any isn't what it must be."""
+    """Return the fields of this record in the text; none, if one of them is invalid."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
@@ -86,14 +87,14 @@ def _plausible(value: object) -> bool:
 
 
 class State(NamedTuple):
-    """What was written to an entry: how often its first job was delivered, and the last delivery.
+    """The data of an entry: the number of deliveries of its first job, and the last delivery.
 
-    ``owner`` is empty if it was returned, and isn't delivered. ``most``, ``blocks``, ``gap``,
-    ``from_take`` and ``ttl`` are the retry policy, the pace and the lease that came with the
+    ``owner`` is empty if the job was returned and isn't delivered. ``most``, ``blocks``, ``gap``,
+    ``from_take`` and ``ttl`` are the retry policy, the `min_interval` and the lease of the
     delivery.
 
-    Of a job that is to be tried again ``gap`` is what holds back its group, from when its entry
-    was made, and ``rest`` until when it is held back in any case: its own pause may be longer.
+    For a job that will be retried, ``gap`` holds back its group, counted from the creation of the
+    entry, and ``rest`` holds it back until that time. The job's own pause may be longer.
     """
 
     attempts: int = 0
@@ -107,18 +108,18 @@ class State(NamedTuple):
     rest: int = 0
 
     def data(self) -> bytes:
-        """As it stands in the entry."""
+        """Return the data for the entry."""
         told = {name: value for name, value in self._asdict().items() if value}
         return json.dumps(told, separators=(",", ":")).encode()
 
     @property
     def expired(self) -> str:
-        """Why the job stands where it does, if the mark of its delivery is gone."""
+        """The failure reason of a delivery whose mark is gone."""
         return EXPIRED_REASON.format(self.owner)
 
 
 def lent(take: Take, attempts: int, reason: str = "") -> State:
-    """What is written by a take."""
+    """Return the state that a take writes."""
     pace: Pace = take.pace
     patience: Patience = take.patience
     from_take = pace.start is Start.TAKE
@@ -128,7 +129,7 @@ def lent(take: Take, attempts: int, reason: str = "") -> State:
 
 
 def read_state(data: bytes) -> State:
-    """What was written to an entry; as if nothing had been, where it was damaged from outside.
+    """Parse the data of an entry; data that was damaged from outside counts as empty.
 
     >>> read_state(b"").attempts, read_state(State(3, "a").data()).attempts
     (0, 3)
@@ -137,7 +138,7 @@ def read_state(data: bytes) -> State:
 
 
 def ms(seconds: float) -> int:
-    """Whole milliseconds, never fewer.
+    """Convert seconds to whole milliseconds, rounded up.
 
     >>> ms(0.0), ms(0.25), ms(0.0001)
     (0, 250, 1)
@@ -146,7 +147,7 @@ def ms(seconds: float) -> int:
 
 
 def stamp(seconds: float) -> int:
-    """A time of the server's in milliseconds, as it was sent.
+    """Convert a time of the server to milliseconds, as the server sent it.
 
     >>> stamp(1700000000.123)
     1700000000123

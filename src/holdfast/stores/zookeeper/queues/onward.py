@@ -1,10 +1,10 @@
-"""Settle a job and take the next one: both in one transaction, where neither is unusual.
+"""Settles a job and takes the next one, in one transaction if both are ordinary.
 
-It is all or nothing, so the next job is taken only if the last one is settled by that; and whatever
-was refused is done in two, one behind the other, as if nobody had tried. A job in a loop costs one
-round trip. It costs two, as it did before, with an old list or a rate, after somebody was faster,
-and if nothing is due but the group of the job itself: the entry that takes its place has a number
-which that very transaction gives it.
+The transaction is all or nothing: the next job is taken only if the last one is settled. After a
+refusal, the settle and the take are two requests, one after the other. So a job in a loop costs one
+round trip. It costs two with an old list or a rate, after another client was faster, and if only
+the group of the job itself is due: then the number of the next entry is known only after the
+transaction that creates it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Onward:
     async def settle_and_take(
         self, settles: Sequence[Settle], take: Take, until: float
     ) -> tuple[list[bool | Exception], Taken]:
-        """Settle, then take what is due; see the contract."""
+        """Settle, then take a due job; see the contract."""
         loan = self._usual(settles, take)
         answers: list[bool | Exception]
         if loan is not None and await self._both(loan, settles[0], take, until):
             answers = [True]
         else:
             answers = await self._settling.settle(settles, until)
-        # Of what was taken already this only tells; and what came too early is no reason to stop.
+        # This returns a job that was taken above; and after a job that wasn't due it tries others.
         return answers, await self._taking.take(take, until)
 
     def _usual(self, settles: Sequence[Settle], take: Take) -> Loan | None:
-        """The one delivery that is settled, if all that is known here speaks for it."""
+        """Return the one delivery to settle, if all that is known here allows one transaction."""
         port = self._talk.port
         if len(settles) != 1 or settles[0].suspect:
             return None
@@ -59,7 +59,7 @@ class Onward:
         loan, now = self._loans.find(settles[0]), port.now()
         if loan is None or loan.dead or loan.expires <= now or loan.session != port.session():
             return None
-        # Where others were faster a moment ago, a transaction that is refused would cost both.
+        # If other clients were faster just now, a refused transaction would fail both parts.
         space = loan.space
         if take.queue != space.name or space.refusals or not space.fresh_enough(now):
             return None
@@ -67,7 +67,7 @@ class Onward:
         return None if taker.served or taker.buried or taker.doubts else loan
 
     async def _both(self, loan: Loan, settle: Settle, take: Take, until: float) -> bool:
-        """Was it settled together with taking what is listed first?"""
+        """Try to settle it together with a take of the first listed entry; True if done."""
         space, taker = loan.space, self._loans.taker(take)
         try:
             for entry in await self._taking.chosen(space, taker, until):
@@ -88,7 +88,7 @@ class Onward:
         reads = taking.reads(space, entry)
         lists = taking.lists(space, lanes) if lanes else []
         looks = [self._idle.look(space)] if ending.soon else []
-        # First, as without an answer it isn't known whether we have it.
+        # Before the request: without an answer it is unknown whether we have the mark.
         taker.doubts[entry.node] = entry
         asked: list[Request] = [Multi((*ending.parts, *parts)), *reads, *lists, *looks]
         done, *read = await talk.ask(asked, until)
@@ -102,7 +102,7 @@ class Onward:
         for idle in read[len(reads) + len(lists) :]:
             self._idle.poke(space, idle, 1)
         await self._settling.digest(ending, done[:cut], until)
-        if lists:  # now, as the heir is in them
+        if lists:  # after the settle, because they contain the entry that it created
             taking.listed(space, lanes, read[len(reads) : len(reads) + len(lists)], begun)
         mine = [done[cut:], *read[: len(reads)]]
         await taking.digest(space, taker, entry, state, mine, until)

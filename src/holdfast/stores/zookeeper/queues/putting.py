@@ -1,8 +1,8 @@
-"""Accepting jobs: all of a request in one transaction, together with what makes a repetition known.
+"""Accepts jobs: all jobs of a put in one transaction, with the record that detects a repeated put.
 
-One round trip, if its groups stand as we think: one that is there already has an entry, so a job
-is only added; a new one gets its folder and its entry with its first job. What proves wrong is
-sent again the other way.
+That is one round trip, if our knowledge of its groups is right. An existing group has an entry, so
+its job is only added; a new group gets its folder and its entry with its first job. If that was
+wrong, the request is corrected and sent again.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from .remembered import Remembered
 from .space import Space
 from .talk import REQUEST_BYTES_MAX, Talk, check_rights, too_large, why_not
 
-#: Maximum number of attempts at a request, if others change what we look at.
+#: Maximum number of attempts at a request, if other clients change the nodes meanwhile.
 _ROUNDS = 12
-#: What one part of a request takes beside its path and its data, in bytes.
+#: Bytes of one part of a request in addition to its path and its data.
 _PART_BYTES = 80
 
 
 class Lane(NamedTuple):
-    """The node of a lane: its last number, how often it was written, -1: not at all."""
+    """The node of a producer: the number of its last put, and the node's version; -1: no node."""
 
     number: int
     version: int
 
 
-#: One that has put nothing yet.
+#: A producer without a put yet.
 _NEW = Lane(0, -1)
 
 
 class Plan:
-    """One request to put, as it may be carried out."""
+    """One put, and how to carry it out."""
 
     def __init__(self, put: Put) -> None:
         self.put = put
-        #: Is it new? One that isn't is left out.
+        #: Whether each job is new; others are left out.
         self.new = [True] * len(put.jobs)
         seen: set[str] = set()
         for at, job in enumerate(put.jobs):
             if job.known:
                 self.new[at] = job.id not in seen
                 seen.add(job.id)
-        #: Groups that have to be made.
+        #: Groups that must be created.
         self.fresh: set[str] = set()
-        #: Ids whose window has expired, with the version of what remembers them.
+        #: Ids whose window has expired, with the version of the node that remembers them.
         self.stale: dict[str, int] = {}
         self.pokes = 0
 
     def jobs(self) -> list[tuple[int, Job]]:
-        """Those that are accepted."""
+        """Return the jobs that are accepted, with their positions."""
         return [(at, job) for at, job in enumerate(self.put.jobs) if self.new[at]]
 
     def groups(self) -> list[str]:
-        """The groups that are put into."""
+        """Return the groups of the accepted jobs."""
         return list(dict.fromkeys(job.group for _, job in self.jobs() if job.group))
 
 
@@ -74,7 +74,7 @@ class Putting:
         self._idle = idle
         self._depth = depth
         self._remembered = Remembered(talk)
-        #: Of each lane of ours, what we know of its node; None while a request is under way.
+        #: The node of each producer of ours, as far as known; None during a request.
         self._lanes: dict[str, Lane | None] = {}
 
     async def put(self, put: Put, until: float) -> list[bool]:
@@ -118,25 +118,26 @@ class Putting:
         if not any(one.soonest() < 1 for one in space.lanes):
             space.dirty()
         self._idle.poke(space, idle, plan.pokes)
-        if len(self._lanes) > 10_000:  # each was given up by its caller, or is another thread's
+        if len(self._lanes) > 10_000:  # most are no longer used; others belong to other threads
             self._lanes = dict(list(self._lanes.items())[5000:])
 
     async def _sweep(self, space: Space, plan: Plan, lane: Lane, until: float) -> None:
-        """Something was added to what is remembered, so some of it is looked at."""
+        """Check some old records of producers and ids, because new ones were added."""
         if lane.version < 0:
             await self._remembered.sweep_lanes(space, plan.put.lane, until)
         if known := [job.id for _, job in plan.jobs() if job.known]:
             await self._remembered.sweep_ids(space, known, until)
 
     async def _look(self, space: Space, put: Put, until: float) -> tuple[Lane, list[bool] | None]:
-        """Was it carried out before? After the `Sync`, what was is seen, and what wasn't never
-        will be."""
+        """Was this put carried out before? Return the producer's node, and the answers if so.
+
+        After the `Sync` it was either carried out, and is seen, or it never will be."""
         path = space.place.at("lanes", digest(put.lane))
         _, found = await self._talk.ask([Sync(path), Get(path)], until)
         if not isinstance(found, Found):
             return _NEW, None
         number, _, answers = found.data.partition(b" ")
-        if not number.isdigit():  # damaged from outside: nothing is known of an earlier copy
+        if not number.isdigit():  # damaged from outside: an earlier copy can't be detected
             return Lane(-1, found.stat.version), None
         lane = Lane(int(number), found.stat.version)
         self._lanes[put.lane] = lane
@@ -146,7 +147,7 @@ class Putting:
             return lane, [one == ord("1") for one in answers]
         return lane, None
 
-    # -- what it consists of -----------------------------------------------------------------
+    # -- the parts of a put ------------------------------------------------------------------
 
     def _parts(self, space: Space, plan: Plan, lane: Lane) -> list[Any]:
         place, put = space.place, plan.put
@@ -185,19 +186,19 @@ class Putting:
         return Create(space.place.at("ready" if key else "plain", start), numbered=True)
 
     def _known(self, space: Space, plan: Plan, job: Job) -> list[Any]:
-        """Its id is remembered from now on."""
+        """The parts that remember its id."""
         path = space.place.known(job.id)
         told = f"{ms(plan.put.window)}".encode()
         if job.id in plan.stale:
             return [Delete(path, plan.stale[job.id]), Create(path, told)]
         return [Create(path, told)]
 
-    # -- what stands in its way --------------------------------------------------------------
+    # -- after a refusal ---------------------------------------------------------------------
 
     async def _mend(
         self, space: Space, plan: Plan, parts: list[Any], wrong: list[Any], until: float
     ) -> bool:
-        """See why it was refused, and plan for that; False if it is the lane."""
+        """Find why it was refused, and change the plan; False if the producer's node is why."""
         at, why = next(
             ((at, no) for at, no in enumerate(wrong) if isinstance(no, No) and no is not No.OTHER),
             (0, No.OTHER),
@@ -223,7 +224,7 @@ class Putting:
         plan.fresh = {one for one, look in zip(names, looks, strict=True) if look is No.NODE}
 
     async def _look_at_ids(self, space: Space, plan: Plan, until: float) -> None:
-        """Which of its ids are known? One whose job has ended is free again after its window."""
+        """Find which ids are known. An id is free again after its job and its window ended."""
         place = space.place
         known = [(at, job) for at, job in plan.jobs() if job.known]
         paths = [place.known(job.id) for _, job in known]
@@ -244,14 +245,15 @@ class Putting:
     # -- limits ------------------------------------------------------------------------------
 
     def _measure(self, plan: Plan, parts: list[Any]) -> None:
-        """Is it small enough for one request? Before it is sent, as the server would cut the
-        connection instead of answering."""
+        """Raise if the put is too large for one request.
+
+        This happens before it is sent: the server would close the connection without an answer."""
         size = sum(len(one.path) + len(getattr(one, "data", b"")) + _PART_BYTES for one in parts)
         if size > REQUEST_BYTES_MAX:
             raise too_large(size, len(plan.jobs()), self._talk.label)
 
     async def _room(self, space: Space, jobs: int, until: float) -> None:
-        """Does it fit? What has gone since we looked last only makes more room."""
+        """Raise if the queue has no room. Jobs that ended since our last look only make more."""
         if space.accepted >= 0 and space.accepted - space.gone + jobs <= self._depth:
             return
         folders = ("accepted", "done", "removed")

@@ -1,8 +1,8 @@
-"""The record of earlier puts, and how it shrinks: each client that adds to it removes some of it.
+"""Removes old records of earlier puts: each client that adds a record also removes some.
 
-A lane that put nothing for an hour is forgotten, and so is an id whose job and window have both
-ended. So many are looked at for each that is added that they don't grow without limit; nobody waits
-for that.
+A producer without a put for an hour is forgotten, and so is an id whose job and window have both
+ended. For each record that is added, enough others are checked that their number stays limited. The
+deletes are sent without waiting for their answers.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from .notes import stamp
 from .space import Space
 from .talk import Talk
 
-#: Milliseconds without a put after which a lane is forgotten.
+#: Milliseconds without a put after which a producer is forgotten.
 LANE_MS = 3_600_000
-#: Number of those that are looked at each time, in the order of their names; and of the puts among
-#: which one looks at ids.
+#: Number of records to check each time, in the order of their names. Of this number of small puts,
+#: one checks ids.
 _LOOKED_AT, _EACH = 16, 4
 
 
 class Remembered:
-    """Sweeps lanes and ids."""
+    """Sweeps the records of producers and ids."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self._puts = 0
 
     def faded(self, found: Found, now: int) -> bool:
-        """Is the window of this id over, and its job as well?"""
+        """True if the window of this id and its job have both ended."""
         window = _window(found)
         return window is not None and stamp(found.stat.created) + window < now
 
     async def sweep_lanes(self, space: Space, lane: str, until: float) -> None:
-        """A lane was added: look at those that come after it."""
+        """Check the producers that follow a new one."""
 
         def old(found: Found, now: int) -> bool:
             return stamp(found.stat.changed) + LANE_MS < now
@@ -45,7 +45,7 @@ class Remembered:
         await self._sweep(space.place.at("lanes"), digest(lane), old, until)
 
     async def sweep_ids(self, space: Space, ids: Sequence[str], until: float) -> None:
-        """Ids were added: look at those that come after one of them."""
+        """Check the ids that follow some of the new ones."""
         self._puts += 1
         if len(ids) < _EACH and self._puts % _EACH:
             return
@@ -69,10 +69,10 @@ class Remembered:
 
 
 def _window(found: Found) -> int | None:
-    """How long an id is remembered, milliseconds; None while its job is there.
+    """Return the window of an id in milliseconds; None while its job is there.
 
-    The data are the window, and behind it a word once the job has ended. What was damaged from
-    outside is remembered no longer.
+    The data are the window, followed by a word once the job has ended. An id whose node was damaged
+    from outside has a window of 0.
     """
     window, _, over = found.data.partition(b" ")
     if not window.isdigit():
@@ -81,4 +81,4 @@ def _window(found: Found) -> int | None:
 
 
 def _unheeded(answer: Any) -> None:
-    """If it was written to meanwhile, it stays."""
+    """Ignore the answer: a node that was written to meanwhile stays."""

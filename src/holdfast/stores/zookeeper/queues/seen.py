@@ -1,4 +1,4 @@
-"""The jobs of a queue as they stand, for those who look at it and repair it."""
+"""Reads the jobs of a queue and their states, for inspection and repair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 500
 
 
 class Row(NamedTuple):
-    """One job. ``entry``: that of its group; ``first``: is it what the entry is about?"""
+    """One job. ``entry``: that of its group; ``first``: it is the first job of the entry."""
 
     path: str
     node: str
@@ -30,12 +30,12 @@ class Row(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Its place in the order of acceptance."""
+        """The position of the job in the order of acceptance."""
         return (self.note.order or self.stat.czxid, self.note.turn)
 
 
 class View(NamedTuple):
-    """What is in the folders of a queue, and when that was."""
+    """The nodes in the folders of a queue, and the time of reading them."""
 
     now: int
     ready: list[Entry]
@@ -44,18 +44,18 @@ class View(NamedTuple):
     dead: list[str]
 
     def entries(self) -> list[Entry]:
-        """Those of both lanes."""
+        """Return the entries of groups and of ungrouped jobs."""
         return [*self.ready, *self.plain]
 
 
 class Seen:
-    """Looks at queues."""
+    """Reads queues."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
 
     async def view(self, space: Space, until: float) -> View | None:
-        """What is in its folders; None if there is no such queue."""
+        """Read the folders of a queue; None if there is no such queue."""
         place = space.place
         folders = ("ready", "plain", "taken", "dead")
         asked: list[Request] = [Put(place.at("pulse"), b"")]
@@ -71,7 +71,7 @@ class Seen:
     async def rows(
         self, space: Space, view: View, group: str | None, most: int | None, until: float
     ) -> list[Row]:
-        """The jobs, of each group at most ``most``, in the order of acceptance."""
+        """Return the jobs in the order of acceptance, at most ``most`` of each group."""
         place = space.place
         key = None if group is None else group_key(group) if group else ""
         heads = [one for one in view.entries() if key is None or one.group == key]
@@ -105,7 +105,7 @@ class Seen:
     async def _told(
         self, space: Space, view: View, heads: Sequence[Entry], until: float
     ) -> dict[str, tuple[Stat, State]]:
-        """What was written to these entries."""
+        """Read the data of these entries."""
         said = await self._ask([Get(space.place.entry(one)) for one in heads], until)
         return {
             one.node: (got.stat, read_state(got.data))
@@ -127,7 +127,7 @@ def _record(
     entry: Entry | None,
     told: dict[str, tuple[Stat, State]],
 ) -> JobRecord:
-    """One job as people see it; with its entry, if that is about it."""
+    """Make the record of one job. ``entry``: given if the job is the first of its entry."""
     state, due, expires_in, owner, reason = JobState.WAITING, 0, 0.0, "", note.reason
     attempts = note.attempts
     if note.delay and not note.accepted:

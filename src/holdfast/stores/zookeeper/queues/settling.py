@@ -1,4 +1,4 @@
-"""Deliveries and their ends: settled by their workers, returned, extended, or expired."""
+"""Settles, returns, renews and expires deliveries."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from .taking import Taking
 from .talk import Talk, check_rights, why_not
 from .ways import Part, Ways
 
-#: Maximum number of attempts at a transaction, if others change what we look at.
+#: Maximum number of attempts at a transaction, if other clients change the nodes meanwhile.
 _ROUNDS = 6
-#: A mark that couldn't be deleted is tried again so much later, seconds.
+#: Seconds until the next attempt to delete a mark, after one failed.
 AGAIN_S = 0.25
 
 
 class Ending(NamedTuple):
-    """A delivery that is being settled: what settles it, in a transaction. ``soon``: then there is
-    a job that is due, for a waiter."""
+    """A delivery to settle, with the parts of its transaction.
+
+    ``soon``: after it a job is due, for a waiter."""
 
     loan: Loan
     parts: list[Part]
@@ -36,7 +37,7 @@ class Ending(NamedTuple):
 
 
 class Settling:
-    """Settles: one round trip for all of a batch, each in a separate transaction."""
+    """Settles a batch in one round trip, each delivery in a separate transaction."""
 
     def __init__(self, talk: Talk, loans: Loans, ways: Ways, lost: Lost, idle: Idle) -> None:
         self._talk = talk
@@ -46,7 +47,7 @@ class Settling:
         self._idle = idle
 
     async def settle(self, settles: Sequence[Settle], until: float) -> list[bool | Exception]:
-        """Which of these deliveries were ours; see the contract."""
+        """Settle; return which of these deliveries were ours; see the contract."""
         found: list[bool | Exception] = [False] * len(settles)
         now = self._talk.port.now()
         todo: dict[int, Loan] = {}
@@ -71,7 +72,7 @@ class Settling:
         found: list[bool | Exception],
         until: float,
     ) -> None:
-        """Settle these; what is to be tried again stays in ``todo``."""
+        """Settle these; deliveries that need another try stay in ``todo``."""
         endings = {at: self.prepare(loan, settles[at]) for at, loan in todo.items()}
         heirs: dict[str, int] = {}
         for ending in endings.values():
@@ -90,21 +91,23 @@ class Settling:
                 del todo[at]
 
     def prepare(self, loan: Loan, settle: Settle) -> Ending:
-        """What settles this one so."""
+        """Make the transaction that settles this delivery."""
         now = self._talk.port.now()
         parts = self._ways.settling(loan, settle, now)
         return Ending(loan, parts, self._soon(parts, now))
 
     async def digest(self, ending: Ending, answer: Any, until: float) -> bool:
-        """Is this one over, by the answer to its parts? Otherwise we know more than before."""
+        """True if the answer shows that this delivery has ended. If not, try with the new data."""
         over = await self._answered(ending.loan, ending.parts, answer, until)
         if over:
             self._loans.end(ending.loan)
         return over
 
     def _counted(self, loan: Loan, answer: Any) -> bool | Exception:
-        """Of one that has ended: was it settled by this? If not, it may have been by a request that
-        wasn't answered; but not if its mark may have ended with a session."""
+        """True if this request settled the ended delivery.
+
+        If not, an earlier request without an answer may have settled it. But if its mark may have
+        ended with a session, this returns an error."""
         if not why_not(answer):
             return True
         if self._why(loan) is Loss.SESSION:
@@ -120,14 +123,14 @@ class Settling:
             if isinstance(made, str) and _heir(parts):
                 space.own(made.rpartition("/")[2])
             return True
-        if wrong[0] in (No.NODE, No.VERSION) or wrong[1] is No.NODE:  # it is another's, or nobody's
+        if wrong[0] in (No.NODE, No.VERSION) or wrong[1] is No.NODE:  # no longer our delivery
             return True
         lost = next((one for one, no in zip(parts, wrong, strict=False) if no is No.NODE), None)
         if isinstance(lost, Put) and lost.path == space.place.known(loan.note.id):
             loan.note = loan.note._replace(window=-1)
         elif isinstance(lost, Put | Create):  # a folder of the queue was removed by hand
             await self._talk.make(space.place, until)
-        elif lost is not None and lost.path == loan.job:  # it was removed by hand
+        elif lost is not None and lost.path == loan.job:  # the job was removed by hand
             await self._lost.drop(space, entry, until)
             return True
         elif entry.group:
@@ -137,19 +140,19 @@ class Settling:
         return False
 
     def _soon(self, parts: list[Part], now: float) -> bool:
-        """Is there a job by this that is due at once, or soon?"""
+        """True if these parts make an entry that is due at once, or soon."""
         entry = read_entry(f"{_heir(parts)}0000000000")
         if entry is None or entry.blocked:
             return False
         return entry.at - self._talk.clock.least(now) < ASK_AGAIN_S_MAX * 1000
 
     async def give_back(self, take: Take, taking: Taking, until: float) -> int:
-        """Return what this take got; see the contract."""
+        """Return the deliveries of this take; see the contract."""
         taker = self._loans.bury(take, self._talk.port.now())
         space, waiting = self._talk.space(take.queue), None
         if take.wait:
-            # Its node goes first: from then on no wake-up goes to it. Meanwhile another thread that
-            # did not see yet that it has a tombstone sends what it is about to send.
+            # Remove its node first, so that it gets no further wake-up. Meanwhile another thread
+            # that hasn't seen the tombstone yet sends its current request.
             asked = [*self._idle.leave(take), self._idle.look(space)]
             waiting = (await self._talk.ask(asked, until))[-1]
         if taker.doubts:
@@ -159,7 +162,7 @@ class Settling:
             for one in taker.loans.values()
         ]
         answers = await self.settle(what, until)
-        if not what:  # a wake-up for what is due may have gone to it
+        if not what:  # a wake-up for a due job may have gone to this take
             self._idle.poke(space, waiting, 1)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, LockLost):
@@ -171,7 +174,7 @@ class Settling:
     async def extend(
         self, extends: Sequence[Extend], until: float
     ) -> list[Held | Gone | Exception]:
-        """Prolong these, by one write for all of a queue; see the contract."""
+        """Renew these, by one write for each queue; see the contract."""
         now = self._talk.port.now()
         found: list[Held | Gone | Exception] = [Gone(Loss.EXPIRED)] * len(extends)
         of: dict[str, dict[int, Loan]] = {}
@@ -182,7 +185,7 @@ class Settling:
         for queue, some in of.items():
             before = {at: loan.expires for at, loan in some.items()}
             for loan in some.values():
-                loan.expires = math.inf  # it doesn't end while it is being prolonged
+                loan.expires = math.inf  # it doesn't expire during the renewal
             try:
                 lost = await self._prolong(queue, some, until)
             except BaseException:
@@ -201,7 +204,7 @@ class Settling:
         return found
 
     async def _prolong(self, queue: str, some: dict[int, Loan], until: float) -> set[int]:
-        """Write, together with a check that each mark is there; which aren't."""
+        """Write, and check in the same transaction that each mark is there; return the lost."""
         pulse = Put(self._talk.space(queue).place.at("pulse"), b"")
         lost: set[int] = set()
         for _ in range(_ROUNDS):
@@ -215,7 +218,7 @@ class Settling:
             if not wrong:
                 return lost
             check_rights(wrong, f"renew a delivery of {queue!r}", self._talk.label)
-            # Of each two parts behind the write: whose they are about is lost.
+            # Two parts per delivery follow the write: if one of them is refused, it is lost.
             lost |= {
                 [*rest][(at - 1) // 2]
                 for at, no in enumerate(wrong)
@@ -224,7 +227,7 @@ class Settling:
         raise StoreUnavailable(f"{self._talk.label} refused {_ROUNDS} renewals")
 
     def _let_go(self, loan: Loan, expires: float) -> None:
-        """It is lost. If its session was, a settle that is repeated has to learn of that."""
+        """End a lost delivery. If its session ended, keep it for the error of a later settle."""
         if self._why(loan) is Loss.SESSION:
             loan.expires = expires
             loan.space.busy.pop(loan.entry.node, None)
@@ -237,7 +240,7 @@ class Settling:
         return Loss.EXPIRED if same else Loss.SESSION
 
     def on_alarm(self) -> None:
-        """Delete the marks of expired deliveries; what can't be deleted is tried again."""
+        """Delete the marks of expired deliveries; repeat later what fails."""
         port, doomed = self._talk.port, self._loans.doomed
         now, session = port.now(), port.session()
         for loan in self._loans.alive():
@@ -256,14 +259,14 @@ class Settling:
             port.alarm(due)
 
     def _gone(self, loan: Loan, answer: Any) -> None:
-        if isinstance(answer, list):  # it is deleted, or isn't ours any more
+        if isinstance(answer, list):  # it is deleted, or no longer ours
             self._loans.doomed.pop(loan.mark, None)
             self._loans.end(loan)
             loan.space.dirty()
 
 
 def _heir(parts: Sequence[Part]) -> str:
-    """What the entry is called, without its number, that takes the place of one; empty if none."""
+    """Return the name of the entry that these parts make, without number; empty if none."""
     last = parts[-1]
     if isinstance(last, Create) and not last.path.endswith("/dead/-"):
         return last.path.rpartition("/")[2]

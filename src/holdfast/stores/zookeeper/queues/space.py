@@ -1,4 +1,4 @@
-"""View of one queue in this process: hints, each of which a transaction proves or refutes."""
+"""View of one queue in this process: hints, each of which a transaction confirms or refutes."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from ....core.policy import ASK_AGAIN_S_MAX
 from .names import Entry, Place, entries, in_order, job_number, read_entry
 
 GROUPED, PLAIN = 0, 1
-#: Seconds after which what was listed is listed again at the latest, also if there is more of it.
+#: Maximum age in seconds of a list, even if it still has free entries.
 LISTED_S = 1.0
-#: Minimum age of lists while one lane has nothing and the other has: these seconds, and this number
-#: of times as long as listing took.
+#: Maximum age of a list without free entries: these seconds or this multiple of the time that
+#: listing took, the larger of the two.
 EMPTY_S, COST = 0.02, 20.0
-#: Seconds for which the takes of one process that will be woken share one list.
+#: Seconds for which takes of one process that get wake-ups share one list.
 SHARED_S = 0.25
-#: After so many refusals in a row what was listed is too old to be of use.
+#: Number of refusals in a row after which a list is too old to use.
 STALE = 3
-#: Among so many of the first ones a taker chooses at most, if others take as well.
+#: Maximum number of first entries among which a taker chooses, if other processes take as well.
 SPREAD_MAX = 64
 
 
 class Lane:
-    """The entries of one folder that were free when they were listed."""
+    """The entries of one folder (groups or ungrouped jobs) that were free in its last list."""
 
     def __init__(self) -> None:
         self.free: deque[Entry] = deque()
-        #: (at, number, entry) of those that aren't due yet.
+        #: (at, number, entry) of the entries that aren't due yet.
         self.later: list[tuple[int, int, Entry]] = []
-        #: Those that we have made since it was listed.
+        #: The entries that we have created since the list.
         self.own: deque[Entry] = deque()
-        #: What was listed, by node, and when.
+        #: All listed entries by node, and the time of the list.
         self.known: dict[str, Entry] = {}
         self.listed = -math.inf
 
     def fill(self, nodes: list[str], busy: Container[str], now: float) -> set[str]:
-        """It was listed; free is what isn't busy. Its groups."""
+        """Store a new list, in which entries that aren't busy are free; return its groups."""
         found = entries(nodes, self.known)
         self.known = {one.node: one for one in found}
         self.listed = now
@@ -51,7 +51,7 @@ class Lane:
         return {one.group for one in found}
 
     def pick(self, now: int, at: int) -> Entry | None:
-        """One that is due: those first that had to wait until now, or the one at this place."""
+        """Return a due entry: first one that had to wait until now, else the one at ``at``."""
         try:
             if self.later and self.later[0][0] <= now:
                 return heapq.heappop(self.later)[2]
@@ -67,18 +67,18 @@ class Lane:
         return entry
 
     def put_off(self, entry: Entry, at: int) -> None:
-        """It isn't due before that."""
+        """Note that the entry isn't due before ``at``."""
         heapq.heappush(self.later, (at, entry.number, entry))
 
     def soonest(self) -> float:
-        """When the next of them is due; ``inf`` if that isn't known of any."""
+        """Return when the next entry is due; ``inf`` if none is known."""
         if self.free or self.own:
             return 0.0
         return self.later[0][0] if self.later else math.inf
 
 
 class Space:
-    """One queue, as far as it is known here."""
+    """The knowledge of this process about one queue."""
 
     def __init__(self, name: str, place: Place) -> None:
         self.name = name
@@ -86,26 +86,26 @@ class Space:
         self.lanes = (Lane(), Lane())
         self.turn = GROUPED
         self.cost = 0.0
-        #: How far takers of other processes make us look beyond the first one.
+        #: Number of first entries among which we choose, to avoid takers of other processes.
         self.spread = 1
         self.refusals = 0
-        #: Entries that a take of ours is trying, or has got.
+        #: Entries that a take of ours is trying or has got, with the id of the take.
         self.busy: dict[str, str] = {}
-        #: Of a group, which life of it, and those of its jobs that are known, in order.
+        #: For each group its life (`Entry.birth`), and its known jobs in order.
         self.groups: dict[str, tuple[int, deque[str]]] = {}
-        #: Groups that are there, as far as we know.
+        #: Groups that exist, as far as we know.
         self.existing: set[str] = set()
-        #: How many jobs were accepted, as last heard, and gone, as last looked.
+        #: Number of accepted jobs in the last answer; and of ended jobs at the last check.
         self.accepted = -1
         self.gone = 0
-        #: The rate's node: its version, and what it says.
+        #: The node of the rate: its version, and its value.
         self.pace: tuple[int, float] | None = None
         self.pokes = 0
 
-    # -- who is due ------------------------------------------------------------------------
+    # -- due entries -----------------------------------------------------------------------
 
     def stale(self, now: float) -> list[int]:
-        """Which lanes must be listed before something is taken?"""
+        """Return the folders that must be listed before a take: groups, ungrouped jobs."""
         if self.refusals >= STALE:
             return [GROUPED, PLAIN]
         soon = max(EMPTY_S, COST * self.cost)
@@ -114,17 +114,19 @@ class Space:
         return [at for at, (age, limit) in enumerate(zip(ages, limits, strict=True)) if age > limit]
 
     def fresh_enough(self, now: float) -> bool:
-        """May something be taken while what is stale is listed? Only of a lane that had nothing, as
-        that is listed often so that it is soon seen when it has."""
+        """True if a take may run while the stale lists are renewed.
+
+        One list must be fresh, and a stale one must have been empty: an empty folder is listed
+        often, to see new entries early."""
         stale = self.stale(now)
         return len(stale) < len(self.lanes) and not any(self.lanes[at].free for at in stale)
 
     def listed(self, now: float) -> bool:
-        """Was all of it listed a moment ago?"""
+        """True if both folders were listed within the last `SHARED_S` seconds."""
         return all(now - lane.listed < SHARED_S for lane in self.lanes)
 
     def fill(self, lists: Mapping[int, list[str]], taken: list[str], now: float) -> None:
-        """These lanes were listed: free is what is delivered to nobody."""
+        """Store new lists of these folders, in which entries that aren't delivered are free."""
         busy = {*taken, *self.busy}
         for lane, nodes in lists.items():
             here = self.lanes[lane].fill(nodes, busy, now)
@@ -138,7 +140,7 @@ class Space:
             self.refusals = 0
 
     def pick(self, now: int, take: str, chance: int) -> Entry | None:
-        """The next that may be tried; the lanes take turns where both have one."""
+        """Return the next entry to try; groups and ungrouped jobs alternate if both have one."""
         for lane in (self.turn, 1 - self.turn):
             while (entry := self.lanes[lane].pick(now, chance % self.spread)) is not None:
                 if self.busy.setdefault(entry.node, take) == take:
@@ -147,27 +149,27 @@ class Space:
         return None
 
     def put_back(self, entry: Entry) -> None:
-        """It was picked, and may still be had: it is the next one of its lane again."""
+        """Make a picked entry, which may still be free, the next one of its folder again."""
         self.lanes[GROUPED if entry.group else PLAIN].free.appendleft(entry)
 
     def refused(self) -> None:
-        """Somebody else was faster: look further next time, so that we don't meet again."""
+        """Another client was faster: choose among more entries next time, to avoid it."""
         self.refusals += 1
         self.spread = min(SPREAD_MAX, self.spread * 2)
 
     def soonest(self) -> float:
-        """When something is due next, by the leader's clock, as far as is known."""
+        """Return when the next known entry is due, by the leader's clock."""
         return min(lane.soonest() for lane in self.lanes)
 
     def retry_in(self, now: int) -> float:
-        """Seconds until more may be due."""
+        """Return the seconds until a job may be due."""
         soonest = self.soonest()
         if soonest == math.inf:
             return ASK_AGAIN_S_MAX
         return min(max((soonest - now) / 1000, 0.001), ASK_AGAIN_S_MAX)
 
     def own(self, node: str) -> None:
-        """We have made this entry, so it needn't be listed first."""
+        """Add an entry that we have created, without a new list."""
         entry = read_entry(node)
         if entry is None or entry.blocked:
             return
@@ -178,24 +180,24 @@ class Space:
             lane.own.append(entry)
 
     def dirty(self) -> None:
-        """Something has changed that we know of."""
+        """Require new lists, after a change that we know of."""
         for lane in self.lanes:
             lane.listed = -math.inf
 
     # -- the jobs of a group -----------------------------------------------------------------
 
     def learn(self, entry: Entry, nodes: Any) -> None:
-        """The jobs of its group were listed."""
+        """Store the listed jobs of an entry's group."""
         some = in_order(nodes if isinstance(nodes, list) else ())
         self.groups[entry.group] = (entry.birth, deque(some))
 
     def first(self, entry: Entry) -> str:
-        """The first job of its group that is known; empty if none is."""
+        """Return the first known job of its group; empty if none is known."""
         birth, known = self.groups.get(entry.group, (-1, _NONE))
         return known[0] if known and birth == entry.birth else ""
 
     def after(self, entry: Entry) -> str:
-        """The job that comes after its first one; empty if none is known."""
+        """Return the job after its first one; empty if none is known."""
         birth, known = self.groups.get(entry.group, (-1, _NONE))
         if birth != entry.birth:
             return ""

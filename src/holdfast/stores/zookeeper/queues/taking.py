@@ -1,4 +1,4 @@
-"""Taking: which groups are tried, and what came of it."""
+"""Takes jobs: chooses entries, tries to create their marks, and reads the answers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .space import GROUPED, PLAIN, STALE, Space
 from .talk import Talk, check_rights, why_not
 from .ways import Part
 
-#: So often a take lists what is due at most.
+#: Maximum number of lists in one take.
 _ROUNDS = 6
 _BOTH = (GROUPED, PLAIN)
 _FOLDERS = ("ready", "plain")
 
 
 class Taking:
-    """Takes what is due.
+    """Takes due jobs.
 
-    From what was listed before: one round trip, in which the mark is created, the job is read, and
-    the jobs behind it if none of them is known. To list is one more.
+    With a list from before this is one round trip: it creates the mark and reads the job, and also
+    the jobs behind it if none of them is known. A new list is one more round trip.
     """
 
     def __init__(self, talk: Talk, loans: Loans, lost: Lost, idle: Idle) -> None:
@@ -39,7 +39,7 @@ class Taking:
         self._idle = idle
 
     async def take(self, take: Take, until: float) -> Taken:
-        """Up to ``most`` deliveries; see the contract."""
+        """Take up to ``most`` deliveries; see the contract."""
         talk, taker = self._talk, self._loans.taker(take)
         if taker.buried:
             return Taken((), 1.0)
@@ -48,8 +48,8 @@ class Taking:
             await self.resolve(taker, until)
         try:
             if not taker.served:
-                # A take that will be woken asks only in case a wake-up was lost: one list serves
-                # many of them.
+                # A take that gets wake-ups asks only in case one was lost: many such takes share
+                # one list.
                 shared = self._idle.standing(take) and space.listed(talk.port.now())
                 await self._find(space, taker, until, fresh=shared)
             if take.wait and not taker.loans and not self._idle.standing(take):
@@ -80,9 +80,9 @@ class Taking:
             fresh = True
 
     async def _stand(self, space: Space, taker: Taker, until: float) -> None:
-        """Have it woken when there is a job; and look once more, as one may have come meanwhile."""
+        """Register for a wake-up, and then look once more: a job may have come meanwhile."""
         take = taker.take
-        if taker.buried:  # while we asked: it was returned, and nobody may wake it
+        if taker.buried:  # it was returned while we asked, so no client may wake it
             return
         stood = await self.look_up(space, until, first=self._idle.stand(space, take))
         if not self._idle.stood(take, stood):
@@ -97,7 +97,7 @@ class Taking:
         lanes: Sequence[int] = _BOTH,
         first: Sequence[Request] = (),
     ) -> list[Any]:
-        """List what is due, and what is delivered, after these requests; their answers."""
+        """Send ``first``, then list the folders and the marks; return the answers to ``first``."""
         talk = self._talk
         begun = talk.port.now()
         answers = await talk.ask([*first, *self.lists(space, lanes)], until)
@@ -108,23 +108,23 @@ class Taking:
         return answers[: len(first)]
 
     def lists(self, space: Space, lanes: Sequence[int]) -> list[Request]:
-        """What lists these lanes, and what is delivered."""
+        """Return the requests that list these folders, and the marks."""
         return [Children(space.place.at(one)) for one in (*(_FOLDERS[at] for at in lanes), "taken")]
 
     def listed(self, space: Space, lanes: Sequence[int], said: Sequence[Any], begun: float) -> None:
-        """They were asked for then, and this was said."""
+        """Store the answers to `lists`, which was asked at the time ``begun``."""
         check_rights([*said], f"list {space.place.base}", self._talk.label)
         found = [one if isinstance(one, list) else [] for one in said]
-        # What was made since is seen the next time: nothing of it is due sooner.
+        # The next list shows newer entries; none of them is due earlier.
         space.fill(dict(zip(lanes, found, strict=False)), found[-1], begun)
 
     async def chosen(self, space: Space, taker: Taker, until: float) -> list[Entry]:
-        """The entries that are tried next."""
+        """Return the entries to try next."""
         take, talk = taker.take, self._talk
         rated = take.pace.rate < math.inf
         if rated:
             await talk.tell_time(space, until)
-        if taker.buried:  # while we asked: it was returned, and gets nothing more
+        if taker.buried:  # it was returned while we asked, so it gets nothing more
             return []
         if rated and space.pace is None:
             await self._read_pace(space, until)
@@ -142,7 +142,7 @@ class Taking:
         return chosen
 
     async def _try(self, space: Space, taker: Taker, chosen: Sequence[Entry], until: float) -> None:
-        """Try to get these: each in a separate transaction, all at once."""
+        """Try to take these: all at once, each in a separate transaction."""
         known = [one for one in chosen if one.first]
         for entry in chosen:
             if not entry.first:
@@ -161,7 +161,7 @@ class Taking:
         until: float,
         version: int = 0,
     ) -> None:
-        """Create their marks, if what was written to them is what we believe."""
+        """Create their marks, if the entries have the version that we expect."""
         if taker.take.pace.rate < math.inf and space.pace is None:
             await self._read_pace(space, until)
         requests: list[Request] = []
@@ -186,19 +186,19 @@ class Taking:
         answers: Sequence[Any],
         until: float,
     ) -> None:
-        """What came of one, by the answers to `parts` and to each of `reads`."""
+        """Evaluate one try, by the answers to `parts` and to each of `reads`."""
         if len(answers) > 2:
             space.learn(entry, answers[2])
         if wrong := why_not(answers[0]):
             await self._refused(space, taker, entry, wrong, until)
         else:
             await self._got(space, taker, entry, state, answers[0], answers[1], until)
-        taker.doubts.pop(entry.node, None)  # last, as an interrupt may come before any of it
+        taker.doubts.pop(entry.node, None)  # last: an interrupt may come before any of this
 
     def parts(
         self, space: Space, take: Take, entry: Entry, state: State, version: int = 0
     ) -> list[Part]:
-        """What takes an entry, if it was written to so often."""
+        """The parts that take an entry, if it has this version."""
         place = space.place
         data = f"{digest(take.id)}\n{take.owner}".encode()
         told = lent(take, state.attempts + 1, state.reason).data()
@@ -215,7 +215,7 @@ class Taking:
         return parts
 
     def reads(self, space: Space, entry: Entry) -> list[Request]:
-        """What is read together with that: the job, and those behind it if none is known."""
+        """The reads that go with them: the job, and the jobs behind it if none is known."""
         place = space.place
         requests: list[Request] = [Get(place.job(entry.group, entry.first))]
         if entry.group and not space.after(entry):
@@ -225,7 +225,7 @@ class Taking:
     async def _refused(
         self, space: Space, taker: Taker, entry: Entry, wrong: list[Any], until: float
     ) -> None:
-        """Somebody else was faster, or it was delivered before."""
+        """Handle a refusal: another client was faster, or the entry was delivered before."""
         check_rights(wrong, f"take from {space.name!r}", self._talk.label)
         if len(wrong) > 2 and wrong[2] is No.VERSION:
             space.pace = None
@@ -251,9 +251,9 @@ class Taking:
         job: Any,
         until: float,
     ) -> None:
-        """The mark is ours: is it in time?"""
+        """The mark is ours: record the delivery, unless the job isn't due yet."""
         stat = answers[1]
-        if not isinstance(job, Found):  # it was removed by hand; nobody can have it
+        if not isinstance(job, Found):  # the job was removed by hand
             await self._lost.drop(space, entry, until)
             return
         loan = self._loan(space, taker.take, entry, state.attempts + 1, stat, job)
@@ -293,8 +293,8 @@ class Taking:
     async def _too_early(
         self, loan: Loan, state: State, due: int, created: int, until: float
     ) -> None:
-        """The clock of the leader isn't where we thought: it stands for later, as it did. What it
-        waits for is told apart, as its own delay doesn't hold back those behind it."""
+        """Return a job that isn't due yet: our estimate of the leader's clock was wrong. Its delay
+        and its group's pause are stored apart: the delay doesn't hold back the jobs behind it."""
         space, entry = loan.space, loan.entry
         start = entry.next(entry.first, state.attempts, at=due)
         told = b"" if entry.attempts else State(rest=rest_at(entry, created)).data()
@@ -309,8 +309,8 @@ class Taking:
     # -- takes whose answer was lost ---------------------------------------------------------
 
     async def resolve(self, taker: Taker, until: float) -> None:
-        """Which of the marks that it isn't sure of does it have? After the `Sync`, what was carried
-        out is seen, and what wasn't never will be."""
+        """Find which of the doubtful marks the take has. After the `Sync` a transaction was either
+        carried out, and is seen, or it never will be."""
         talk, take = self._talk, taker.take
         space = talk.space(take.queue)
         place = space.place
@@ -319,7 +319,7 @@ class Taking:
             asked += [Get(place.entry(entry)), Get(place.job(entry.group, entry.first))]
             _, mark, written, job = await talk.ask(asked, until)
             ours = isinstance(mark, Found) and mark.data.startswith(digest(take.id).encode())
-            # That of another session ends when that one does.
+            # A mark of another session ends with that session.
             ours = ours and mark.stat.session == talk.port.session()
             if ours and isinstance(written, Found) and isinstance(job, Found):
                 state = self._lost.state(written)
@@ -334,7 +334,7 @@ class Taking:
             else:
                 space.busy.pop(node, None)
                 space.dirty()
-            taker.doubts.pop(node, None)  # last, as an interrupt may come before any of it
+            taker.doubts.pop(node, None)  # last: an interrupt may come before any of this
 
     # -- the rate ----------------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class Taking:
             space.pace = (found.stat.version, float(found.data or b"0"))
 
     def _pause(self, space: Space, take: Take, now: int) -> float:
-        """Milliseconds until the rate allows another start."""
+        """Return the milliseconds until the rate allows another delivery."""
         rate = take.pace.rate
         if rate == math.inf or space.pace is None:
             return 0.0
@@ -353,9 +353,9 @@ class Taking:
 
 
 def due_at(entry: Entry, stat: Stat, job: Found, note: JobNote) -> int:
-    """Before this moment, in milliseconds by the leader's clock, it must not be delivered.
+    """Return the earliest time of its delivery, in milliseconds by the leader's clock.
 
-    A stamp is cut to whole milliseconds: what counts from one ends a millisecond later.
+    A stamp is cut to whole milliseconds, so a pause that counts from one ends a millisecond later.
     """
     due = entry.at
     if entry.gap:
@@ -366,8 +366,9 @@ def due_at(entry: Entry, stat: Stat, job: Found, note: JobNote) -> int:
 
 
 def rest_at(entry: Entry, created: int) -> int:
-    """Until when the last execution of its group holds back an entry that nobody has written to;
-    0: it doesn't. ``created``: when the entry was."""
+    """Return until when its group's last execution holds back an entry without data; 0: it doesn't.
+
+    ``created``: the time of the entry's creation."""
     if entry.gap:
         return created + entry.gap + 1
     return entry.at if entry.first and entry.at != job_at(entry.first) else 0

@@ -12,12 +12,12 @@ from .clock import Clock
 from .names import FOLDERS, Place, place_of
 from .space import Space
 
-#: What a server takes in one request, by its default of ``jute.maxbuffer``, and some room.
+#: Maximum bytes of one request by the default of ``jute.maxbuffer``, less some reserve.
 REQUEST_BYTES_MAX = 0xFFFFF - 4096
 
 
 class Talk:
-    """What all verbs have in common."""
+    """The parts that all verbs share."""
 
     def __init__(self, port: Port, root: str) -> None:
         self.port = port
@@ -27,18 +27,18 @@ class Talk:
 
     @property
     def label(self) -> str:
-        """The store, in messages."""
+        """The store's name in messages."""
         return self.port.label
 
     def space(self, queue: str) -> Space:
-        """What is known of this queue."""
+        """Return the view of this queue; make one if there is none."""
         space = self.spaces.get(queue)
         if space is None:
             space = self.spaces.setdefault(queue, Space(queue, place_of(self.root, queue)))
         return space
 
     async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
-        """Send them at once; what stats the answers to writes have is learnt from."""
+        """Send all requests at once; learn the leader's clock from the answers to transactions."""
         sent = self.port.now()
         answers = await self.port.ask(requests, until)
         stamp = max(map(_stamp, answers), default=0.0)
@@ -47,12 +47,12 @@ class Talk:
         return answers
 
     async def tell_time(self, space: Space, until: float) -> None:
-        """See to it that the leader's clock is known; it costs a write if it has been silent."""
+        """Make sure that the leader's clock is known; after a long silence this costs a write."""
         if self.clock.old(self.port.now()):
             await self.ask([Multi((Put(space.place.at("pulse"), b""),))], until)
 
     async def make(self, place: Place, until: float) -> None:
-        """Make the folders of a queue, and all that they are in."""
+        """Make the folders of a queue, and all folders above them."""
         parts = place.base.strip("/").split("/")
         above = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
         paths = [*above, *(place.at(one) for one in FOLDERS)]
@@ -64,27 +64,27 @@ class Talk:
 
 
 def _stamp(answer: Any) -> float:
-    """The time of a write that is answered with a stat, in a transaction."""
+    """Return the latest time in a transaction's answer; 0.0 if it has no `Stat`."""
     if not isinstance(answer, list):
         return 0.0
     return max((one.changed for one in answer if isinstance(one, Stat)), default=0.0)
 
 
 def why_not(answers: Any) -> list[Any]:
-    """The refusals of a transaction's parts; empty if it was carried out."""
+    """Return the answers to a refused transaction's parts; empty if it was carried out."""
     if not isinstance(answers, list):
         return [answers]
     return answers if any(isinstance(one, No) for one in answers) else []
 
 
 def check_rights(answers: list[Any], what: str, label: str) -> None:
-    """Raise if it was refused for want of rights."""
+    """Raise if a request was refused because of missing rights."""
     if No.RIGHT in answers:
         raise refused(No.RIGHT, what, label)
 
 
 def too_large(size: int, jobs: int, label: str) -> TooLarge:
-    """The error for a request that no server takes."""
+    """The error for a request that is too large for any server."""
     fewer = max(1, jobs * REQUEST_BYTES_MAX // size - 1)
     return TooLarge(
         f"{jobs} jobs of together {size} bytes are too much for one request to {label}, which "

@@ -1,4 +1,4 @@
-"""The verbs of serial queues on ZooKeeper: see the package for how a queue lies there."""
+"""The verbs of serial queues on ZooKeeper; the package docstring describes the nodes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .taking import Taking
 from .talk import Talk
 from .ways import Ways
 
-#: Maximum number of jobs in one queue: then each list of its nodes stays below what ZooKeeper's own
-#: clients take in one answer, 1 MiB, so that its tools can still list and repair it.
+#: Maximum number of jobs in one queue: each list of its nodes then stays below 1 MiB, which is the
+#: largest answer for ZooKeeper's own clients, so that its tools can still list and repair it.
 DEPTH_MAX = 20_000
 LIMITS = QueueLimits(depth=DEPTH_MAX)
 
@@ -64,11 +64,11 @@ class ZooKeeperQueues:
         return await self._putting.put(put, self._until(within))
 
     async def take(self, take: Take, within: float) -> Taken:
-        """Take what is due; see the contract."""
+        """Take due jobs; see the contract."""
         return await self._taking.take(take, self._until(within))
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Return whatever this take got; see the contract."""
+        """Return the deliveries of this take; see the contract."""
         return await self._settling.give_back(take, self._taking, self._until(within))
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
@@ -78,13 +78,13 @@ class ZooKeeperQueues:
     async def settle_and_take(
         self, settles: Sequence[Settle], take: Take, within: float
     ) -> tuple[list[bool | Exception], Taken]:
-        """Settle, then take what is due; see the contract."""
+        """Settle, then take due jobs; see the contract."""
         return await self._onward.settle_and_take(settles, take, self._until(within))
 
     async def extend(
         self, extends: Sequence[Extend], within: float
     ) -> list[Held | Gone | Exception]:
-        """Prolong a batch of leases; see the contract."""
+        """Renew a batch of leases; see the contract."""
         return await self._settling.extend(extends, self._until(within))
 
     async def wait(self, take: Take, seconds: float) -> bool:
@@ -92,27 +92,27 @@ class ZooKeeperQueues:
         return await self._idle.wait(take, seconds)
 
     def unlisten(self, take: Take) -> None:
-        """Nobody waits by this take any more; see the contract."""
+        """Stop waiting by this take; see the contract."""
         self._idle.unlisten(take)
         self._loans.idle(take)
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """How many jobs stand where; see the contract."""
+        """Return the counts of the jobs, by queue and state; see the contract."""
         return await self._mending.survey(prefix, exact, self._until(within))
 
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """Some jobs of a queue; see the contract."""
+        """Return some jobs of a queue; see the contract."""
         space = self._talk.space(queue)
         return await self._mending.jobs(space, state, group, most, self._until(within))
 
     async def letters(self, queue: str, within: float) -> list[str]:
-        """The ids of all dead letters; see the contract."""
+        """Return the ids of all dead letters; see the contract."""
         return await self._mending.letters(self._talk.space(queue), self._until(within))
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
-        """Try dead letters again; see the contract."""
+        """Make dead letters ordinary jobs again; see the contract."""
         return await self._mending.revive(self._talk.space(queue), ids, self._until(within))
 
     async def purge(
@@ -128,9 +128,9 @@ class ZooKeeperQueues:
         return await self._mending.purge(space, state, ids, most, self._until(within))
 
     def on_alarm(self) -> None:
-        """The alarm rings: a delivery may have expired."""
+        """Handle the alarm: a delivery may have expired."""
         self._settling.on_alarm()
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
+        """Forget all, when the client is closed or in the child of a fork."""
         self._start()

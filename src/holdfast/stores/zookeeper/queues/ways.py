@@ -1,4 +1,4 @@
-"""Parts of the transactions that end a delivery: the next state of its group."""
+"""Parts of the transactions that end a delivery and set the next state of its group."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Part = Put | Check | Create | Delete
 
 
 def known_over(space: Space, note: JobNote) -> list[Part]:
-    """The job of this id has ended: from now on only its window counts."""
+    """The parts that record the end of an id's job: after this only its window counts."""
     if note.window < 0:
         return []
     return [Put(space.place.known(note.id), f"{note.window} over".encode())]
 
 
 def dead_letter(space: Space, note: JobNote, attempts: int, reason: str, stat: Stat) -> Part:
-    """It is kept aside. ``stat``: that of its node."""
+    """The part that keeps a job aside. ``stat``: that of the job's node."""
     since = note.accepted or stamp(stat.created)
     order = note.order or stat.czxid
     told = note._replace(attempts=attempts, reason=reason, accepted=since, order=order)
@@ -37,23 +37,25 @@ def entry_node(
     at: int = 0,
     data: bytes = b"",
 ) -> Part:
-    """The entry that takes the place of this one."""
+    """The part that creates the entry that replaces this one."""
     start = entry.next(first, attempts, gap, at)
     return Create(space.place.at(entry.folder, start), data, numbered=True)
 
 
 class Ways:
-    """Makes them, by the time as it is known here: a hint of when it is worth a try."""
+    """Makes these parts; their due times are hints, from our estimate of the leader's clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def hint(self, gap: int, at: int, now: float) -> int:
-        """When something is due that has to wait so long from now, and until then."""
+        """Return when an entry is due that waits for ``gap`` from now, and until ``at``."""
         return max(at, self._clock.most(now) + gap) if gap else at
 
     def onward(self, space: Space, entry: Entry, gap: int, at: int, now: float) -> list[Part]:
-        """The first job of a group has ended; ``gap`` and ``at`` say when the next may begin."""
+        """The parts after the end of a group's first job.
+
+        ``gap`` and ``at``: when the next one may begin."""
         if not entry.group:
             return []
         place = space.place
@@ -69,7 +71,7 @@ class Ways:
         return [here, entry_node(space, entry, following, 0, gap, due)]
 
     def settling(self, loan: Loan, settle: Settle, now: float) -> list[Part]:
-        """What settles this delivery so."""
+        """The parts that settle this delivery."""
         space, entry, note = loan.space, loan.entry, loan.note
         pace = loan.take.pace
         gap, at = 0, 0
@@ -87,7 +89,7 @@ class Ways:
             return parts + self._given_up(loan, settle.reason, gap, at, now)
         attempts = loan.attempt
         if settle.verdict is Verdict.RETURN:
-            attempts -= 1  # and it stands behind those that are there
+            attempts -= 1  # its new entry comes after the existing ones
         pause = max(gap, ms(settle.delay))
         told = State(reason=settle.reason, gap=gap, rest=at).data()
         due = self.hint(pause, at, now)
