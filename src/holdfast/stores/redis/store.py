@@ -238,7 +238,7 @@ class RedisStore:
         for batch, reply in zip(batches, said, strict=True):
             if reply == [held.fence for held in batch.held]:
                 if len(batch.held) == len(keeps):
-                    return list(batch.held)  # as nearly always
+                    return list(batch.held)  # the usual case
                 found.update(zip(batch.places, batch.held, strict=True))
             else:
                 found.update(self._kept(keeps, batch.places, reply))
