@@ -120,7 +120,7 @@ class Face(Protocol):
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """Run all, each with the time until then; a `HoldfastError` is a result."""
+        """Run all before ``until``; each gets the time that it may take. An error is a result."""
         ...
 
     async def close(self) -> None:

@@ -262,7 +262,7 @@ class Link:
         """The next bytes; usually they are on their way."""
         if self._timed:
             return self._wait(until)
-        if boottime() >= until:  # even if more bytes still come
+        if boottime() >= until:  # however much still comes
             raise TimeoutError("no end of an answer")
         try:
             return self._recv(_BYTES)  # type: ignore[no-any-return]
